@@ -1,0 +1,21 @@
+// Command confrev is the controller: it makes a configuration change roll out, and roll back, like an image change.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"confrev.io/confrev/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := cli.Controller().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "confrev:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,129 @@
+// Package cli has the commands, one file per verb.
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"confrev.io/confrev/internal/controller"
+)
+
+// controllerFlags are the flags of the controller that are not its options.
+type controllerFlags struct {
+	kubeconfig string
+	context    string
+	logFormat  string
+	logLevel   string
+}
+
+const controllerLong = `confrev makes a configuration change roll out, and roll back, exactly like an image change.
+
+It watches Deployments with the annotation confrev.io/track and the ConfigMaps that they use. When one of those
+ConfigMaps changes, it copies the content into an immutable revision and pins the revision in the Deployment's pod
+template, which is one ordinary rollout. It runs in the cluster; charts/confrev installs it.`
+
+const controllerExample = `  # In a cluster, as the chart runs it
+  confrev --leader-elect --namespace=confrev-system
+
+  # On your machine, against the cluster of your kubeconfig
+  confrev --kubeconfig=$HOME/.kube/config --log-format=text`
+
+// Controller is the command that runs the controller until its context ends.
+func Controller() *cobra.Command {
+	var flags controllerFlags
+	var options controller.Options
+	cmd := &cobra.Command{
+		Use:           "confrev",
+		Short:         "Roll configuration out, and back, like images",
+		Long:          controllerLong,
+		Example:       controllerExample,
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := options.Validate(); err != nil {
+				return err
+			}
+			logger, err := newLogger(flags.logFormat, flags.logLevel)
+			if err != nil {
+				return err
+			}
+			ctrl.SetLogger(logger)
+			klog.SetLogger(logger)
+			config, err := flags.load()
+			if err != nil {
+				return err
+			}
+			config.UserAgent = "confrev/" + version()
+			return controller.Run(cmd.Context(), config, options)
+		},
+	}
+	flags.add(cmd)
+	addOptions(cmd, &options)
+	return cmd
+}
+
+func (f *controllerFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use (default: the pod's service account in a cluster, else as kubectl does)")
+	flags.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
+	flags.StringVar(&f.logFormat, "log-format", "text", "`form` of the log: text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "least `level` to log: debug, info, warn or error")
+}
+
+func addOptions(cmd *cobra.Command, o *controller.Options) {
+	flags := cmd.Flags()
+	flags.DurationVar(&o.Settle, "settle", 2*time.Second,
+		"how long a workload's sources must be quiet before a change of them rolls out, so that several changes are one rollout; "+
+			"at most five times as long in all. The annotation confrev.io/settle overrides it")
+	flags.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted")
+	flags.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
+	flags.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
+		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas work at a time; the others wait")
+	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 for none")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` to serve Prometheus metrics on; 0 for none")
+}
+
+// load finds the cluster: by the flags, else the pod's own, else as kubectl does.
+func (f *controllerFlags) load() (*rest.Config, error) {
+	if f.kubeconfig == "" && f.context == "" {
+		if config, err := rest.InClusterConfig(); err == nil {
+			return config, nil
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find a cluster: %w; give --kubeconfig, or run in a cluster", err)
+	}
+	return config, nil
+}
+
+func newLogger(format, level string) (logr.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return logr.Logger{}, fmt.Errorf("--log-level=%s: want debug, info, warn or error", level)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	switch strings.ToLower(format) {
+	case "text":
+		return logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, options)), nil
+	case "json":
+		return logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return logr.Logger{}, fmt.Errorf("--log-format=%s: want text or json", format)
+}

@@ -1,0 +1,157 @@
+// Package content hashes, names and compares the content of sources (rule 8). It has no client and no clock.
+package content
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"confrev.io/confrev/internal/pin"
+)
+
+// hashVersion names the encoding and the hash. A new version must go on recognising revisions of the old ones by their
+// content, so that it never causes a rollout (rule 8).
+const hashVersion = "v1"
+
+// Content is what a revision freezes of its source: everything that a pod can read of it.
+type Content struct {
+	Kind pin.Kind
+	// Type is a Secret's type; empty for a ConfigMap.
+	Type string
+	// Data holds a ConfigMap's data, or a Secret's.
+	Data map[string][]byte
+	// BinaryData holds a ConfigMap's binaryData; empty for a Secret.
+	BinaryData map[string][]byte
+}
+
+// FromConfigMap takes the content of a ConfigMap. The result shares binaryData with it.
+func FromConfigMap(cm *corev1.ConfigMap) Content {
+	data := make(map[string][]byte, len(cm.Data))
+	for key, value := range cm.Data {
+		data[key] = []byte(value)
+	}
+	return Content{Kind: pin.ConfigMap, Data: data, BinaryData: cm.BinaryData}
+}
+
+// Hash is the hash of a content, behind the version of the hash, in the form of a label value.
+type Hash string
+
+// encoding has only characters that a label may hold.
+var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Hash gives the content's hash. Nil and empty maps are alike, and the order of keys does not matter.
+func (c Content) Hash() Hash {
+	sum := sha256.New()
+	c.encode(sum)
+	return Hash(hashVersion + "-" + encoding.EncodeToString(sum.Sum(nil)))
+}
+
+// Equal tells whether two contents are the same to every pod.
+func (c Content) Equal(other Content) bool {
+	equal := func(a, b []byte) bool { return string(a) == string(b) }
+	return c.Kind == other.Kind && c.Type == other.Type &&
+		maps.EqualFunc(c.Data, other.Data, equal) && maps.EqualFunc(c.BinaryData, other.BinaryData, equal)
+}
+
+// Size is the length in bytes of all keys and values.
+func (c Content) Size() int {
+	size := 0
+	for _, section := range []map[string][]byte{c.Data, c.BinaryData} {
+		for key, value := range section {
+			size += len(key) + len(value)
+		}
+	}
+	return size
+}
+
+// encode writes a form that no two different contents share: every string goes behind its length, and every section
+// behind its count, so no key or value can pretend to be another's end.
+func (c Content) encode(w io.Writer) {
+	writeString(w, hashVersion)
+	writeString(w, string(c.Kind))
+	writeString(w, c.Type)
+	for _, section := range []map[string][]byte{c.Data, c.BinaryData} {
+		writeLength(w, len(section))
+		for _, key := range slices.Sorted(maps.Keys(section)) {
+			writeString(w, key)
+			writeBytes(w, section[key])
+		}
+	}
+}
+
+func writeString(w io.Writer, text string) { writeBytes(w, []byte(text)) }
+
+func writeBytes(w io.Writer, value []byte) {
+	writeLength(w, len(value))
+	mustWrite(w, value)
+}
+
+func writeLength(w io.Writer, length int) {
+	mustWrite(w, binary.AppendUvarint(nil, uint64(length)))
+}
+
+// mustWrite writes to a hash or a buffer, neither of which fails.
+func mustWrite(w io.Writer, value []byte) {
+	if _, err := w.Write(value); err != nil {
+		panic("content: a hash refused a write: " + err.Error())
+	}
+}
+
+const (
+	// maxName is the longest name of a ConfigMap or Secret.
+	maxName = 253
+	// suffixLength is how many characters of the hash a revision's name ends with: about 47 bits.
+	suffixLength = 10
+	// nameAlphabet is the one of Kubernetes' generated names: no vowels, so no words, and nothing that reads like
+	// another character (k8s.io/apimachinery/pkg/util/rand).
+	nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// RevisionName names the revision of a source with the given hash. salt is 0 but when that name is taken by something
+// else; then 1, 2, … give other names.
+func RevisionName(source string, hash Hash, salt int) string {
+	sum := sha256.New()
+	writeString(sum, string(hash))
+	base := source
+	if longest := maxName - 1 - suffixLength; len(base) > longest {
+		// Two long names may differ only behind the cut.
+		base = strings.TrimRight(base[:longest], "-.")
+		writeString(sum, source)
+	}
+	if salt > 0 {
+		writeLength(sum, salt)
+	}
+	return base + "-" + suffix(sum)
+}
+
+func suffix(sum hash.Hash) string {
+	out := sum.Sum(nil)[:suffixLength]
+	for i, b := range out {
+		out[i] = nameAlphabet[int(b)%len(nameAlphabet)]
+	}
+	return string(out)
+}
+
+// maxLabel is the longest value of a label.
+const maxLabel = 63
+
+// SourceLabel gives the value of the label that groups a source with its revisions: the source's name or, where that is
+// too long for a label, its beginning and a hash of it.
+func SourceLabel(source string) string {
+	if len(source) <= maxLabel {
+		return source
+	}
+	sum := sha256.New()
+	writeString(sum, source)
+	return strings.TrimRight(source[:maxLabel-1-suffixLength], "-.") + "-" + suffix(sum)
+}
+
+// IsCurrentVersion tells whether a hash was made the way that Hash makes them now. Others cannot be compared with it.
+func IsCurrentVersion(hash Hash) bool { return strings.HasPrefix(string(hash), hashVersion+"-") }

@@ -1,0 +1,72 @@
+package content
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Digests has a digest per key of a content, to tell which keys changed without reading it (rule 3). A key may stand in
+// data and binaryData of different contents, never in both of one.
+type Digests map[string]string
+
+// digestLength is how many characters a digest has: 80 bits, far beyond chance.
+const digestLength = 16
+
+// maxDigests bounds the text form, so that it stays far from the 256 KiB that all annotations of an object may have.
+const maxDigests = 64 << 10
+
+// Digests gives the digest of every key.
+func (c Content) Digests() Digests {
+	digests := make(Digests, len(c.Data)+len(c.BinaryData))
+	for key, value := range c.Data {
+		digests[key] = digest("data", value)
+	}
+	for key, value := range c.BinaryData {
+		digests[key] = digest("binaryData", value)
+	}
+	return digests
+}
+
+func digest(section string, value []byte) string {
+	sum := sha256.New()
+	writeString(sum, section)
+	writeBytes(sum, value)
+	return encoding.EncodeToString(sum.Sum(nil))[:digestLength]
+}
+
+// Text gives the text form, sorted: key=digest,key=digest. It is not ok when it would be too long for an annotation; the
+// content must be read then.
+func (d Digests) Text() (text string, ok bool) {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(d)) {
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(key + "=" + d[key])
+	}
+	return b.String(), b.Len() <= maxDigests
+}
+
+// ParseDigests reads the text form. Keys of ConfigMaps and Secrets hold neither "=" nor ",".
+func ParseDigests(text string) (Digests, error) {
+	digests := Digests{}
+	if text == "" {
+		return digests, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		key, value, ok := strings.Cut(item, "=")
+		if !ok || key == "" || len(value) != digestLength {
+			return nil, fmt.Errorf("%q is not a digest of a key: want KEY=DIGEST", item)
+		}
+		digests[key] = value
+	}
+	return digests, nil
+}
+
+// SameKeys tells whether all the given keys have the same value, or are absent, in both contents.
+func (d Digests) SameKeys(other Digests, keys []string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool { return d[key] != other[key] })
+}

@@ -1,0 +1,54 @@
+package controller
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The reasons of events. Each is said after the write that it speaks of.
+const (
+	reasonPinned         = "Pinned"
+	reasonRolledForward  = "RolledForward"
+	reasonHeld           = "Held"
+	reasonCreated        = "RevisionCreated"
+	reasonRecreated      = "RevisionRecreated"
+	reasonRevisionLost   = "RevisionMissing"
+	reasonSourceMissing  = "SourceMissing"
+	reasonKeyMissing     = "KeyMissing"
+	reasonInvalidTrack   = "InvalidTrack"
+	reasonInvalidSettle  = "InvalidSettle"
+	reasonMalformedPins  = "MalformedPins"
+	reasonNotReferenced  = "NotReferenced"
+	reasonKindNotEnabled = "KindNotEnabled"
+	reasonTooComplex     = "TooManyReferences"
+)
+
+// maxNote is the longest note that the API server takes of an event.
+const maxNote = 1024
+
+// recorder sends events.
+type recorder struct{ events.EventRecorder }
+
+// warning is a condition that the user should know of.
+type warning struct {
+	reason  string
+	note    string
+	related runtime.Object
+}
+
+func (r *recorder) normal(regarding client.Object, related runtime.Object, reason, action, note string) {
+	r.Eventf(regarding, related, corev1.EventTypeNormal, reason, action, "%s", shortened(note))
+}
+
+func (r *recorder) warn(regarding client.Object, w warning, action string) {
+	r.Eventf(regarding, w.related, corev1.EventTypeWarning, w.reason, action, "%s", shortened(w.note))
+}
+
+func shortened(note string) string {
+	if len(note) <= maxNote {
+		return note
+	}
+	return note[:maxNote-len("…")] + "…"
+}

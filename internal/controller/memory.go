@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+)
+
+// memory is what this process knows of one workload beyond the cache. Losing it costs a wait or a repeated warning,
+// never a rollout.
+type memory struct {
+	uid types.UID
+	// generation and pins are those of the last write. Until the cache shows them, it is behind: pins that it does not
+	// show in any holder were rolled out all the same (rule 4).
+	generation int64
+	pins       pin.Set
+	settling   plan.Settling
+	// reported are the conditions that were last warned of, so that each is said once.
+	reported map[string]bool
+}
+
+// memories keeps a memory per workload. A reconciler never works on one workload twice at a time, so only the map needs
+// a lock.
+type memories struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*memory
+}
+
+func newMemories() *memories { return &memories{of: map[types.NamespacedName]*memory{}} }
+
+// get gives the memory of the workload with this UID; that of an earlier one of the same name is forgotten.
+func (m *memories) get(name types.NamespacedName, uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.of[name]; known != nil && known.uid == uid {
+		return known
+	}
+	fresh := &memory{uid: uid}
+	m.of[name] = fresh
+	return fresh
+}
+
+func (m *memories) forget(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, name)
+}
+
+// news gives those of the conditions that were not reported before, and remembers all of them.
+func (m *memory) news(conditions []warning) []warning {
+	reported := map[string]bool{}
+	var fresh []warning
+	for _, w := range conditions {
+		key := w.reason + " " + w.note
+		if !m.reported[key] && !reported[key] {
+			fresh = append(fresh, w)
+		}
+		reported[key] = true
+	}
+	m.reported = reported
+	return fresh
+}

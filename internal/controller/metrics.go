@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// The metrics, served together with controller-runtime's own.
+var (
+	metricAdvances = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "confrev_advances_total", Help: "Pins moved to the current revision of their source.",
+	}, []string{"workload"})
+	metricPinned = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "confrev_pinned_total", Help: "Pins given to templates that had none of that source.",
+	}, []string{"workload"})
+	metricHolds = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "confrev_holds_total", Help: "Times that a workload was found rolled back from the current revision of a source.",
+	}, []string{"workload"})
+	metricCreated = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "confrev_revisions_created_total", Help: "Revisions created.",
+	})
+	metricRecreated = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "confrev_revisions_recreated_total", Help: "Revisions that vanished while in use and were created again.",
+	})
+	metricDeleted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "confrev_revisions_deleted_total",
+		Help: "Unused revisions deleted by confrev. Most are deleted by Kubernetes' garbage collector, which this does not count.",
+	})
+	metricOwners = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "confrev_owners_attached_total", Help: "Owners attached to revisions.",
+	})
+	metricWarnings = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "confrev_warnings_total", Help: "Warning events, by their reason.",
+	}, []string{"reason"})
+	metricPlan = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "confrev_plan_duration_seconds", Help: "Time to observe a workload's sources and to plan.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
+	})
+	metricLatency = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "confrev_change_to_pin_seconds",
+		Help:    "Time from noticing a source's change to having written the pin, the settle time included.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(metricAdvances, metricPinned, metricHolds, metricCreated, metricRecreated, metricDeleted,
+		metricOwners, metricWarnings, metricPlan, metricLatency)
+}
+
+// readyPatience is how long a readiness check waits for the caches; the kubelet gives it a second in all.
+const readyPatience = 300 * time.Millisecond
+
+// cachesSynced is ready when the watches have caught up, on every replica: one that waits to lead must be ready to.
+func cachesSynced(c cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), readyPatience)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("the caches have not caught up with the API server yet")
+		}
+		return nil
+	}
+}

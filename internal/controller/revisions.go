@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+// revisions reconciles revisions: whoever pins one owns it, one that vanished while in use comes back, and one that
+// nobody uses goes (rules 9, 12 and 13).
+type revisions struct {
+	options Options
+	client  client.Client
+	live    client.Reader
+	store   *revision.Store
+	events  *recorder
+	// lost remembers which losses were reported.
+	lost *memories
+}
+
+func (r *revisions) setUp(manager ctrl.Manager) error {
+	b := builder.TypedControllerManagedBy[revision.Ref](manager).
+		Named("revision").
+		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.options.Workers})
+	for _, kind := range r.options.sourceKinds() {
+		b = b.WatchesRawSource(watch(manager.GetCache(), revision.NewMetadata(kind), r.itself(kind)))
+	}
+	for _, kind := range workload.Kinds() {
+		pins := func(obj client.Object) []string { return pinned(templatePins(kind, obj)) }
+		b = b.WatchesRawSource(watch(manager.GetCache(), kind.New(), r.pinnedBy(pins)))
+		holder := kind.Holder()
+		pins = func(obj client.Object) []string { return pinned(holder.PinsText(obj)) }
+		b = b.WatchesRawSource(watch(manager.GetCache(), holder.New(), r.pinnedBy(pins)))
+	}
+	return b.Complete(r)
+}
+
+// Reconcile keeps one revision.
+func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
+	if r.options.excluded(ref.Namespace) {
+		return reconcile.Result{}, nil
+	}
+	wait, err := r.reconcile(ctx, ref)
+	return outcome(ctx, wait, err)
+}
+
+func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Duration, error) {
+	users, err := r.users(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	obj := revision.NewMetadata(ref.Kind)
+	err = r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, r.restore(ctx, ref, users)
+	case err != nil:
+		return 0, err
+	case !revision.IsRevision(obj) || obj.DeletionTimestamp != nil:
+		return 0, nil
+	case len(users.holders) > 0:
+		return 0, r.attach(ctx, obj, users)
+	case len(users.workloads) > 0:
+		// In a template whose holder is about to be made, or is not because the workload is paused.
+		return 0, nil
+	}
+	return r.sweep(ctx, obj, ref)
+}
+
+func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
+	added, err := r.store.Attach(ctx, obj, users.owners())
+	if err != nil || added == 0 {
+		return err
+	}
+	metricOwners.Add(float64(added))
+	log.FromContext(ctx).V(1).Info("attached owners", "owners", added)
+	return nil
+}
+
+func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
+	deleted, wait, err := r.store.Sweep(ctx, obj, r.options.Grace, func(ctx context.Context) (bool, error) {
+		return r.inUse(ctx, ref)
+	})
+	if deleted {
+		metricDeleted.Inc()
+		log.FromContext(ctx).Info("deleted a revision that nobody uses", "grace", r.options.Grace.String())
+	}
+	return wait, err
+}
+
+// restore brings back a revision that vanished while in use, or says that it cannot (rule 9). Who uses it is looked up
+// live: when a workload is deleted, its revisions may go before the cache shows that their holders went.
+func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) error {
+	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Text()}
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, revision.NewMetadata(ref.Kind))
+	if err == nil || !apierrors.IsNotFound(err) {
+		// New, and not in the cache yet; its event is on the way.
+		return err
+	}
+	users, err = r.alive(ctx, users)
+	if err != nil || users.empty() {
+		r.lost.forget(name)
+		return err
+	}
+	source, number, ok := users.source(ref)
+	if !ok {
+		return nil
+	}
+	restored, err := r.store.Restore(ctx, source, ref, number)
+	if err != nil {
+		return err
+	}
+	if restored {
+		r.lost.forget(name)
+		metricRecreated.Inc()
+		log.FromContext(ctx).Info("recreated a revision that vanished while in use", "source", source.String())
+		return r.announce(ctx, ref, source, users)
+	}
+	return r.report(ctx, ref, source, users, r.lost.get(name, ""))
+}
+
+func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.Source, users users) error {
+	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: ref.Namespace, Name: source.Name})
+	if err := r.client.Get(ctx, key(about), about); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	note := fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", ref.Name, source)
+	r.events.normal(about, nil, reasonRecreated, "RecreateRevision", note)
+	for _, w := range users.workloads {
+		r.events.normal(w, about, reasonRecreated, "RecreateRevision", note)
+	}
+	return nil
+}
+
+// report says on every workload that uses a lost revision that it is lost, once.
+func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) error {
+	w := warning{reason: reasonRevisionLost, note: fmt.Sprintf(
+		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+
+			"Restore %s's old content to get it back, or roll out the current one", ref.Name, source, source)}
+	if len(known.news([]warning{w})) == 0 {
+		return nil
+	}
+	metricWarnings.WithLabelValues(w.reason).Inc()
+	log.FromContext(ctx).Info("a revision was deleted while in use and its content is lost", "source", source.String())
+	for _, workload := range users.workloads {
+		r.events.warn(workload, w, "RecreateRevision")
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+// Package pin reads and writes pins: "this source resolves to that revision", kept on a workload's pod template.
+//
+// The text form is a sorted list of source=revision@number:
+//
+//	configmap/app=app-5f7d8c9b2k@3,configmap/web=web-9xk2l5c7dz@1
+//
+// The admission policies of charts/confrev parse the same form in CEL; a test holds both to the same answers.
+package pin
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is the kind of a source, in the singular lower case that kubectl takes.
+type Kind string
+
+// The kinds of sources.
+const (
+	ConfigMap Kind = "configmap"
+	Secret    Kind = "secret"
+)
+
+// Source names a ConfigMap or Secret in the namespace at hand.
+type Source struct {
+	Kind Kind
+	Name string
+}
+
+// String gives the form that kubectl takes: "configmap/app".
+func (s Source) String() string { return string(s.Kind) + "/" + s.Name }
+
+// Compare orders sources by kind, then name.
+func (s Source) Compare(other Source) int {
+	return cmp.Or(cmp.Compare(s.Kind, other.Kind), cmp.Compare(s.Name, other.Name))
+}
+
+var sourceForm = regexp.MustCompile(`^(configmap|secret)/[a-z0-9][a-z0-9.-]*$`)
+
+// ParseSource reads "configmap/app" or "secret/db".
+func ParseSource(text string) (Source, error) {
+	if !sourceForm.MatchString(text) {
+		return Source{}, fmt.Errorf("%q is not a source: write configmap/NAME or secret/NAME", text)
+	}
+	kind, name, _ := strings.Cut(text, "/")
+	return Source{Kind: Kind(kind), Name: name}, nil
+}
+
+// Pin is the revision that a source resolves to, and the number that the revision had when it was pinned.
+type Pin struct {
+	Revision string
+	Number   int64
+}
+
+// String gives "revision@number".
+func (p Pin) String() string { return p.Revision + "@" + strconv.FormatInt(p.Number, 10) }
+
+// Set holds the pins of one pod template. A nil Set reads as empty.
+type Set map[Source]Pin
+
+// form is one pin. The number has at most 15 digits, so that raising it never overflows. The admission policies carry
+// the same expression.
+var form = regexp.MustCompile(`^((?:configmap|secret)/[a-z0-9][a-z0-9.-]*)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
+
+// Parse reads the text form. The empty text is the empty set. A malformed pin, or two pins of one source, is an error
+// that quotes the pin at fault; no part of such a text is trusted.
+func Parse(text string) (Set, error) {
+	set := Set{}
+	if text == "" {
+		return set, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		match := form.FindStringSubmatch(item)
+		if match == nil {
+			return nil, fmt.Errorf("%q is not a pin: want SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3", item)
+		}
+		source, err := ParseSource(match[1])
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := set[source]; twice {
+			return nil, fmt.Errorf("%s is pinned twice", source)
+		}
+		number, err := strconv.ParseInt(match[3], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("number of pin %q: %w", item, err)
+		}
+		set[source] = Pin{Revision: match[2], Number: number}
+	}
+	return set, nil
+}
+
+// Sources lists what is pinned, sorted.
+func (s Set) Sources() []Source {
+	sources := make([]Source, 0, len(s))
+	for source := range s {
+		sources = append(sources, source)
+	}
+	slices.SortFunc(sources, Source.Compare)
+	return sources
+}
+
+// String gives the text form, sorted, so that equal sets give equal texts.
+func (s Set) String() string {
+	items := make([]string, 0, len(s))
+	for _, source := range s.Sources() {
+		items = append(items, source.String()+"="+s[source].String())
+	}
+	return strings.Join(items, ",")
+}
+
+// Resolve gives the name of the revision that a source is pinned to, and whether it is pinned.
+func (s Set) Resolve(source Source) (revision string, pinned bool) {
+	p, ok := s[source]
+	return p.Revision, ok
+}

@@ -1,0 +1,203 @@
+// Package plan decides which revision each source of a workload should be pinned to (rules 2 to 6). It is a function of
+// what was observed: no client, no clock, no context. Controller, webhook and command line call the same one.
+package plan
+
+import (
+	"slices"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// Revision is what is known of one revision of a source.
+type Revision struct {
+	Name   string
+	Number int64
+	Hash   content.Hash
+	// Digests are nil when they are not known.
+	Digests content.Digests
+}
+
+// Source is what is known of one source at one moment.
+type Source struct {
+	// Present is false when the source does not exist. Hash, Digests and Name mean nothing then.
+	Present bool
+	Hash    content.Hash
+	Digests content.Digests
+	// Name is the name that the revision of the present content has, or would have.
+	Name string
+	// Revisions are those that exist, in any order.
+	Revisions []Revision
+}
+
+// Holder is an object that keeps one of the workload's templates alive, such as a ReplicaSet.
+type Holder struct {
+	// Order is higher the later the workload last rolled out this template.
+	Order int64
+	Pins  pin.Set
+}
+
+// Input is all that a plan is made of.
+type Input struct {
+	// Uses are the uses of the tracked sources, sorted; see Track.
+	Uses []podspec.Use
+	// Sources has what is known of each source of Uses. One that is not in it could not be observed: its pin stays.
+	Sources map[pin.Source]Source
+	// Pins are those of the workload's template now.
+	Pins pin.Set
+	// Held is the workload's note of earlier holds.
+	Held    pin.Set
+	Holders []Holder
+}
+
+// Verdict says what the plan found of one source.
+type Verdict string
+
+// The verdicts.
+const (
+	// InSync: the template is pinned to the present content, as far as the workload uses it (rule 3).
+	InSync Verdict = "InSync"
+	// Pinned: the template has no pin of this source, and gets one at once (rule 4).
+	Pinned Verdict = "Pinned"
+	// Advanced: the pin moves to current (rule 4).
+	Advanced Verdict = "Advanced"
+	// Held: the workload was rolled back from current, and stays (rule 4).
+	Held Verdict = "Held"
+	// SourceMissing: the source is required, or was pinned, and does not exist (rule 6).
+	SourceMissing Verdict = "SourceMissing"
+	// KeyMissing: the source lacks a required key (rule 6).
+	KeyMissing Verdict = "KeyMissing"
+	// Absent: the source is optional and does not exist, which is fine (rule 6).
+	Absent Verdict = "Absent"
+	// Unknown: the source could not be observed.
+	Unknown Verdict = "Unknown"
+)
+
+// Decision is the plan's word on one source.
+type Decision struct {
+	Source  pin.Source
+	Verdict Verdict
+	// From is the template's pin before; zero when there was none.
+	From pin.Pin
+	// To is the template's pin after; zero when there is none.
+	To pin.Pin
+	// Current is the revision of the present content; zero when the source does not exist.
+	Current pin.Pin
+	// Keys are the required keys that are missing, with KeyMissing.
+	Keys []string
+}
+
+// Plan is what should become of the workload.
+type Plan struct {
+	// Pins are those that the template should have.
+	Pins pin.Set
+	// Held is the note that the workload should carry.
+	Held pin.Set
+	// Decisions has one for each tracked source, sorted by source.
+	Decisions []Decision
+}
+
+// Changed tells whether the template's pins must be written.
+func (p Plan) Changed() bool {
+	return slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.From != d.To })
+}
+
+// Repin replaces what a decision of the plan pins: with the revision that was really made, or with the pin before when it
+// could not be made.
+func (p *Plan) Repin(d *Decision, to pin.Pin) {
+	d.To = to
+	if to == (pin.Pin{}) {
+		delete(p.Pins, d.Source)
+		return
+	}
+	p.Pins[d.Source] = to
+}
+
+// Urgent tells whether some pin must be written at once, without settling: a template without a pin does not keep the
+// promise (rule 4).
+func (p Plan) Urgent() bool {
+	return slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.From == pin.Pin{} && d.To != pin.Pin{} })
+}
+
+// Make makes the plan. It is a pure function: the same input gives the same plan.
+func Make(in Input) Plan {
+	out := Plan{Pins: pin.Set{}, Held: pin.Set{}}
+	for _, use := range in.Uses {
+		d, heldFrom := decide(in, use)
+		out.Decisions = append(out.Decisions, d)
+		if d.To != (pin.Pin{}) {
+			out.Pins[use.Source] = d.To
+		}
+		if heldFrom != (pin.Pin{}) {
+			out.Held[use.Source] = heldFrom
+		}
+	}
+	if !out.Changed() {
+		// Pins of sources that are no longer tracked go with the next change: dropping them alone would be a rollout.
+		out.Pins = in.Pins
+	}
+	return out
+}
+
+// decide gives the decision for one source, and the pin to note as the one that the workload was rolled back from.
+func decide(in Input, use podspec.Use) (d Decision, heldFrom pin.Pin) {
+	from := in.Pins[use.Source]
+	d = Decision{Source: use.Source, From: from, To: from}
+	source, known := in.Sources[use.Source]
+	if !known {
+		d.Verdict = Unknown
+		return d, in.Held[use.Source]
+	}
+	if !source.Present {
+		d.Verdict = absence(use, from)
+		return d, in.Held[use.Source]
+	}
+	h := newHistory(in, use, source)
+	d.Current = pin.Pin{Revision: source.Name, Number: h.currentNumber()}
+	if d.Keys = missingKeys(use, source); len(d.Keys) > 0 {
+		d.Verdict = KeyMissing
+		return d, in.Held[use.Source]
+	}
+	return h.decide(d)
+}
+
+// decide goes on where the source is present and has all that the workload requires of it (rule 4).
+func (h history) decide(d Decision) (Decision, pin.Pin) {
+	rolledOut, wasRolledOut := h.rolledOut()
+	before, hadPin := h.lastPin()
+	switch {
+	case d.From != pin.Pin{} && h.isCurrent(d.From.Revision):
+		d.Verdict = InSync
+	case d.From != pin.Pin{} && wasRolledOut:
+		d.Verdict = Held
+		return d, rolledOut
+	case d.From != pin.Pin{}:
+		d.Verdict, d.To = Advanced, d.Current
+	case wasRolledOut && hadPin && !h.isCurrent(before.Revision):
+		// Something took the pin away (kubectl replace) while the workload was held. It stays held.
+		d.Verdict, d.To = Held, before
+		return d, rolledOut
+	default:
+		d.Verdict, d.To = Pinned, d.Current
+	}
+	return d, pin.Pin{}
+}
+
+// absence judges a source that does not exist. A pin stays: its revision has all that the pods need.
+func absence(use podspec.Use, from pin.Pin) Verdict {
+	if use.Required || from != (pin.Pin{}) {
+		return SourceMissing
+	}
+	return Absent
+}
+
+func missingKeys(use podspec.Use, source Source) []string {
+	var missing []string
+	for _, key := range use.RequiredKeys {
+		if _, ok := source.Digests[key]; !ok {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}

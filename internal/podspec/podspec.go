@@ -1,0 +1,169 @@
+// Package podspec finds the ConfigMaps and Secrets that a pod spec refers to, and rewrites those references (rule 1).
+//
+// Finding and rewriting are one walk, so they can never disagree about what a reference is.
+package podspec
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"confrev.io/confrev/internal/pin"
+)
+
+// Use says how a pod spec uses one source, over all its references to it.
+type Use struct {
+	pin.Source
+	// All is true when some reference takes the whole object (envFrom, a volume without items): every key counts.
+	All bool
+	// Keys are the keys that references name one by one, sorted.
+	Keys []string
+	// RequiredKeys are those of Keys without which a container cannot start, sorted.
+	RequiredKeys []string
+	// Required is true when the pod cannot start without the object.
+	Required bool
+}
+
+// Uses lists the sources that spec refers to, sorted by source, each once. It does not change spec.
+func Uses(spec *corev1.PodSpec) []Use {
+	found := map[pin.Source]*Use{}
+	walk(spec, func(ref reference) {
+		use := found[ref.source()]
+		if use == nil {
+			use = &Use{Source: ref.source()}
+			found[use.Source] = use
+		}
+		use.add(ref)
+	})
+	uses := make([]Use, 0, len(found))
+	for _, use := range found {
+		use.Keys = sortedSet(use.Keys)
+		use.RequiredKeys = sortedSet(use.RequiredKeys)
+		uses = append(uses, *use)
+	}
+	slices.SortFunc(uses, func(a, b Use) int { return a.Compare(b.Source) })
+	return uses
+}
+
+func (u *Use) add(ref reference) {
+	u.Required = u.Required || !ref.optional
+	if ref.keys == nil {
+		u.All = true
+		return
+	}
+	u.Keys = append(u.Keys, ref.keys...)
+	if !ref.optional {
+		u.RequiredKeys = append(u.RequiredKeys, ref.keys...)
+	}
+}
+
+func sortedSet(keys []string) []string {
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// Rewrite replaces the name in every reference whose source resolve knows, in place, and returns how many it replaced.
+func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) int {
+	replaced := 0
+	walk(spec, func(ref reference) {
+		if name, known := resolve(ref.source()); known {
+			*ref.name = name
+			replaced++
+		}
+	})
+	return replaced
+}
+
+// References counts the references of spec, with repetitions. What admission has to do for a pod grows with it.
+func References(spec *corev1.PodSpec) int {
+	count := 0
+	walk(spec, func(reference) { count++ })
+	return count
+}
+
+// reference is one place of a pod spec that names a source.
+type reference struct {
+	kind pin.Kind
+	name *string
+	// keys are the keys that it takes; nil means all of them.
+	keys     []string
+	optional bool
+}
+
+func (r reference) source() pin.Source { return pin.Source{Kind: r.kind, Name: *r.name} }
+
+// walk visits every reference of spec, in the spec's order. References without a name are skipped: the API server
+// accepts some of them, and they refer to nothing. Ephemeral containers are not in templates (rule 1).
+func walk(spec *corev1.PodSpec, visit func(reference)) {
+	named := func(ref reference) {
+		if *ref.name != "" {
+			visit(ref)
+		}
+	}
+	for i := range spec.Volumes {
+		walkVolume(&spec.Volumes[i], named)
+	}
+	for i := range spec.InitContainers {
+		walkContainer(&spec.InitContainers[i], named)
+	}
+	for i := range spec.Containers {
+		walkContainer(&spec.Containers[i], named)
+	}
+}
+
+func walkVolume(volume *corev1.Volume, visit func(reference)) {
+	if v := volume.ConfigMap; v != nil {
+		visit(reference{pin.ConfigMap, &v.Name, itemKeys(v.Items), isTrue(v.Optional)})
+	}
+	if v := volume.Secret; v != nil {
+		visit(reference{pin.Secret, &v.SecretName, itemKeys(v.Items), isTrue(v.Optional)})
+	}
+	if volume.Projected == nil {
+		return
+	}
+	for i := range volume.Projected.Sources {
+		if p := volume.Projected.Sources[i].ConfigMap; p != nil {
+			visit(reference{pin.ConfigMap, &p.Name, itemKeys(p.Items), isTrue(p.Optional)})
+		}
+		if p := volume.Projected.Sources[i].Secret; p != nil {
+			visit(reference{pin.Secret, &p.Name, itemKeys(p.Items), isTrue(p.Optional)})
+		}
+	}
+}
+
+func walkContainer(container *corev1.Container, visit func(reference)) {
+	for i := range container.EnvFrom {
+		if from := container.EnvFrom[i].ConfigMapRef; from != nil {
+			visit(reference{pin.ConfigMap, &from.Name, nil, isTrue(from.Optional)})
+		}
+		if from := container.EnvFrom[i].SecretRef; from != nil {
+			visit(reference{pin.Secret, &from.Name, nil, isTrue(from.Optional)})
+		}
+	}
+	for i := range container.Env {
+		from := container.Env[i].ValueFrom
+		if from == nil {
+			continue
+		}
+		if ref := from.ConfigMapKeyRef; ref != nil {
+			visit(reference{pin.ConfigMap, &ref.Name, []string{ref.Key}, isTrue(ref.Optional)})
+		}
+		if ref := from.SecretKeyRef; ref != nil {
+			visit(reference{pin.Secret, &ref.Name, []string{ref.Key}, isTrue(ref.Optional)})
+		}
+	}
+}
+
+// itemKeys gives the keys of a volume's items, or nil for all keys when it lists none.
+func itemKeys(items []corev1.KeyToPath) []string {
+	if len(items) == 0 {
+		return nil
+	}
+	keys := make([]string, 0, len(items))
+	for _, item := range items {
+		keys = append(keys, item.Key)
+	}
+	return keys
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,276 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+)
+
+// maxSalt bounds the names that are tried for one revision. Beyond the first, only a clash of hashes or a name that
+// somebody else took leads there.
+const maxSalt = 16
+
+// Ensure makes sure that a revision with the observed content exists, and gives the pin to write. It is called right
+// before a pin is written, and looks at the API server, not at the cache (rule 9). number is the least number that the
+// revision must have (rule 5).
+func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64) (p pin.Pin, created bool, err error) {
+	type result struct {
+		pin     pin.Pin
+		created bool
+	}
+	flight := fmt.Sprintf("ensure %s %s %d", source, seen.Snapshot.Version, number)
+	shared, err, _ := s.flights.Do(flight, func() (any, error) {
+		p, created, err := s.ensure(ctx, source, seen, number)
+		return result{p, created}, err
+	})
+	if err != nil {
+		return pin.Pin{}, false, err
+	}
+	return shared.(result).pin, shared.(result).created, nil
+}
+
+func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64) (pin.Pin, bool, error) {
+	// The first creation of a name should cost one request, so look first only where something is known to be.
+	if s.mayExist(seen, Ref{source.Kind, source.Namespace, seen.Name}) {
+		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number); ok || err != nil {
+			return p, false, err
+		}
+	}
+	data, err := s.unchanged(ctx, source, seen)
+	if err != nil {
+		return pin.Pin{}, false, err
+	}
+	for salt := range maxSalt {
+		name := content.RevisionName(source.Name, seen.Hash, salt)
+		p, err := s.create(ctx, object(data, seen.Snapshot, name, number))
+		if err == nil {
+			return p, true, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return pin.Pin{}, false, err
+		}
+		if p, ok, err := s.reuse(ctx, source, seen, name, number); ok || err != nil {
+			return p, false, err
+		}
+	}
+	return pin.Pin{}, false, &TerminalError{"NoNameLeft", fmt.Sprintf(
+		"cannot make a revision of %s: the names from %s on are all taken by other objects; delete or rename those",
+		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))}
+}
+
+// unchanged reads the source's data, which must still be what was observed.
+func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (*corev1.ConfigMap, error) {
+	data, snapshot, err := s.read(ctx, source)
+	if apierrors.IsNotFound(err) {
+		return nil, Changed("%s", source)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if snapshot.Hash != seen.Hash {
+		return nil, Changed("%s", source)
+	}
+	return data, nil
+}
+
+func (s *Store) create(ctx context.Context, revision *corev1.ConfigMap) (pin.Pin, error) {
+	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
+	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) {
+		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy configmap/%s into a revision: %v; pins stay as they are",
+			revision.Annotations[keys.SourceName], err)}
+	}
+	if err != nil {
+		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	s.remember(Ref{pin.ConfigMap, revision.Namespace, revision.Name}, revision)
+	return pin.Pin{Revision: revision.Name, Number: number(revision)}, nil
+}
+
+// remember notes what a revision holds, by the UID of the object that was created or read.
+func (s *Store) remember(ref Ref, revision *corev1.ConfigMap) {
+	held := content.FromConfigMap(revision)
+	s.verified.Add(revision.UID, Snapshot{Hash: held.Hash(), Digests: held.Digests()})
+	s.known.Add(ref, revision.UID)
+}
+
+// reuse looks whether the object of the given name is a revision with the observed content that can be pinned, and
+// prepares it for that. It is not ok when there is no such object, or when it is something else: then another name is
+// needed, since overwriting would leave the old data in the kubelet's cache (rule 8).
+func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64) (pin.Pin, bool, error) {
+	ref := Ref{source.Kind, source.Namespace, name}
+	meta := Metadata(ref)
+	err := s.live.Get(ctx, ref.key(), meta)
+	if apierrors.IsNotFound(err) {
+		s.known.Remove(ref)
+		return pin.Pin{}, false, nil
+	}
+	if err != nil {
+		return pin.Pin{}, false, fmt.Errorf("look up revision %s: %w", ref, err)
+	}
+	if same, err := s.sameContent(ctx, ref, meta, seen); err != nil || !same || SourceOf(ref.Kind, meta).Name != source.Name {
+		return pin.Pin{}, false, err
+	}
+	if meta.DeletionTimestamp != nil {
+		return pin.Pin{}, false, Changed("revision %s is being deleted and", ref)
+	}
+	raised := max(least, number(meta))
+	if err := s.refresh(ctx, meta, raised, seen.Snapshot.Version, len(meta.OwnerReferences) == 0); err != nil {
+		return pin.Pin{}, false, err
+	}
+	return pin.Pin{Revision: name, Number: raised}, true, nil
+}
+
+// mayExist tells whether a revision of this name was seen: in the cache, or by this process before the cache shows it.
+func (s *Store) mayExist(seen Observation, ref Ref) bool {
+	if _, noted := seen.noted[ref.Name]; noted {
+		return true
+	}
+	_, known := s.known.Get(ref)
+	return known
+}
+
+// sameContent tells whether an immutable object has the observed content. Its data is read once per UID.
+func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialObjectMetadata, seen Observation) (bool, error) {
+	if held, ok := s.verified.Get(meta.UID); ok {
+		return held.(Snapshot).Hash == seen.Hash, nil
+	}
+	obj, snapshot, err := s.read(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return false, Changed("revision %s", ref)
+	}
+	if err != nil {
+		return false, err
+	}
+	if obj.Immutable == nil || !*obj.Immutable || !IsRevision(obj) {
+		return false, nil
+	}
+	s.remember(ref, obj)
+	return snapshot.Hash == seen.Hash, nil
+}
+
+// Refresh brings the notes on the revision of the present content up to date: its number, raised to be strictly the
+// highest (rule 5), and the version of the source, so that starting up need not read the source again.
+func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, current pin.Pin) error {
+	noted, exists := seen.noted[current.Revision]
+	if !exists {
+		return nil
+	}
+	ref := Ref{source.Kind, source.Namespace, current.Revision}
+	meta := NewMetadata(ref.Kind)
+	if err := s.cached.Get(ctx, ref.key(), meta); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if number(meta) >= current.Number && noted == seen.Snapshot.Version {
+		return nil
+	}
+	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, false)
+}
+
+func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, renew bool) error {
+	annotations := map[string]any{}
+	if number(meta) < raised {
+		annotations[keys.Number] = strconv.FormatInt(raised, 10)
+	}
+	if meta.Annotations[keys.SourceVersion] != version {
+		annotations[keys.SourceVersion] = version
+	}
+	if renew && !s.renewedLately(meta) {
+		annotations[keys.Renewed] = s.stamp()
+	}
+	if len(annotations) == 0 {
+		return nil
+	}
+	flight := fmt.Sprintf("refresh %s %s %d %s", meta.UID, meta.ResourceVersion, raised, version)
+	return s.once(flight, func() error {
+		return s.patch(ctx, meta, map[string]any{"annotations": annotations})
+	})
+}
+
+// renewInterval keeps the renewals of an unowned revision that many workloads are about to pin down to one.
+const renewInterval = time.Second
+
+func (s *Store) renewedLately(meta client.Object) bool {
+	return s.now().Sub(renewed(meta)) < renewInterval
+}
+
+// renewed is when a revision was last about to be pinned, or was created.
+func renewed(meta client.Object) time.Time {
+	at := meta.GetCreationTimestamp().Time
+	if t, err := time.Parse(time.RFC3339, meta.GetAnnotations()[keys.Renewed]); err == nil && t.After(at) {
+		return t
+	}
+	return at
+}
+
+func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }
+
+// Label puts the source's own name on it as the label that its revisions carry, so that one selector lists them all.
+func (s *Store) Label(ctx context.Context, source Ref) error {
+	meta := NewMetadata(source.Kind)
+	if err := s.cached.Get(ctx, source.key(), meta); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	want := content.SourceLabel(source.Name)
+	if meta.Labels[keys.Source] == want || IsRevision(meta) {
+		return nil
+	}
+	return s.once("label "+version(meta), func() error {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": meta.UID, "labels": map[string]string{keys.Source: want}}})
+		if err != nil {
+			return err
+		}
+		return s.send(ctx, Metadata(source), patch)
+	})
+}
+
+// patch changes a revision's metadata, on the condition that it is still as it was seen: without it, two writers could
+// each think that they have the last word on a number, or on the list of owners.
+func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, metadata map[string]any) error {
+	metadata["uid"], metadata["resourceVersion"] = meta.UID, meta.ResourceVersion
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return err
+	}
+	target := NewMetadata(KindOf(meta))
+	target.Namespace, target.Name = meta.Namespace, meta.Name
+	return s.send(ctx, target, patch)
+}
+
+func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, patch []byte) error {
+	err := s.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(keys.FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return Changed("%s %s/%s", target.Kind, target.Namespace, target.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, err)
+	}
+	return nil
+}
+
+// KindOf gives the kind of source that a metadata-only object is of.
+func KindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
+	if meta.Kind == "Secret" {
+		return pin.Secret
+	}
+	return pin.ConfigMap
+}
+
+// IsChanged tells whether an error only says that the world moved on between looking and writing.
+func IsChanged(err error) bool {
+	var c *errChanged
+	return errors.As(err, &c)
+}

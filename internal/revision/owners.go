@@ -1,0 +1,67 @@
+package revision
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Owner is a holder that should own a revision.
+type Owner struct {
+	APIVersion string
+	Kind       string
+	Name       string
+	UID        types.UID
+}
+
+// Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each is read
+// first: an owner whose UID is no longer that of a living object would make the garbage collector delete the revision.
+func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (int, error) {
+	references := slices.Clone(revision.OwnerReferences)
+	for _, owner := range missing(revision, owners) {
+		alive, err := s.alive(ctx, revision.Namespace, owner)
+		if err != nil {
+			return 0, err
+		}
+		if alive {
+			references = append(references, owner.reference())
+		}
+	}
+	added := len(references) - len(revision.OwnerReferences)
+	if added == 0 {
+		return 0, nil
+	}
+	// The list is replaced as a whole, so patch's condition is what keeps owners that others add meanwhile.
+	return added, s.patch(ctx, revision, map[string]any{"ownerReferences": references})
+}
+
+func missing(revision client.Object, owners []Owner) []Owner {
+	have := map[types.UID]bool{}
+	for _, reference := range revision.GetOwnerReferences() {
+		have[reference.UID] = true
+	}
+	return slices.DeleteFunc(slices.Clone(owners), func(o Owner) bool { return have[o.UID] })
+}
+
+// alive tells whether the API server has this very object, not one of the same name made later, and is keeping it.
+func (s *Store) alive(ctx context.Context, namespace string, owner Owner) (bool, error) {
+	meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
+	err := s.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, meta)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && meta.UID == owner.UID && meta.DeletionTimestamp == nil, err
+}
+
+// reference is a non-controller owner reference that blocks nothing: garbage collection needs no more, and a controller
+// reference would make others think that the revision is theirs to manage.
+func (o Owner) reference() metav1.OwnerReference {
+	no := false
+	return metav1.OwnerReference{
+		APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: &no, BlockOwnerDeletion: &no,
+	}
+}

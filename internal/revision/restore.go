@@ -1,0 +1,43 @@
+package revision
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/pin"
+)
+
+// Restore creates a revision that vanished while it was in use, under its own name, if the source still has the content
+// that the name stands for (rule 9). It returns whether the revision exists now.
+func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, number int64) (bool, error) {
+	data, snapshot, err := s.read(ctx, Ref{source.Kind, revision.Namespace, source.Name})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !names(source.Name, snapshot.Hash, revision.Name) {
+		return false, nil
+	}
+	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))
+	if apierrors.IsAlreadyExists(err) {
+		// Restored meanwhile, or somebody else's object now.
+		_, other, err := s.read(ctx, revision)
+		return err == nil && other.Hash == snapshot.Hash, client.IgnoreNotFound(err)
+	}
+	return err == nil, err
+}
+
+// names tells whether a revision of the source with this content may be called so.
+func names(source string, hash content.Hash, name string) bool {
+	for salt := range maxSalt {
+		if content.RevisionName(source, hash, salt) == name {
+			return true
+		}
+	}
+	return false
+}

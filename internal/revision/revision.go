@@ -1,0 +1,175 @@
+// Package revision makes and keeps revisions: it reads sources, creates and numbers revisions, attaches their owners,
+// restores those that vanished and sweeps those that nobody uses (rules 5, 8 to 13).
+package revision
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+)
+
+// BySource indexes the metadata of revisions by their source: pin.Source.String().
+const BySource = "confrev.source"
+
+// Ref names a source or a revision: an object of a source's kind in a namespace.
+type Ref struct {
+	Kind      pin.Kind
+	Namespace string
+	Name      string
+}
+
+// String gives "configmap/namespace/name".
+func (r Ref) String() string { return string(r.Kind) + "/" + r.Namespace + "/" + r.Name }
+
+// key is the object's name as clients take it.
+func (r Ref) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+// Text is the form in which indexes hold a revision: "configmap/app-5f7d8c9b2k".
+func (r Ref) Text() string { return pin.Source{Kind: r.Kind, Name: r.Name}.String() }
+
+// GVK gives the API's kind of a source.
+func GVK(kind pin.Kind) schema.GroupVersionKind {
+	if kind == pin.Secret {
+		return corev1.SchemeGroupVersion.WithKind("Secret")
+	}
+	return corev1.SchemeGroupVersion.WithKind("ConfigMap")
+}
+
+// NewMetadata makes an empty metadata-only object of a source's kind to read into.
+func NewMetadata(kind pin.Kind) *metav1.PartialObjectMetadata {
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(GVK(kind))
+	return meta
+}
+
+// Metadata makes a metadata-only object of the given name, to write to or to speak of in an event.
+func Metadata(ref Ref) *metav1.PartialObjectMetadata {
+	meta := NewMetadata(ref.Kind)
+	meta.Namespace, meta.Name = ref.Namespace, ref.Name
+	return meta
+}
+
+func newMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	gvk := GVK(kind)
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return list
+}
+
+// IsRevision tells whether an object is a revision.
+func IsRevision(obj client.Object) bool {
+	return obj.GetLabels()[keys.Content] != "" && obj.GetAnnotations()[keys.SourceName] != ""
+}
+
+// SourceOf gives the source of a revision.
+func SourceOf(kind pin.Kind, obj client.Object) pin.Source {
+	return pin.Source{Kind: kind, Name: obj.GetAnnotations()[keys.SourceName]}
+}
+
+// IndexBySource is the index function of BySource.
+func IndexBySource(kind pin.Kind) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		if !IsRevision(obj) {
+			return nil
+		}
+		return []string{SourceOf(kind, obj).String()}
+	}
+}
+
+// Compact drops what confrev does not need of a source's or revision's metadata in the cache: all but its own keys.
+func Compact(obj client.Object) {
+	obj.SetManagedFields(nil)
+	obj.SetAnnotations(own(obj.GetAnnotations()))
+	obj.SetLabels(own(obj.GetLabels()))
+}
+
+func own(all map[string]string) map[string]string {
+	var kept map[string]string
+	for _, key := range []string{
+		keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed,
+	} {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// number reads a revision's number; one that cannot be read counts as 0, below all others.
+func number(obj client.Object) int64 {
+	n, err := strconv.ParseInt(obj.GetAnnotations()[keys.Number], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// version is the source's version that a revision notes (keys.SourceVersion).
+func version(source client.Object) string {
+	return string(source.GetUID()) + "/" + source.GetResourceVersion()
+}
+
+// describe reads what a revision's metadata says of it.
+func describe(obj client.Object) plan.Revision {
+	revision := plan.Revision{Name: obj.GetName(), Number: number(obj), Hash: content.Hash(obj.GetLabels()[keys.Content])}
+	if text, ok := obj.GetAnnotations()[keys.KeyDigests]; ok {
+		if digests, err := content.ParseDigests(text); err == nil {
+			revision.Digests = digests
+		}
+	}
+	return revision
+}
+
+// object makes the revision itself (see design.md: none of the source's labels, annotations, owners or finalizers, save
+// the change cause).
+func object(source *corev1.ConfigMap, seen Snapshot, name string, number int64) *corev1.ConfigMap {
+	immutable := true
+	annotations := map[string]string{
+		keys.SourceName:    source.Name,
+		keys.Number:        strconv.FormatInt(number, 10),
+		keys.SourceVersion: version(source),
+	}
+	if digests, ok := seen.Digests.Text(); ok {
+		annotations[keys.KeyDigests] = digests
+	}
+	if cause, ok := source.Annotations[keys.ChangeCause]; ok {
+		annotations[keys.ChangeCause] = cause
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: source.Namespace, Annotations: annotations,
+			Labels: map[string]string{keys.Source: content.SourceLabel(source.Name), keys.Content: string(seen.Hash)},
+		},
+		Immutable:  &immutable,
+		Data:       source.Data,
+		BinaryData: source.BinaryData,
+	}
+}
+
+// TerminalError is one that trying again will not mend: the user must change something. Its text is for the user.
+type TerminalError struct{ Reason, Message string }
+
+func (e *TerminalError) Error() string { return e.Message }
+
+// errChanged says that what was observed is no longer so. The caller observes again.
+type errChanged struct{ what string }
+
+func (e *errChanged) Error() string { return e.what + " changed meanwhile; looking again" }
+
+// Changed makes the error of one who found that what it was about to write on is no longer so; see IsChanged.
+func Changed(format string, args ...any) error { return &errChanged{fmt.Sprintf(format, args...)} }

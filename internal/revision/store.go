@@ -1,0 +1,202 @@
+package revision
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"golang.org/x/sync/singleflight"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+)
+
+// Snapshot is a source's content at one moment, without the data itself.
+type Snapshot struct {
+	// Version is "<uid>/<resourceVersion>" of the source when it was read.
+	Version string
+	Hash    content.Hash
+	Digests content.Digests
+}
+
+// Store reads sources and revisions, and writes revisions. Metadata comes from the cache, data from the API server, one
+// object at a time, and is not kept: memory does not grow with the size of configuration.
+type Store struct {
+	cached client.Reader
+	live   client.Reader
+	writer client.Writer
+	now    func() time.Time
+
+	// flights lets the many workloads of one source share one read or write that is under way.
+	flights singleflight.Group
+	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
+	snapshots *lru.Cache
+	// verified has, by UID, the content (plan.Revision) of revisions whose data was read or created here. They are
+	// immutable, so it stays true.
+	verified *lru.Cache
+	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
+	known *lru.Cache
+	// done has writes that need not be repeated while the cache lags behind them.
+	done *lru.Cache
+}
+
+// remembered bounds what a Store remembers of each sort. Forgetting costs a read.
+const remembered = 20_000
+
+// NewStore makes a Store. cached reads the metadata of sources and revisions, indexed BySource; live reads from the API
+// server.
+func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time) *Store {
+	return &Store{
+		cached: cached, live: live, writer: writer, now: now,
+		snapshots: lru.New(remembered), verified: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
+	}
+}
+
+// Observation is what is known of a source: what the plan needs, and what writing needs.
+type Observation struct {
+	plan.Source
+	Snapshot Snapshot
+	// Object is the source's metadata; nil when the source does not exist.
+	Object *metav1.PartialObjectMetadata
+	// noted has the version of the source that each revision notes.
+	noted map[string]string
+}
+
+// Observe looks at a source and its revisions. It reads the source's data only when no revision notes its present
+// version.
+func (s *Store) Observe(ctx context.Context, source Ref) (Observation, error) {
+	revisions, err := s.list(ctx, source)
+	if err != nil {
+		return Observation{}, err
+	}
+	seen := Observation{noted: map[string]string{}}
+	for i := range revisions {
+		described, err := s.describe(ctx, source.Kind, &revisions[i])
+		if err != nil {
+			return Observation{}, err
+		}
+		seen.Revisions = append(seen.Revisions, described)
+		seen.noted[described.Name] = revisions[i].Annotations[keys.SourceVersion]
+	}
+	meta := NewMetadata(source.Kind)
+	if err := s.cached.Get(ctx, source.key(), meta); apierrors.IsNotFound(err) {
+		return seen, nil
+	} else if err != nil {
+		return Observation{}, fmt.Errorf("look up %s: %w", source, err)
+	}
+	if IsRevision(meta) {
+		return Observation{}, &TerminalError{"NotASource", fmt.Sprintf(
+			"%s is itself a revision; refer to its source %s instead", source.Text(), SourceOf(source.Kind, meta))}
+	}
+	snapshot, present, err := s.snapshot(ctx, source, version(meta), seen)
+	if err != nil || !present {
+		return seen, err
+	}
+	seen.Object, seen.Snapshot = meta, snapshot
+	seen.Present, seen.Hash, seen.Digests = true, snapshot.Hash, snapshot.Digests
+	seen.Name = nameFor(source, seen)
+	return seen, nil
+}
+
+// nameFor gives the name of the revision with the source's content: that of one that exists, if any.
+func nameFor(source Ref, seen Observation) string {
+	for _, revision := range seen.Revisions {
+		if revision.Hash == seen.Hash {
+			return revision.Name
+		}
+	}
+	return content.RevisionName(source.Name, seen.Hash, 0)
+}
+
+func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMetadata, error) {
+	list := newMetadataList(source.Kind)
+	err := s.cached.List(ctx, list, client.InNamespace(source.Namespace), client.MatchingFields{BySource: source.Text()})
+	if err != nil {
+		return nil, fmt.Errorf("list revisions of %s: %w", source, err)
+	}
+	return slices.DeleteFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil }), nil
+}
+
+// describe tells a revision's content. Its metadata says it, but for a revision with too many keys, or one that another
+// version of the hash named: those are read, once (rule 8: a new hash causes no rollout).
+func (s *Store) describe(ctx context.Context, kind pin.Kind, meta *metav1.PartialObjectMetadata) (plan.Revision, error) {
+	described := describe(meta)
+	if described.Digests != nil && content.IsCurrentVersion(described.Hash) {
+		return described, nil
+	}
+	if read, ok := s.verified.Get(meta.UID); ok {
+		described.Hash, described.Digests = read.(Snapshot).Hash, read.(Snapshot).Digests
+		return described, nil
+	}
+	_, snapshot, err := s.read(ctx, Ref{kind, meta.Namespace, meta.Name})
+	if apierrors.IsNotFound(err) {
+		return described, nil
+	}
+	if err != nil {
+		return plan.Revision{}, err
+	}
+	s.verified.Add(meta.UID, snapshot)
+	described.Hash, described.Digests = snapshot.Hash, snapshot.Digests
+	return described, nil
+}
+
+// snapshot gives the source's content at the given version or later, and whether the source still exists.
+func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen Observation) (Snapshot, bool, error) {
+	for _, revision := range seen.Revisions {
+		if seen.noted[revision.Name] == version && revision.Digests != nil {
+			return Snapshot{Version: version, Hash: revision.Hash, Digests: revision.Digests}, true, nil
+		}
+	}
+	if kept, ok := s.snapshots.Get(source); ok && kept.(Snapshot).Version == version {
+		return kept.(Snapshot), true, nil
+	}
+	read, err, _ := s.flights.Do("read "+source.String()+" "+version, func() (any, error) {
+		_, snapshot, err := s.read(ctx, source)
+		if err == nil {
+			s.snapshots.Add(source, snapshot)
+		}
+		return snapshot, err
+	})
+	if apierrors.IsNotFound(err) {
+		return Snapshot{}, false, nil
+	}
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	return read.(Snapshot), true, nil
+}
+
+// read reads an object's data from the API server.
+func (s *Store) read(ctx context.Context, ref Ref) (*corev1.ConfigMap, Snapshot, error) {
+	obj := &corev1.ConfigMap{}
+	if err := s.live.Get(ctx, ref.key(), obj); err != nil {
+		return nil, Snapshot{}, fmt.Errorf("read %s: %w", ref, err)
+	}
+	read := content.FromConfigMap(obj)
+	return obj, Snapshot{Version: version(obj), Hash: read.Hash(), Digests: read.Digests()}, nil
+}
+
+// once runs a write that stands for all calls with the same key: those under way now, and those that come before the
+// cache shows its result.
+func (s *Store) once(key string, write func() error) error {
+	if _, ok := s.done.Get(key); ok {
+		return nil
+	}
+	_, err, _ := s.flights.Do(key, func() (any, error) {
+		err := write()
+		if err == nil {
+			s.done.Add(key, struct{}{})
+		}
+		return nil, err
+	})
+	return err
+}

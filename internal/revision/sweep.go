@@ -1,0 +1,39 @@
+package revision
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Sweep deletes a revision that has no owner, once it has been left alone for the grace time and inUse, a live look,
+// finds nobody that names it (rule 13). It returns whether it deleted it, or how long to wait before asking again.
+func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadata, grace time.Duration,
+	inUse func(context.Context) (bool, error),
+) (deleted bool, wait time.Duration, err error) {
+	if len(revision.OwnerReferences) > 0 {
+		// The garbage collector's business.
+		return false, 0, nil
+	}
+	if wait := renewed(revision).Add(grace).Sub(s.now()); wait > 0 {
+		return false, wait, nil
+	}
+	if used, err := inUse(ctx); err != nil || used {
+		return false, grace, err
+	}
+	// A pin that is being written right now has renewed the revision first, which fails these conditions.
+	err = s.writer.Delete(ctx, revision, client.Preconditions{UID: &revision.UID, ResourceVersion: &revision.ResourceVersion})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, 0, nil
+	case apierrors.IsConflict(err):
+		return false, 0, Changed("revision %s/%s", revision.Namespace, revision.Name)
+	case err != nil:
+		return false, 0, fmt.Errorf("delete unused revision %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	return true, 0, nil
+}
