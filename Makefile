@@ -1,0 +1,60 @@
+# What confrev's developers do every day. `make help` lists it.
+
+NAME ?= confrev
+FUZZTIME ?= 5s
+TEST_CLUSTER ?= e2e
+BENCH_CLUSTER ?= bench
+export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
+export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
+tool = $$(go run ./hack/cluster path $(1))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## The whole story on a real control plane, from nothing; each step checks what it claims
+	go run ./test/demo
+
+.PHONY: test
+test: unit fuzz verify lint e2e ## Everything that must pass, from nothing
+
+.PHONY: build
+build: ## Build bin/confrev
+	go build -trimpath -o bin/ ./cmd/...
+
+.PHONY: unit
+unit: ## Unit and property tests, with the race detector
+	go test -race ./...
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
+	hack/fuzz $(FUZZTIME)
+
+.PHONY: lint
+lint: ## golangci-lint
+	$(call tool,golangci-lint) run
+
+.PHONY: verify
+verify: ## Files that are derived from others are up to date; changes nothing
+	hack/verify "$(call tool,helm)"
+
+.PHONY: e2e
+e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
+	status=0; go test -tags e2e -count=1 -timeout 40m -parallel 6 $(RUN) ./test/e2e || status=$$?; \
+	go run ./hack/cluster down --name $(TEST_CLUSTER) && exit $$status
+
+.PHONY: bench
+bench: ## Figures of speed and memory, on a real control plane
+	status=0; go test -tags perf -count=1 -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/perf || status=$$?; \
+	go run ./hack/cluster down --name $(BENCH_CLUSTER) && exit $$status
+
+.PHONY: cluster-up
+cluster-up: ## A real control plane on this machine (NAME=…, ARGO_ROLLOUTS=1)
+	go run ./hack/cluster up --name $(NAME) $(if $(ARGO_ROLLOUTS),--argo-rollouts)
+
+.PHONY: cluster-down
+cluster-down: ## Stop and remove it (NAME=…)
+	go run ./hack/cluster down --name $(NAME)

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// module is a Go module of its own under hack/modules, from which binaries are built.
+type module struct {
+	dir      string // its directory under hack/modules, and the start of the name of its directory of binaries
+	requires string // the dependency that gives the version
+}
+
+var (
+	moduleKubernetes = module{"kubernetes", "k8s.io/kubernetes"}
+	moduleKwok       = module{"kwok", "sigs.k8s.io/kwok"}
+	moduleHelm       = module{"helm", "helm.sh/helm/v4"}
+	moduleLint       = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
+	moduleRollouts   = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
+)
+
+// component is one binary.
+type component struct {
+	name    string
+	module  module
+	pkg     string
+	builtAs string // what 'go build' calls it, if not name
+}
+
+// components is in the order in which they are built: what the control plane needs first.
+var components = []component{
+	{name: "etcd", module: moduleKubernetes, pkg: "go.etcd.io/etcd/server/v3", builtAs: "server"},
+	{name: "kube-apiserver", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{name: "kube-controller-manager", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{name: "kube-scheduler", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kube-scheduler"},
+	{name: "kubectl", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kubectl"},
+	{name: "kwok", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwok"},
+	{name: "kwokctl", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwokctl"},
+	{name: "helm", module: moduleHelm, pkg: "helm.sh/helm/v4/cmd/helm"},
+	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
+	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
+}
+
+// controlPlane are the components that kwokctl can also download; tools are those that it cannot.
+var (
+	controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+	tools        = []string{"kubectl", "kwok", "kwokctl"}
+)
+
+func componentNames() []string {
+	names := make([]string, 0, len(components))
+	for _, c := range components {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func componentByName(name string) (component, error) {
+	for _, c := range components {
+		if c.name == name {
+			return c, nil
+		}
+	}
+	return component{}, fmt.Errorf("no component %q: choose from %s", name, strings.Join(componentNames(), ", "))
+}
+
+// linkFlags are the linker's flags for a module at a version. Kubernetes' clients refuse a server without a version.
+func linkFlags(m module, version string) string {
+	flags := "-s -w"
+	set := func(pkg, variable, value string) { flags += " -X " + pkg + "." + variable + "=" + value }
+	switch m {
+	case moduleKubernetes:
+		major, minor := majorMinor(version)
+		set("k8s.io/component-base/version", "gitVersion", version)
+		set("k8s.io/component-base/version", "gitMajor", major)
+		set("k8s.io/component-base/version", "gitMinor", minor)
+	case moduleHelm:
+		set("helm.sh/helm/v4/internal/version", "version", version)
+	}
+	return flags
+}
+
+// majorMinor takes v1.36.3 to 1 and 36.
+func majorMinor(version string) (major, minor string) {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ = strings.Cut(rest, ".")
+	return major, minor
+}

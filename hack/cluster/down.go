@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"text/tabwriter"
+)
+
+func down(ctx context.Context, l layout, name string) error {
+	if _, err := os.Stat(l.cluster(name)); errors.Is(err, fs.ErrNotExist) {
+		say("there is no cluster %q", name)
+		return nil
+	}
+	if err := ensure(ctx, l, "kubectl", "kwokctl"); err != nil {
+		return err
+	}
+	unlock, err := lockClusters(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := newCluster(l, name)
+	if err != nil {
+		return err
+	}
+	c.log = l.verbLog("down", name)
+	if err := step(ctx, fmt.Sprintf("remove cluster %q", name), c.remove); err != nil {
+		return err
+	}
+	say("cluster %q is removed", name)
+	return nil
+}
+
+func list(l layout, out io.Writer) error {
+	entries, err := os.ReadDir(l.clusters())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list clusters: %w", err)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tSTATE\tARGO ROLLOUTS\tKUBECONFIG")
+	for _, entry := range entries {
+		name := entry.Name()
+		if !l.exists(name) {
+			continue
+		}
+		rollouts := "no"
+		if livePid(l, name, rolloutsProcess) != 0 {
+			rollouts = "yes"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, clusterState(l, name), rollouts, l.kubeconfig(name))
+	}
+	return table.Flush()
+}
+
+func clusterState(l layout, name string) string {
+	switch dead := deadProcesses(l, name); len(dead) {
+	case 0:
+		return "running"
+	case len(clusterProcesses):
+		return "stopped"
+	default:
+		return fmt.Sprintf("%d of %d processes", len(clusterProcesses)-len(dead), len(clusterProcesses))
+	}
+}

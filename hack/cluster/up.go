@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const maxNodes = 1000
+
+type upOptions struct {
+	name       string
+	nodes      int
+	nodesGiven bool
+	port       int // 0: a free one
+	rollouts   bool
+}
+
+func (o upOptions) validate() error {
+	if err := validateName(o.name); err != nil {
+		return err
+	}
+	if o.nodes < 1 || o.nodes > maxNodes {
+		return fmt.Errorf("--nodes=%d: use 1 to %d", o.nodes, maxNodes)
+	}
+	if o.port != 0 && (o.port < 1024 || o.port > 65535) {
+		return fmt.Errorf("--port=%d: use 1024 to 65535, or 0 for a free one", o.port)
+	}
+	return nil
+}
+
+func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
+	begin := time.Now()
+	download, err := controlPlaneSource(ctx, l)
+	if err != nil {
+		return err
+	}
+	// A cluster that had Argo Rollouts gets it back after a reboot.
+	if _, err := os.Stat(l.log(o.name, rolloutsProcess)); err == nil {
+		o.rollouts = true
+	}
+	if o.rollouts {
+		if err := ensure(ctx, l, "rollouts-controller"); err != nil {
+			return err
+		}
+	}
+	unlock, err := lockClusters(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := newCluster(l, o.name)
+	if err != nil {
+		return err
+	}
+	if err := c.bring(ctx, o, download); err != nil {
+		return err
+	}
+	if o.rollouts {
+		if err := c.startRollouts(ctx); err != nil {
+			return err
+		}
+	}
+	return printReady(out, c, time.Since(begin))
+}
+
+// lockClusters keeps two runs from choosing the same free ports, or from working on one cluster.
+func lockClusters(ctx context.Context, l layout) (unlock func(), err error) {
+	if err := os.MkdirAll(l.state, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of clusters: %w", err)
+	}
+	return lock(ctx, filepath.Join(l.state, "clusters.lock"), "another run works on clusters")
+}
+
+// bring takes the cluster from whatever state it is in to one that works.
+func (c cluster) bring(ctx context.Context, o upOptions, download bool) error {
+	if err := c.start(ctx, o, download); err != nil {
+		return err
+	}
+	_, err := os.Stat(c.prepared(c.name))
+	fresh := errors.Is(err, os.ErrNotExist)
+	if fresh {
+		if err := c.applyStages(ctx); err != nil {
+			return err
+		}
+	}
+	if fresh || o.nodesGiven {
+		if err := c.scaleNodes(ctx, o.nodes); err != nil {
+			return err
+		}
+	}
+	if err := c.waitUsable(ctx); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.prepared(c.name), nil, 0o644); err != nil {
+		return fmt.Errorf("mark the cluster as prepared: %w", err)
+	}
+	return nil
+}
+
+// start makes the cluster's processes run.
+func (c cluster) start(ctx context.Context, o upOptions, download bool) error {
+	if !c.exists(c.name) {
+		return c.create(ctx, o, download)
+	}
+	dead := deadProcesses(c.layout, c.name)
+	if len(dead) == 0 && c.ready(ctx) {
+		say("cluster %q already runs", c.name)
+		return nil
+	}
+	say("cluster %q exists, but is %s: starting what is missing", c.name, clusterState(c.layout, c.name))
+	err := c.restart(ctx)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	say("%v\ncluster %q cannot be started again: making it anew, without the objects that it had", err, c.name)
+	if err := c.remove(ctx); err != nil {
+		return err
+	}
+	return c.create(ctx, o, download)
+}
+
+func printReady(out io.Writer, c cluster, took time.Duration) error {
+	path := c.kubeconfig(c.name)
+	_, err := fmt.Fprintf(out, `cluster %q is ready (%s)
+
+  export KUBECONFIG=%s
+  %s get nodes
+
+  its logs:          %s
+  keep pods unready: hack/cluster/README.md
+  remove it:         go run ./hack/cluster down --name %s
+`, c.name, took.Round(100*time.Millisecond), path, c.kubectl, filepath.Dir(c.auditLog(c.name)), c.name)
+	return err
+}

@@ -1,0 +1,188 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// serviceAccount is the one of the chart.
+const serviceAccount = "confrev"
+
+// tokenSeconds is longer than any run.
+const tokenSeconds = 24 * 3600
+
+// Build builds confrev and gives the binary's path. With race it has the race detector, whose findings end it.
+func (c *Cluster) Build(ctx context.Context, race bool) (string, error) {
+	path := filepath.Join(c.Dir, "confrev")
+	args := []string{"build", "-o", path}
+	if race {
+		args = append(args, "-race")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/confrev")...)
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build confrev: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Confrev is confrev running as a process.
+type Confrev struct {
+	// Log is the file that it logs to, all runs in one.
+	Log string
+	// Metrics is the URL of its metrics.
+	Metrics string
+
+	binary  string
+	args    []string
+	health  string
+	process *exec.Cmd
+	ended   chan error
+}
+
+// Confrev prepares confrev to run with the rights of the chart's ServiceAccount. It does not start it.
+func (c *Cluster) Confrev(ctx context.Context, binary string, args ...string) (*Confrev, error) {
+	kubeconfig, err := c.serviceAccountKubeconfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var addresses [2]string
+	for i := range addresses {
+		if addresses[i], err = freeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	return &Confrev{
+		Log:     filepath.Join(c.Dir, "confrev.log"),
+		Metrics: "http://" + addresses[1] + "/metrics",
+		binary:  binary,
+		health:  "http://" + addresses[0] + "/readyz",
+		args: append([]string{
+			"--kubeconfig", kubeconfig, "--namespace", Namespace, "--log-level", "debug",
+			"--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1],
+		}, args...),
+	}, nil
+}
+
+// serviceAccountKubeconfig writes a kubeconfig with a token of the chart's ServiceAccount.
+func (c *Cluster) serviceAccountKubeconfig(ctx context.Context) (string, error) {
+	seconds := int64(tokenSeconds)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: serviceAccount}}
+	if err := c.Client.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", fmt.Errorf("get a token of the chart's ServiceAccount: %w", err)
+	}
+	admin, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters = admin.Clusters
+	config.AuthInfos["confrev"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	config.Contexts["confrev"] = &clientcmdapi.Context{Cluster: admin.Contexts[admin.CurrentContext].Cluster, AuthInfo: "confrev"}
+	config.CurrentContext = "confrev"
+	path := filepath.Join(c.Dir, "confrev.kubeconfig")
+	return path, clientcmd.WriteToFile(*config, path)
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// startTimeout bounds how long confrev may take to become ready.
+const startTimeout = 60 * time.Second
+
+// Start starts confrev and waits until it is ready.
+func (c *Confrev) Start(ctx context.Context, extra ...string) error {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	// Not bound to ctx: it outlives the test that restarts it.
+	c.process = exec.Command(c.binary, append(c.args, extra...)...)
+	c.process.Stdout, c.process.Stderr = log, log
+	if err := c.process.Start(); err != nil {
+		return errors.Join(err, log.Close())
+	}
+	c.ended = make(chan error, 1)
+	go func() { c.ended <- errors.Join(c.process.Wait(), log.Close()) }()
+	return c.waitReady(ctx)
+}
+
+func (c *Confrev) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.health, nil)
+		if err != nil {
+			return err
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			if err := response.Body.Close(); err != nil {
+				return err
+			}
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-c.ended:
+			c.ended <- err
+			return fmt.Errorf("confrev ended before it was ready (log: %s): %w", c.Log, err)
+		case <-ctx.Done():
+			return fmt.Errorf("confrev is not ready (log: %s): %w", c.Log, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// PID is the process's id.
+func (c *Confrev) PID() int { return c.process.Process.Pid }
+
+// Stop ends confrev as Kubernetes would, and waits for it to end well.
+func (c *Confrev) Stop() error {
+	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return <-c.ended
+}
+
+// Kill ends confrev at once (SIGKILL) and waits until it is gone.
+func (c *Confrev) Kill() error {
+	if err := c.process.Process.Kill(); err != nil {
+		return err
+	}
+	var exit *exec.ExitError
+	if err := <-c.ended; err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return nil
+}
+
+// Delete deletes objects and takes it well when they are gone already.
+func (c *Cluster) Delete(ctx context.Context, objects ...client.Object) error {
+	var errs []error
+	for _, obj := range objects {
+		errs = append(errs, client.IgnoreNotFound(c.Client.Delete(ctx, obj)))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,138 @@
+// Package env is the ground that tests, benchmarks and the demo stand on: a real control plane of hack/cluster, the
+// chart installed by the real Helm, and confrev running as a process with the chart's ServiceAccount and rights (KWOK
+// runs no containers), so that a missing right shows.
+package env
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Namespace is where the chart is installed.
+const Namespace = "confrev-system"
+
+// Root is the folder of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Cluster is a running control plane, seen as its admin.
+type Cluster struct {
+	Name       string
+	Kubeconfig string
+	// AuditLog is the file in which the API server notes every request.
+	AuditLog string
+	Config   *rest.Config
+	// Client reads and writes without a cache.
+	Client client.Client
+	// Dir is for what belongs to this run: binaries, logs, kubeconfigs.
+	Dir string
+
+	tools sync.Map
+}
+
+// Up starts the named cluster, or uses the one that runs, and says on progress what it does.
+func Up(ctx context.Context, name string, progress *os.File) (*Cluster, error) {
+	up := exec.CommandContext(ctx, "go", "run", "./hack/cluster", "up", "--name", name)
+	up.Dir, up.Stdout, up.Stderr = Root(), progress, progress
+	if err := up.Run(); err != nil {
+		return nil, fmt.Errorf("start cluster %s: %w", name, err)
+	}
+	dir, err := os.MkdirTemp("", "confrev-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Name: name, Dir: dir}
+	var errs [2]error
+	c.Kubeconfig, errs[0] = hackCluster(ctx, "kubeconfig", "--name", name)
+	c.AuditLog, errs[1] = hackCluster(ctx, "audit-log", "--name", name)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return c, c.connect()
+}
+
+func (c *Cluster) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	c.Config = config
+	c.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	return err
+}
+
+// hackCluster runs a verb of hack/cluster and gives the line that it prints.
+func hackCluster(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./hack/cluster"}, args...)...)
+	cmd.Dir = Root()
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("hack/cluster %s: %w", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Tool gives the path of a tool that hack/cluster builds: kubectl, helm.
+func (c *Cluster) Tool(ctx context.Context, name string) (string, error) {
+	if path, ok := c.tools.Load(name); ok {
+		return path.(string), nil
+	}
+	path, err := hackCluster(ctx, "path", name)
+	if err == nil {
+		c.tools.Store(name, path)
+	}
+	return path, err
+}
+
+// Run runs a tool against the cluster, with input on its standard input, and gives what it printed on standard output.
+// An error has what it printed on standard error.
+func (c *Cluster) Run(ctx context.Context, input, tool string, args ...string) (string, error) {
+	path, err := c.Tool(ctx, tool)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HELM_CACHE_HOME="+c.Dir, "HELM_CONFIG_HOME="+c.Dir, "HELM_DATA_HOME="+c.Dir)
+	cmd.Dir = Root()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// Kubectl runs kubectl as the admin.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.Run(ctx, "", "kubectl", args...)
+}
+
+// Install installs the chart, or brings the installed one up to this tree, without pods of its own.
+func (c *Cluster) Install(ctx context.Context, set ...string) error {
+	args := []string{
+		"upgrade", "--install", "confrev", "charts/confrev", "--namespace", Namespace, "--create-namespace",
+		"--set", "replicas=0", "--wait",
+	}
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	_, err := c.Run(ctx, "", "helm", args...)
+	return err
+}
