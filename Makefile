@@ -58,3 +58,7 @@ cluster-up: ## A real control plane on this machine (NAME=…, ARGO_ROLLOUTS=1)
 .PHONY: cluster-down
 cluster-down: ## Stop and remove it (NAME=…)
 	go run ./hack/cluster down --name $(NAME)
+
+.PHONY: demo-down
+demo-down: ## Stop the demo's confrev and remove its cluster
+	go run ./test/demo down

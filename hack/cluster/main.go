@@ -13,16 +13,21 @@ import (
 )
 
 func main() {
+	os.Exit(run())
+}
+
+// run runs the command and gives the exit status.
+func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := newCommand().ExecuteContext(ctx)
 	switch {
 	case err == nil:
+		return 0
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(os.Stderr, "cluster: interrupted; the same command goes on from here")
-		os.Exit(130)
-	default:
-		fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
-		os.Exit(1)
+		return 130
 	}
+	fmt.Fprintf(os.Stderr, "cluster: %v\n", err)
+	return 1
 }

@@ -45,8 +45,7 @@ func (c command) run(ctx context.Context) error {
 func (c command) output(ctx context.Context) (string, error) {
 	out, err := c.cmd(ctx).Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
 		}
 		return "", fmt.Errorf("%s %s: %w", filepath.Base(c.name), strings.Join(c.args, " "), err)

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -33,9 +35,8 @@ type recorder struct{ events.EventRecorder }
 
 // warning is a condition that the user should know of.
 type warning struct {
-	reason  string
-	note    string
-	related runtime.Object
+	reason string
+	note   string
 }
 
 func (r *recorder) normal(regarding client.Object, related runtime.Object, reason, action, note string) {
@@ -43,12 +44,13 @@ func (r *recorder) normal(regarding client.Object, related runtime.Object, reaso
 }
 
 func (r *recorder) warn(regarding client.Object, w warning, action string) {
-	r.Eventf(regarding, w.related, corev1.EventTypeWarning, w.reason, action, "%s", shortened(w.note))
+	r.Eventf(regarding, nil, corev1.EventTypeWarning, w.reason, action, "%s", shortened(w.note))
 }
 
 func shortened(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}
-	return note[:maxNote-len("…")] + "…"
+	// The cut may fall within a character.
+	return strings.ToValidUTF8(note[:maxNote-len("…")], "") + "…"
 }

@@ -62,7 +62,7 @@ func (o Options) sources(kind workload.Kind) client.IndexerFunc {
 		uses, _, _ := workload.Tracked(kind, obj, o.enabled)
 		var texts []string
 		for _, use := range uses {
-			texts = append(texts, use.Source.String())
+			texts = append(texts, use.String())
 		}
 		return texts
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -49,16 +50,24 @@ func (m *memories) forget(name types.NamespacedName) {
 	delete(m.of, name)
 }
 
-// news gives those of the conditions that were not reported before, and remembers all of them.
+// news gives those of the conditions that were not reported before, and remembers all of them. Those of one reason are
+// one: the API server takes events that differ only in their note for repetitions, and keeps the first.
 func (m *memory) news(conditions []warning) []warning {
 	reported := map[string]bool{}
 	var fresh []warning
 	for _, w := range conditions {
 		key := w.reason + " " + w.note
-		if !m.reported[key] && !reported[key] {
-			fresh = append(fresh, w)
+		if m.reported[key] || reported[key] {
+			reported[key] = true
+			continue
 		}
 		reported[key] = true
+		same := slices.IndexFunc(fresh, func(other warning) bool { return other.reason == w.reason })
+		if same < 0 {
+			fresh = append(fresh, w)
+			continue
+		}
+		fresh[same].note += "; " + w.note
 	}
 	m.reported = reported
 	return fresh

@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -44,8 +45,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 	errs := []error{err}
 	for _, use := range seen.input.Uses {
 		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
-		var terminal *revision.TerminalError
-		if errors.As(err, &terminal) {
+		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
 			seen.warnings = append(seen.warnings, warning{reason: terminal.Reason, note: terminal.Message})
 			continue
 		}
@@ -72,6 +72,11 @@ func (r *workloads) observeAnnotations(obj client.Object, seen *observed) {
 	}
 	if track, _ := workload.Track(obj); track.Lists(pin.Secret) && !r.options.enabled(pin.Secret) {
 		say(reasonKindNotEnabled, "annotation %s lists a Secret; this confrev tracks ConfigMaps only", keys.Track)
+	}
+	if n := podspec.References(&r.kind.Template(obj).Spec); n > podspec.MaxReferences || len(uses) > pin.MaxPins {
+		say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
+			"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
+		uses = nil
 	}
 	seen.input.Uses = uses
 	if seen.input.Pins, err = workload.Pins(r.kind, obj); err != nil && len(uses) > 0 {

@@ -118,7 +118,7 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		r.warn(obj, known, seen.warnings)
 		return 0, err
 	}
-	if wait := r.settle(obj, seen, p, known); wait > 0 {
+	if wait := r.settle(seen, p, known); wait > 0 {
 		r.warn(obj, known, append(seen.warnings, warnings(p)...))
 		return wait, nil
 	}
@@ -141,7 +141,7 @@ func (r *workloads) refresh(ctx context.Context, seen observed, p plan.Plan) err
 }
 
 // settle gives how long to wait before the plan's advances may be written (rule 2).
-func (r *workloads) settle(obj client.Object, seen observed, p plan.Plan, known *memory) time.Duration {
+func (r *workloads) settle(seen observed, p plan.Plan, known *memory) time.Duration {
 	if !p.Changed() {
 		known.settling = plan.Settling{}
 		return 0

@@ -51,14 +51,14 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed
 	var errs []error
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
-		if d.To == d.From || d.Verdict == plan.Held {
+		if !seen.needsRevision(*d) {
 			continue
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
 		made, created, err := r.store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number)
-		var terminal *revision.TerminalError
+		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
 		switch {
-		case errors.As(err, &terminal):
+		case isTerminal:
 			refused = append(refused, warning{reason: terminal.Reason, note: terminal.Message})
 			made = d.From
 		case err != nil:
@@ -69,9 +69,20 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed
 			r.events.normal(seen.sources[d.Source].Object, obj, reasonCreated, "CreateRevision",
 				fmt.Sprintf("Created revision %s of %s", made, d.Source))
 		}
-		p.Repin(d, made)
+		if d.To != d.From {
+			p.Repin(d, made)
+		}
 	}
 	return refused, errors.Join(errs...)
+}
+
+// needsRevision tells whether a decision pins current anew, or found it pinned already while its revision is lost: then
+// the source has got back the content that was lost with it (rule 9).
+func (seen observed) needsRevision(d plan.Decision) bool {
+	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {
+		return !seen.sources[d.Source].Exists(d.To.Revision)
+	}
+	return d.To != d.From && d.Verdict != plan.Held
 }
 
 // operation is one of a JSON patch (RFC 6902).
@@ -135,9 +146,10 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 }
 
 // testFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
-// for that: it passes on the text of the patch library (github.com/evanphx/json-patch).
+// for that; but unlike a validation's refusal, it names no field.
 func testFailed(err error) bool {
-	return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "testing value")
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
 }
 
 // tell says in events, metrics and the log what was written.

@@ -62,12 +62,18 @@ func (p Pin) String() string { return p.Revision + "@" + strconv.FormatInt(p.Num
 // Set holds the pins of one pod template. A nil Set reads as empty.
 type Set map[Source]Pin
 
-// form is one pin. The number has at most 15 digits, so that raising it never overflows. The admission policies carry
-// the same expression.
+// MaxNumber is the highest number that a pin can hold: 15 digits, so that raising it never overflows.
+const MaxNumber = 999_999_999_999_999
+
+// form is one pin. The admission policies carry the same expression.
 var form = regexp.MustCompile(`^((?:configmap|secret)/[a-z0-9][a-z0-9.-]*)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
 
-// Parse reads the text form. The empty text is the empty set. A malformed pin, or two pins of one source, is an error
-// that quotes the pin at fault; no part of such a text is trusted.
+// MaxPins is how many pins a template may have. The admission policies check each pin against all others, within the
+// cost that the API server allows for CEL; it allows more than twice as many with names of any length (Kubernetes 1.36).
+const MaxPins = 200
+
+// Parse reads the text form. The empty text is the empty set. A malformed pin, two pins of one source, or a pin to what is
+// itself a pinned source, is an error that quotes the pin at fault; no part of such a text is trusted.
 func Parse(text string) (Set, error) {
 	set := Set{}
 	if text == "" {
@@ -91,7 +97,20 @@ func Parse(text string) (Set, error) {
 		}
 		set[source] = Pin{Revision: match[2], Number: number}
 	}
+	if err := set.unchained(); err != nil {
+		return nil, err
+	}
 	return set, nil
+}
+
+// unchained refuses pins that lead to pins: what they resolve to would depend on how often they are resolved.
+func (s Set) unchained() error {
+	for source, p := range s {
+		if next := (Source{Kind: source.Kind, Name: p.Revision}); s[next] != (Pin{}) {
+			return fmt.Errorf("%s is pinned to %s, which is itself pinned", source, p.Revision)
+		}
+	}
+	return nil
 }
 
 // Sources lists what is pinned, sorted.

@@ -37,16 +37,22 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	return h
 }
 
-// numbers calls yield with every revision's name and number that is known from anywhere.
+// numbers calls yield with every revision's name and number that is known from anywhere. Numbers that leave no room above
+// them come from a hand or a backup: they are history, not truth, and count as none.
 func (h history) numbers(yield func(revision string, number int64)) {
+	known := func(revision string, number int64) {
+		if number < pin.MaxNumber {
+			yield(revision, number)
+		}
+	}
 	for _, revision := range h.source.Revisions {
-		yield(revision.Name, revision.Number)
+		known(revision.Name, revision.Number)
 	}
 	for _, p := range h.pins {
-		yield(p.Revision, p.Number)
+		known(p.Revision, p.Number)
 	}
 	if h.template != (pin.Pin{}) {
-		yield(h.template.Revision, h.template.Number)
+		known(h.template.Revision, h.template.Number)
 	}
 }
 

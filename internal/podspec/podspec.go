@@ -74,6 +74,10 @@ func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known 
 	return replaced
 }
 
+// MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about four
+// times as many, whatever the names (Kubernetes 1.36); but the more there are, the longer the pod's creation takes.
+const MaxReferences = 4000
+
 // References counts the references of spec, with repetitions. What admission has to do for a pod grows with it.
 func References(spec *corev1.PodSpec) int {
 	count := 0

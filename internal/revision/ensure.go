@@ -135,11 +135,8 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 
 // mayExist tells whether a revision of this name was seen: in the cache, or by this process before the cache shows it.
 func (s *Store) mayExist(seen Observation, ref Ref) bool {
-	if _, noted := seen.noted[ref.Name]; noted {
-		return true
-	}
 	_, known := s.known.Get(ref)
-	return known
+	return known || seen.Exists(ref.Name)
 }
 
 // sameContent tells whether an immutable object has the observed content. Its data is read once per UID.
@@ -164,8 +161,7 @@ func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialOb
 // Refresh brings the notes on the revision of the present content up to date: its number, raised to be strictly the
 // highest (rule 5), and the version of the source, so that starting up need not read the source again.
 func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, current pin.Pin) error {
-	noted, exists := seen.noted[current.Revision]
-	if !exists {
+	if !seen.Exists(current.Revision) {
 		return nil
 	}
 	ref := Ref{source.Kind, source.Namespace, current.Revision}
@@ -173,7 +169,7 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	if err := s.cached.Get(ctx, ref.key(), meta); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if number(meta) >= current.Number && noted == seen.Snapshot.Version {
+	if number(meta) >= current.Number && seen.noted[current.Revision] == seen.Snapshot.Version {
 		return nil
 	}
 	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, false)
@@ -271,6 +267,6 @@ func KindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
 
 // IsChanged tells whether an error only says that the world moved on between looking and writing.
 func IsChanged(err error) bool {
-	var c *errChanged
-	return errors.As(err, &c)
+	_, ok := errors.AsType[*errChanged](err)
+	return ok
 }

@@ -110,10 +110,10 @@ func own(all map[string]string) map[string]string {
 	return kept
 }
 
-// number reads a revision's number; one that cannot be read counts as 0, below all others.
+// number reads a revision's number; one that no pin could hold counts as 0, below all others.
 func number(obj client.Object) int64 {
 	n, err := strconv.ParseInt(obj.GetAnnotations()[keys.Number], 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n >= pin.MaxNumber {
 		return 0
 	}
 	return n

@@ -71,6 +71,12 @@ type Observation struct {
 	noted map[string]string
 }
 
+// Exists tells whether the source has a revision of this name.
+func (o Observation) Exists(revision string) bool {
+	_, exists := o.noted[revision]
+	return exists
+}
+
 // Observe looks at a source and its revisions. It reads the source's data only when no revision notes its present
 // version.
 func (s *Store) Observe(ctx context.Context, source Ref) (Observation, error) {

@@ -55,8 +55,9 @@ type Confrev struct {
 	ended   chan error
 }
 
-// Confrev prepares confrev to run with the rights of the chart's ServiceAccount. It does not start it.
-func (c *Cluster) Confrev(ctx context.Context, binary string, args ...string) (*Confrev, error) {
+// Confrev prepares confrev to run with the rights of the chart's ServiceAccount. It does not start it. name tells it, and
+// its log, from others in the same run.
+func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...string) (*Confrev, error) {
 	kubeconfig, err := c.serviceAccountKubeconfig(ctx)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (c *Cluster) Confrev(ctx context.Context, binary string, args ...string) (*
 		}
 	}
 	return &Confrev{
-		Log:     filepath.Join(c.Dir, "confrev.log"),
+		Log:     filepath.Join(c.Dir, name+".log"),
 		Metrics: "http://" + addresses[1] + "/metrics",
 		binary:  binary,
 		health:  "http://" + addresses[0] + "/readyz",

@@ -1,0 +1,288 @@
+// Package docs_test holds the documentation to the code: what the code reads, writes and says is documented, and what the
+// documentation points at exists.
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/internal/cli"
+)
+
+const root = ".."
+
+func TestKeysAreDocumented(t *testing.T) {
+	var docs strings.Builder
+	for _, path := range markdown(t) {
+		docs.WriteString(read(t, path))
+	}
+	consts := constants(t, "internal/keys/keys.go")
+	prefix := consts["Prefix"]
+	for name, key := range consts {
+		if name == "Prefix" || !strings.Contains(key, "/") {
+			continue
+		}
+		if !strings.Contains(docs.String(), "`"+key+"`") {
+			t.Errorf("no page mentions `%s` (keys.%s)", key, name)
+		}
+	}
+	if prefix == "" || len(consts) < 5 {
+		t.Errorf("found only %v in internal/keys: the test reads it wrongly", consts)
+	}
+}
+
+func TestMetricsAreDocumented(t *testing.T) {
+	source := read(t, "internal/controller/metrics.go")
+	names := regexp.MustCompile(`Name:\s+"([a-z_]+)"`).FindAllStringSubmatch(source, -1)
+	var inCode []string
+	for _, name := range names {
+		inCode = append(inCode, name[1])
+	}
+	same(t, "metrics", inCode, firstColumn(t, "docs/install.md", "## Metrics"))
+}
+
+func TestEventsAreDocumented(t *testing.T) {
+	var inCode []string
+	for name, reason := range constants(t, "internal/controller/events.go") {
+		if strings.HasPrefix(name, "reason") {
+			inCode = append(inCode, reason)
+		}
+	}
+	// Errors that only the user can mend become events too.
+	terminal := regexp.MustCompile(`TerminalError\{(?:Reason:\s*)?"(\w+)"`)
+	for _, path := range files(t, "internal", ".go") {
+		for _, match := range terminal.FindAllStringSubmatch(read(t, path), -1) {
+			if !slices.Contains(inCode, match[1]) {
+				inCode = append(inCode, match[1])
+			}
+		}
+	}
+	same(t, "events", inCode, firstColumn(t, "docs/install.md", "## Events"))
+}
+
+func TestFlagsAreDocumentedWithTheirDefaults(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "")
+	var inCode []string
+	rows := section(t, "docs/install.md", "## Flags")
+	flags := cli.Controller().Flags()
+	for _, match := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(flags.FlagUsages(), -1) {
+		flag := flags.Lookup(match[1])
+		inCode = append(inCode, "--"+flag.Name)
+		value := "none"
+		if flag.DefValue != "" {
+			value = "`" + flag.DefValue + "`"
+		}
+		if row := "| `--" + flag.Name + "` | " + value + " |"; !strings.Contains(rows, row) {
+			t.Errorf("docs/install.md has no row %q", row)
+		}
+	}
+	same(t, "flags", inCode, firstColumn(t, "docs/install.md", "## Flags"))
+}
+
+func TestChartValuesAreDocumented(t *testing.T) {
+	rows := section(t, "docs/install.md", "### Chart values")
+	for _, match := range regexp.MustCompile(`(?m)^(\w+):`).FindAllStringSubmatch(read(t, "charts/confrev/values.yaml"), -1) {
+		if !strings.Contains(rows, "`"+match[1]+"`") && !strings.Contains(rows, "`"+match[1]+".") {
+			t.Errorf("docs/install.md does not mention value %q", match[1])
+		}
+	}
+}
+
+// The code cites rules by number.
+func TestCitedRulesExist(t *testing.T) {
+	rules := regexp.MustCompile(`(?m)^### (\d+)\. `).FindAllStringSubmatch(read(t, "docs/reconcile.md"), -1)
+	exists := map[string]bool{}
+	for i, rule := range rules {
+		exists[rule[1]] = true
+		if rule[1] != strconv.Itoa(i+1) {
+			t.Errorf("the rules are not numbered in order: %s is in place %d", rule[1], i+1)
+		}
+	}
+	cited := regexp.MustCompile(`(?i)\brules? (\d+)((?:(?:, | and | to )\d+)*)`)
+	number := regexp.MustCompile(`\d+`)
+	paths := append(files(t, ".", ".go"), files(t, "charts", "")...)
+	for _, path := range append(paths, markdown(t)...) {
+		for _, match := range cited.FindAllString(read(t, path), -1) {
+			for _, n := range number.FindAllString(match, -1) {
+				if !exists[n] {
+					t.Errorf("%s cites %q, which docs/reconcile.md does not have", path, match)
+				}
+			}
+		}
+	}
+}
+
+func TestLinksResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, path := range markdown(t) {
+		for _, match := range link.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			to := path
+			if target != "" {
+				to = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, match[1])
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, to)), anchor) {
+				t.Errorf("%s links to %s, but there is no such heading", path, match[1])
+			}
+		}
+	}
+}
+
+func TestMakeTargetsExist(t *testing.T) {
+	makefile := read(t, "Makefile")
+	command := regexp.MustCompile("(?m)(?:^|[`(] ?)(?:[A-Z_]+=\\S+ )?make ([a-z][a-z0-9-]*)")
+	for _, path := range markdown(t) {
+		for _, match := range command.FindAllStringSubmatch(read(t, path), -1) {
+			if !strings.Contains(makefile, "\n"+match[1]+":") {
+				t.Errorf("%s says `make %s`; the Makefile has no such target", path, match[1])
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// files lists the files below a folder whose names end so, relative to the root.
+func files(t *testing.T, folder, ending string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "testdata"}, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(path, ending) {
+			relative, err := filepath.Rel(root, path)
+			found = append(found, relative)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func markdown(t *testing.T) []string {
+	t.Helper()
+	return files(t, ".", ".md")
+}
+
+// constants gives the string constants that a file declares. A value may be a text, or a sum of texts and constants of
+// the same file.
+func constants(t *testing.T, path string) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Names) != len(spec.Values) {
+			return true
+		}
+		for i, name := range spec.Names {
+			if value := textOf(spec.Values[i], values); value != "" {
+				values[name.Name] = value
+			}
+		}
+		return true
+	})
+	return values
+}
+
+// textOf gives the value of a constant expression, or nothing if it is none of texts.
+func textOf(expression ast.Expr, known map[string]string) string {
+	switch e := expression.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil {
+			return text
+		}
+	case *ast.Ident:
+		return known[e.Name]
+	case *ast.BinaryExpr:
+		return textOf(e.X, known) + textOf(e.Y, known)
+	}
+	return ""
+}
+
+// section gives the part of a page from a heading up to the next of the same depth.
+func section(t *testing.T, path, heading string) string {
+	t.Helper()
+	_, after, found := strings.Cut(read(t, path), "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no heading %q", path, heading)
+	}
+	depth, _, _ := strings.Cut(heading, " ")
+	part, _, _ := strings.Cut(after, "\n"+depth+" ")
+	return part
+}
+
+// firstColumn gives what the tables of a section are about.
+func firstColumn(t *testing.T, path, heading string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(section(t, path, heading), -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// same tells what is only in the code and what is only documented.
+func same(t *testing.T, what string, inCode, documented []string) {
+	t.Helper()
+	if len(inCode) == 0 {
+		t.Errorf("no %s found in the code: the test reads it wrongly", what)
+	}
+	for _, name := range inCode {
+		if !slices.Contains(documented, name) {
+			t.Errorf("%s: docs/install.md lacks a row of %s", what, name)
+		}
+	}
+	for _, name := range documented {
+		if !slices.Contains(inCode, name) {
+			t.Errorf("%s: docs/install.md has a row of %s, which the code does not know", what, name)
+		}
+	}
+}
+
+var fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+
+func withoutCode(text string) string { return fenced.ReplaceAllString(text, "") }
+
+// anchors gives the anchors of a page's headings, made as code hosts make them.
+func anchors(text string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(withoutCode(text), -1) {
+		slug := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		found = append(found, strings.ReplaceAll(slug, " ", "-"))
+	}
+	return found
+}

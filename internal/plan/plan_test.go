@@ -1,0 +1,286 @@
+package plan_test
+
+import (
+	"testing"
+
+	"confrev.io/confrev/internal/plan"
+)
+
+// Rule 3: nothing happens unless something that the workload uses changed.
+func TestRule3NothingMovesWithoutAChangeThatTheWorkloadUses(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"pinned to the present content": {
+			content: "a", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.InSync, to: "a@1", current: "a@1",
+		},
+		"a key that it does not use changed": {
+			use: useKey, content: "a2", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.InSync, to: "a@1", current: "a2@2",
+		},
+		"a key that it does not use changed, and another workload rolled that out": {
+			use: useKey, content: "a2", revisions: "a@1 a2@2", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.InSync, to: "a@1", current: "a2@2",
+		},
+		"an optional key that it uses and that nobody has": {
+			use: useOptKey, content: "k", revisions: "k@1", pins: "k@1", holders: []string{"k@1"},
+			verdict: plan.InSync, to: "k@1", current: "k@1",
+		},
+		"a key changed, and it uses all of them": {
+			content: "a2", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "a2@2", current: "a2@2",
+		},
+		"the key that it uses changed": {
+			use: useKey, content: "b", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"a key that it uses optionally went away": {
+			use: useOptKey, content: "k", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "k@2", current: "k@2",
+		},
+		"the source was deleted and made again with the same content": {
+			content: "a", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.InSync, to: "a@1", current: "a@1",
+		},
+		"the number of its revision was raised since": {
+			content: "a", revisions: "a@7", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.InSync, to: "a@1", current: "a@7",
+		},
+		"confrev starts anew and no holder is known yet": {
+			content: "a", revisions: "a@1", pins: "a@1",
+			verdict: plan.InSync, to: "a@1", current: "a@1",
+		},
+	})
+}
+
+// Rule 4: a tracked source without a pin is pinned at once; other pins advance, or are held.
+func TestRule4PinAndAdvance(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"the first pin of a new workload": {
+			content: "a", verdict: plan.Pinned, to: "a@1", current: "a@1",
+		},
+		"the first pin to a revision that another workload has": {
+			content: "b", revisions: "a@1 b@2", verdict: plan.Pinned, to: "b@2", current: "b@2",
+		},
+		"the first pin of a workload that runs already": {
+			content: "a", holders: []string{"", ""}, verdict: plan.Pinned, to: "a@1", current: "a@1",
+		},
+		"an advance to content that is new": {
+			content: "b", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"an advance to a revision that another workload has": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"an advance over a revision that only others rolled out": {
+			content: "c", revisions: "a@1 b@2 c@3", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"a template that never rolled out because the workload is paused": {
+			content: "c", revisions: "a@1 b@2", pins: "b@2", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"a pin to a revision that is lost": {
+			content: "b", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"a pin of a workload without holders": {
+			content: "b", revisions: "a@1", pins: "a@1",
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"a pin that is lost while the workload was in sync comes back": {
+			content: "b", revisions: "a@1 b@2", holders: []string{"a@1", "b@2", ""},
+			verdict: plan.Pinned, to: "b@2", current: "b@2",
+		},
+		"a pin that is lost while the source changed goes to the new content": {
+			content: "c", revisions: "a@1 b@2", holders: []string{"a@1", "b@2", ""},
+			verdict: plan.Pinned, to: "c@3", current: "c@3",
+		},
+		"an undo to a template from before confrev": {
+			content: "b", revisions: "a@1 b@2", holders: []string{"a@1", "b@2", ""},
+			verdict: plan.Pinned, to: "b@2", current: "b@2",
+		},
+	})
+}
+
+func TestRule4Held(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"after an undo": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"b@2", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"after an undo over several revisions": {
+			content: "c", revisions: "a@1 b@2 c@3", pins: "a@1", holders: []string{"b@2", "c@3", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "c@3", current: "c@3",
+		},
+		"after an undo, and then a change of the image": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"after an undo that no holder shows yet": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"a@1", "b@2"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"when the holders that show it are pruned, by the note": {
+			content: "b", revisions: "a@1", pins: "a@1", held: "b@2", holders: []string{"a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"when the holders vanished altogether, by the note": {
+			content: "b", revisions: "a@1", pins: "a@1", held: "b@2",
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"when the note is gone, by the holders": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"b@2", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"when undo restored an old note, by the holders": {
+			content: "c", revisions: "a@1 b@2 c@3", pins: "a@1", held: "b@2", holders: []string{"b@2", "c@3", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "c@3", current: "c@3",
+		},
+		"when a key that it does not use changed": {
+			use: useKey, content: "b2", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b2@3",
+		},
+		"when another workload pins the same content anew": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"until the source changes": {
+			content: "c", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"until the source changes, and uses no pruned number again": {
+			content: "c", revisions: "a@1", pins: "a@1", held: "b@2", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"until the source has the content that the workload is on": {
+			content: "a", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
+			verdict: plan.InSync, to: "a@1", current: "a@3",
+		},
+		"until someone rolls it forward": {
+			content: "b", revisions: "a@1 b@2", pins: "b@2", held: "b@2", holders: []string{"a@1", "b@2"},
+			verdict: plan.InSync, to: "b@2", current: "b@2",
+		},
+		"when kubectl replace took the pin away, it comes back held": {
+			content: "b", revisions: "a@1 b@2", held: "b@2", holders: []string{"b@2", "a@1", ""},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"when kubectl replace took the note away as well": {
+			content: "b", revisions: "a@1 b@2", holders: []string{"b@2", "a@1", ""},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"but not when the pin was taken away and its revision is lost": {
+			content: "b", revisions: "b@2", held: "b@2", holders: []string{"b@2", "a@1", ""},
+			verdict: plan.Pinned, to: "b@2", current: "b@2",
+		},
+		"but not by a note of content that the source has no more": {
+			content: "c", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"but not by a lying note that undo restored, when the source came back to that content": {
+			content: "b", revisions: "a@1 b@4 c@3", pins: "c@3", held: "b@2", holders: []string{"b@2", "c@3"},
+			verdict: plan.Advanced, to: "b@4", current: "b@4",
+		},
+	})
+}
+
+// Rule 5: numbers.
+func TestRule5Numbers(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"content that comes back gets a new number, which is new to a workload on the other": {
+			content: "a", revisions: "a@1 b@2", pins: "b@2", holders: []string{"a@1", "b@2"},
+			verdict: plan.Advanced, to: "a@3", current: "a@3",
+		},
+		"the same when the number was raised already": {
+			content: "a", revisions: "a@3 b@2", pins: "b@2", holders: []string{"a@1", "b@2"},
+			verdict: plan.Advanced, to: "a@3", current: "a@3",
+		},
+		"content that comes back twice": {
+			content: "b", revisions: "a@3 b@2", pins: "a@3", holders: []string{"a@1", "b@2", "a@3"},
+			verdict: plan.Advanced, to: "b@4", current: "b@4",
+		},
+		"a rollback to its first number is held": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"b@2", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"a rollback after content came back is held by the new number": {
+			content: "a", revisions: "a@3 b@2", pins: "b@2", holders: []string{"a@1", "a@3", "b@2"},
+			verdict: plan.Held, to: "b@2", note: "a@3", current: "a@3",
+		},
+		"two writers gave the same number to different contents, and this one is on its own": {
+			content: "b", revisions: "b@2 c@2", pins: "b@2", holders: []string{"b@2"},
+			verdict: plan.InSync, to: "b@2", current: "b@3",
+		},
+		"two writers gave the same number, and the source has the other's content": {
+			content: "c", revisions: "b@2 c@2", pins: "b@2", holders: []string{"b@2"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"numbers of deleted revisions live on in the template": {
+			content: "b", pins: "a@6", verdict: plan.Advanced, to: "b@7", current: "b@7",
+		},
+		"numbers of deleted revisions live on in holders": {
+			content: "b", revisions: "a@1", pins: "a@1", holders: []string{"c@5", "a@1"},
+			verdict: plan.Advanced, to: "b@6", current: "b@6",
+		},
+		"numbers of deleted revisions live on in the note": {
+			content: "b", revisions: "a@1", pins: "a@1", held: "c@5", verdict: plan.Advanced, to: "b@6", current: "b@6",
+		},
+		"a deleted revision of the present content keeps its number": {
+			content: "b", revisions: "a@1", holders: []string{"a@1", "b@2"}, verdict: plan.Pinned, to: "b@2", current: "b@2",
+		},
+		"a revision whose number cannot be read has none": {
+			content: "a", revisions: "a@0", verdict: plan.Pinned, to: "a@1", current: "a@1",
+		},
+		"a gap between numbers means nothing": {
+			content: "b", revisions: "a@41", pins: "a@41", holders: []string{"a@41"},
+			verdict: plan.Advanced, to: "b@42", current: "b@42",
+		},
+	})
+}
+
+// Rule 6: what is missing.
+func TestRule6Missing(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"a required source that never was": {verdict: plan.SourceMissing},
+		"a required source that was deleted, so the pin stays": {
+			revisions: "a@1", pins: "a@1", holders: []string{"a@1"}, verdict: plan.SourceMissing, to: "a@1",
+		},
+		"a source that was deleted while the workload was held, so the note stays": {
+			revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"a@1"},
+			verdict: plan.SourceMissing, to: "a@1", note: "b@2",
+		},
+		"an optional source that never was": {use: useOptional, verdict: plan.Absent},
+		"an optional source that was deleted, so the pin stays and it is said": {
+			use: useOptional, revisions: "a@1", pins: "a@1", verdict: plan.SourceMissing, to: "a@1",
+		},
+		"an optional source that appears is rolled out": {
+			use: useOptional, content: "a", holders: []string{""}, verdict: plan.Pinned, to: "a@1", current: "a@1",
+		},
+		"an optional key that appears is rolled out": {
+			use: useOptKey, content: "a", revisions: "k@1", pins: "k@1", holders: []string{"k@1"},
+			verdict: plan.Advanced, to: "a@2", current: "a@2",
+		},
+		"an optional key that is absent": {
+			use: useOptKey, content: "k", verdict: plan.Pinned, to: "k@1", current: "k@1",
+		},
+		"a required key is missing and there is no pin": {
+			use: useKey, content: "k", verdict: plan.KeyMissing, current: "k@1", missing: []string{"used"},
+		},
+		"a required key is missing, so the pin stays": {
+			use: useKey, content: "k", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.KeyMissing, to: "a@1", current: "k@2", missing: []string{"used"},
+		},
+		"a required key is missing while the workload is held, so the note stays": {
+			use: useKey, content: "k", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
+			verdict: plan.KeyMissing, to: "a@1", note: "b@2", current: "k@3", missing: []string{"used"},
+		},
+		"a required key that comes back with another value": {
+			use: useKey, content: "b", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"a source that could not be observed keeps its pin and its note": {
+			content: "?", pins: "a@1", held: "b@2", verdict: plan.Unknown, to: "a@1", note: "b@2",
+		},
+		"a source that could not be observed gets no pin": {content: "?", verdict: plan.Unknown},
+	})
+}

@@ -1,0 +1,210 @@
+package revision
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/gen"
+)
+
+func snapshotOf(cm *corev1.ConfigMap) Snapshot {
+	c := content.FromConfigMap(cm)
+	return Snapshot{Version: version(cm), Hash: c.Hash(), Digests: c.Digests()}
+}
+
+// A revision has none of its source's labels, annotations, owners or finalizers, save the change cause: tools that manage
+// the source would prune or adopt it (argo-cd#12812, flagger#744), and finalizers would keep it (rule 16).
+func TestARevisionIsACopyOfTheContentAndOfNothingElse(t *testing.T) {
+	source := gen.ConfigMap("app", map[string]string{"k": "v"})
+	source.BinaryData = map[string][]byte{"b": {0xff}}
+	source.Labels = map[string]string{"app.kubernetes.io/instance": "argo"}
+	source.Annotations = map[string]string{
+		corev1.LastAppliedConfigAnnotation: "{}", "argocd.argoproj.io/tracking-id": "x", keys.ChangeCause: "fix timeout",
+	}
+	source.OwnerReferences = []metav1.OwnerReference{{Name: "web"}}
+	source.Finalizers = []string{"example.com/keep"}
+	seen := snapshotOf(source)
+
+	got := object(source, seen, "app-xyz", 3)
+	immutable := true
+	digests, _ := seen.Digests.Text()
+	want := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: gen.Namespace, Name: "app-xyz",
+			Labels: map[string]string{keys.Source: "app", keys.Content: string(seen.Hash)},
+			Annotations: map[string]string{
+				keys.SourceName: "app", keys.Number: "3", keys.SourceVersion: "configmap-app/1", keys.KeyDigests: digests,
+				keys.ChangeCause: "fix timeout",
+			},
+		},
+		Immutable: &immutable, Data: map[string]string{"k": "v"}, BinaryData: map[string][]byte{"b": {0xff}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if snapshotOf(got).Hash != seen.Hash {
+		t.Error("the copy has another hash than its source")
+	}
+	if !IsRevision(got) || IsRevision(source) || SourceOf(pin.ConfigMap, got) != gen.Source("configmap/app") {
+		t.Error("which is the revision, and of what, is not told")
+	}
+}
+
+func TestWhatARevisionSaysOfItselfIsReadBack(t *testing.T) {
+	source := gen.ConfigMap(strings.Repeat("long-name.", 25)+"x", map[string]string{"k": "v"})
+	seen := snapshotOf(source)
+	revision := object(source, seen, "r", 42)
+	Compact(revision) // As it is in the cache.
+	got := describe(revision)
+	if got.Name != "r" || got.Number != 42 || got.Hash != seen.Hash {
+		t.Errorf("described as %+v", got)
+	}
+	if diff := cmp.Diff(seen.Digests, got.Digests); diff != "" {
+		t.Errorf("digests (-want +got):\n%s", diff)
+	}
+	if SourceOf(pin.ConfigMap, revision).Name != source.Name {
+		t.Error("the whole name of the source is lost")
+	}
+}
+
+func TestWhatCannotBeReadOfARevisionIsUnknown(t *testing.T) {
+	tests := map[string]struct {
+		annotations map[string]string
+		number      int64
+		known       bool // the digests
+	}{
+		"nothing":                     {nil, 0, false},
+		"a number that is none":       {map[string]string{keys.Number: "x"}, 0, false},
+		"a negative number":           {map[string]string{keys.Number: "-3"}, 0, false},
+		"a number beyond 64 bits":     {map[string]string{keys.Number: "99999999999999999999"}, 0, false},
+		"digests that are none":       {map[string]string{keys.Number: "2", keys.KeyDigests: "oops"}, 2, false},
+		"digests of a source of none": {map[string]string{keys.Number: "2", keys.KeyDigests: ""}, 2, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := describe(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}})
+			if got.Number != test.number || (got.Digests != nil) != test.known {
+				t.Errorf("described as %+v", got)
+			}
+		})
+	}
+}
+
+func TestIsRevision(t *testing.T) {
+	label, annotation := map[string]string{keys.Content: "v1-x"}, map[string]string{keys.SourceName: "app"}
+	tests := map[string]struct {
+		labels, annotations map[string]string
+		want                bool
+	}{
+		"both marks":         {label, annotation, true},
+		"only the label":     {label, nil, false},
+		"only an annotation": {nil, annotation, false},
+		// The source itself carries the label confrev.io/source.
+		"a source":    {map[string]string{keys.Source: "app"}, nil, false},
+		"empty marks": {map[string]string{keys.Content: ""}, map[string]string{keys.SourceName: ""}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: test.labels, Annotations: test.annotations}}
+			if got := IsRevision(obj); got != test.want {
+				t.Errorf("IsRevision = %v", got)
+			}
+			if got := IndexBySource(pin.ConfigMap)(obj); (len(got) == 1 && got[0] == "configmap/app") != test.want {
+				t.Errorf("indexed by %v", got)
+			}
+		})
+	}
+}
+
+func TestCompactKeepsConfrevsOwnKeysAndDropsTheRest(t *testing.T) {
+	meta := Metadata(Ref{Kind: pin.ConfigMap, Namespace: "default", Name: "app"})
+	meta.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	meta.Labels = map[string]string{"app": "web", keys.Source: "app", keys.Content: "v1-x"}
+	meta.Annotations = map[string]string{
+		corev1.LastAppliedConfigAnnotation: "{}", keys.SourceName: "app", keys.Number: "1", keys.KeyDigests: "", keys.SourceVersion: "u/1",
+		keys.Renewed: "2026-01-01T00:00:00Z", keys.ChangeCause: "why",
+	}
+	meta.OwnerReferences = []metav1.OwnerReference{{UID: "1"}}
+	Compact(meta)
+	want := Metadata(Ref{Kind: pin.ConfigMap, Namespace: "default", Name: "app"})
+	want.Labels = map[string]string{keys.Source: "app", keys.Content: "v1-x"}
+	want.Annotations = map[string]string{
+		keys.SourceName: "app", keys.Number: "1", keys.KeyDigests: "", keys.SourceVersion: "u/1", keys.Renewed: "2026-01-01T00:00:00Z",
+	}
+	want.OwnerReferences = []metav1.OwnerReference{{UID: "1"}}
+	if diff := cmp.Diff(want, meta); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Rule 12: one is an owner by its UID, not by its name.
+func TestMissingOwners(t *testing.T) {
+	revision := Metadata(Ref{Kind: pin.ConfigMap, Name: "app-x"})
+	revision.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", UID: "1"}, {Kind: "Other", Name: "o", UID: "9"}}
+	owners := []Owner{{Name: "web-1", UID: "1"}, {Name: "web-1", UID: "2"}, {Name: "web-3", UID: "3"}}
+	if diff := cmp.Diff(owners[1:], missing(revision, owners)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if owners[0].UID != "1" || len(revision.OwnerReferences) != 2 {
+		t.Error("what was given was changed")
+	}
+	if got := missing(revision, owners[:1]); len(got) != 0 {
+		t.Errorf("missing %v", got)
+	}
+}
+
+func TestAnOwnerReferenceControlsAndBlocksNothing(t *testing.T) {
+	no := false
+	want := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "1", Controller: &no, BlockOwnerDeletion: &no}
+	got := Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "1"}.reference()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Rule 9: a lost revision is made again under its own name only with the content that the name stands for.
+func TestNamesTellsWhetherANameStandsForAContent(t *testing.T) {
+	hash := content.Content{Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("1")}}.Hash()
+	other := content.Content{Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("2")}}.Hash()
+	tests := map[string]struct {
+		source, name string
+		want         bool
+	}{
+		"the name":                     {"app", content.RevisionName("app", hash, 0), true},
+		"a salted name":                {"app", content.RevisionName("app", hash, 3), true},
+		"the last salted name":         {"app", content.RevisionName("app", hash, maxSalt-1), true},
+		"one salt too many":            {"app", content.RevisionName("app", hash, maxSalt), false},
+		"the name of another content":  {"app", content.RevisionName("app", other, 0), false},
+		"the name of another source's": {"web", content.RevisionName("app", hash, 0), false},
+		"no name":                      {"app", "", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := names(test.source, hash, test.name); got != test.want {
+				t.Errorf("names = %v", got)
+			}
+		})
+	}
+}
+
+func TestIsChanged(t *testing.T) {
+	for name, err := range map[string]error{
+		"itself": Changed("x"), "wrapped": fmt.Errorf("y: %w", Changed("x")), "among others": errors.Join(errors.New("y"), Changed("x")),
+	} {
+		if !IsChanged(err) {
+			t.Errorf("%s is not seen", name)
+		}
+	}
+	if IsChanged(nil) || IsChanged(errors.New("x")) || IsChanged(&TerminalError{}) {
+		t.Error("another error is taken for it")
+	}
+}

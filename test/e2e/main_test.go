@@ -1,0 +1,71 @@
+//go:build e2e
+
+// Package e2e tests confrev on a real control plane (hack/cluster): the chart is installed by Helm, and confrev runs
+// with the race detector and the chart's own rights.
+//
+// Tests that stop confrev run first, one after the other; those that call t.Parallel share the running one.
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"confrev.io/confrev/test/env"
+)
+
+// The settle and grace times of the confrev under test. They are short, yet long enough for one `kubectl apply` of
+// several files on a busy machine to be one change.
+const (
+	settle = time.Second
+	grace  = 6 * time.Second
+)
+
+var (
+	cluster *env.Cluster
+	confrev *env.Confrev
+	// binary is confrev with the race detector.
+	binary string
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	name := cmp.Or(os.Getenv("CONFREV_TEST_CLUSTER"), "e2e")
+	if cluster, err = env.Up(ctx, name, os.Stderr); err != nil {
+		return 1, err
+	}
+	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
+		return 1, err
+	}
+	if err := cluster.Install(ctx); err != nil {
+		return 1, err
+	}
+	if binary, err = cluster.Build(ctx, true); err != nil {
+		return 1, err
+	}
+	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String())
+	if err != nil {
+		return 1, err
+	}
+	if err := confrev.Start(ctx); err != nil {
+		return 1, err
+	}
+	fmt.Fprintln(os.Stderr, "e2e: confrev logs to", confrev.Log)
+	code = m.Run()
+	if err := confrev.Stop(); err != nil {
+		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)
+	}
+	return code, nil
+}

@@ -1,0 +1,387 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// Most tests here create pods with a server-side dry run: it passes the whole of admission and leaves nothing behind.
+
+func TestPolicyResolvesWhatRewriteResolves(t *testing.T) {
+	p := newPolicyTest(t)
+	tests := map[string]struct{ token bool }{
+		"pods without a service account token":              {token: false},
+		"pods with the token volume that admission adds in": {token: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				pod := drawPod(t)
+				pod.Spec.AutomountServiceAccountToken = &tt.token
+				p.checkAgreement(t, pod, drawPins(t))
+			})
+		})
+	}
+}
+
+func TestPolicyAcceptsThePinsThatParse(t *testing.T) {
+	p := newPolicyTest(t)
+	rapid.Check(t, func(t *rapid.T) {
+		text := drawPinsText(t)
+		_, parseErr := pin.Parse(text)
+		err := p.create(t, podWith(text, corev1.PodSpec{}))
+		if (parseErr == nil) != (err == nil) {
+			t.Errorf("pins %q: Parse says %v, the policies say %v", text, parseErr, err)
+		}
+	})
+}
+
+func TestPolicyRefusesMalformedPins(t *testing.T) {
+	p := newPolicyTest(t)
+	tests := map[string]string{
+		"the number is missing":               "configmap/app=app-1",
+		"the number is zero":                  "configmap/app=app-1@0",
+		"the number has a leading zero":       "configmap/app=app-1@03",
+		"the number is negative":              "configmap/app=app-1@-3",
+		"the number is too long":              "configmap/app=app-1@1234567890123456",
+		"the revision is missing":             "configmap/app=@3",
+		"the source has no kind":              "app=app-1@3",
+		"the kind is unknown":                 "deployment/app=app-1@3",
+		"the kind is in upper case":           "ConfigMap/app=app-1@3",
+		"the source has no name":              "configmap/=app-1@3",
+		"the name is in upper case":           "configmap/App=app-1@3",
+		"a pin has two revisions":             "configmap/app=app-1=app-2@3",
+		"a pin has two numbers":               "configmap/app=app-1@3@4",
+		"pins are separated by spaces":        "configmap/app=app-1@3, secret/db=db-1@1",
+		"the list ends with a comma":          "configmap/app=app-1@3,",
+		"the list is only a comma":            ",",
+		"a newline follows":                   "configmap/app=app-1@3\n",
+		"one pin of several is malformed":     "configmap/app=app-1@3,secret/db",
+		"a source is pinned twice":            "configmap/app=app-1@3,configmap/app=app-2@4",
+		"a source is pinned twice to one":     "configmap/app=app-1@3,secret/db=db-1@1,configmap/app=app-1@3",
+		"the annotation holds something else": "null",
+	}
+	for name, text := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := pin.Parse(text); err == nil {
+				t.Fatalf("Parse accepts %q", text)
+			}
+			p.wantRefusal(t, podWith(text, volumeOf("configmap", "app")),
+				"annotation confrev.io/pins is malformed: it must list source=revision@number",
+				"Correct or remove the annotation on the pod template")
+		})
+	}
+}
+
+func TestPolicyRefusesARevisionThatIsItselfPinned(t *testing.T) {
+	p := newPolicyTest(t)
+	tests := map[string]string{
+		"the revision is another source": "configmap/app=web@1,configmap/web=web-1@1",
+		"the revision is the source":     "configmap/app=app@1",
+	}
+	for name, text := range tests {
+		t.Run(name, func(t *testing.T) {
+			p.wantRefusal(t, podWith(text, corev1.PodSpec{}), "pins a source to a revision that is itself pinned")
+		})
+	}
+	t.Run("but a revision may have the name of a pinned source of the other kind", func(t *testing.T) {
+		if err := p.create(t, podWith("configmap/app=db@1,secret/db=db-1@1", corev1.PodSpec{})); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPolicyLeavesOtherPodsAlone(t *testing.T) {
+	p := newPolicyTest(t)
+	tests := map[string]map[string]string{
+		"no annotations":          nil,
+		"an empty annotation":     {keys.Pins: ""},
+		"another tool's pins":     {"example.com/pins": "configmap/app=app-1@3"},
+		"pins of unused sources":  {keys.Pins: "configmap/other=other-1@3,secret/app=app-1@1"},
+		"pins of a longer name":   {keys.Pins: "configmap/app2=app-1@3"},
+		"pins of a shorter name":  {keys.Pins: "configmap/ap=app-1@3"},
+		"pins of the other kind":  {keys.Pins: "secret/app=app-1@3"},
+		"a suffix on the key":     {keys.Pins + "-old": "nonsense"},
+		"other annotations alone": {"example.com/owner": "team"},
+	}
+	for name, annotations := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := podWith("", volumeOf("configmap", "app"))
+			pod.Annotations = annotations
+			if err := p.create(t, pod); err != nil {
+				t.Fatal(err)
+			}
+			if got := pod.Spec.Volumes[0].ConfigMap.Name; got != "app" {
+				t.Errorf("the reference became %q", got)
+			}
+		})
+	}
+}
+
+func TestPolicyLeavesUpdatesAlone(t *testing.T) {
+	p := newPolicyTest(t)
+	pod := podWith("", volumeOf("configmap", "app"))
+	pod.Namespace = p.namespace
+	if err := p.client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	before := pod.DeepCopy()
+	pod.Annotations = map[string]string{keys.Pins: "configmap/app=app-1@3"}
+	if err := p.client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
+		t.Fatalf("add pins to a pod that exists: %v", err)
+	}
+	if diff := cmp.Diff(before.Spec.Volumes, pod.Spec.Volumes); diff != "" {
+		t.Errorf("the update changed references (-before +after):\n%s", diff)
+	}
+}
+
+// In kube-system the chart's policies do not act, so a copy of the validating one stands there alone, as it does
+// everywhere when someone removes the mutating one.
+func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
+	p := newPolicyTest(t)
+	p.namespace = metav1.NamespaceSystem
+	labels := p.installValidatingPolicyAlone(t)
+	for _, kind := range []pin.Kind{pin.ConfigMap, pin.Secret} {
+		for form, spec := range allForms(string(kind)) {
+			t.Run(fmt.Sprintf("%s in %s", kind, form), func(t *testing.T) {
+				pod := podWith(string(kind)+"/app=app-1@3", spec)
+				pod.Labels = labels
+				p.wantRefusal(t, pod, "annotation confrev.io/pins was not applied to "+string(kind)+"/app at /spec/",
+					"Look at MutatingAdmissionPolicy", "resolve-pins")
+				if podspec.Rewrite(&pod.Spec, resolveTo("app-1")) == 0 {
+					t.Fatal("the spec has no reference")
+				}
+				if err := p.create(t, pod); err != nil {
+					t.Errorf("with the reference resolved: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// podspec.MaxReferences and pin.MaxPins are the most that a pod may have when confrev pins it. The API server bounds the cost of CEL: measured on 1.36.3, it gives
+// up between 15,875 and 18,000 references, and at 460 pins (names of 253 characters) or 663 pins (of 5), since finding a
+// source that is pinned twice costs the square of their number. Before that, 4,000 references of 253 characters are
+// 1.1 MiB, close to what etcd takes.
+func TestPoliciesPassPodsWithinTheirCostLimits(t *testing.T) {
+	p := newPolicyTest(t)
+	tests := map[string]struct{ references, pins, nameLength, perContainer int }{
+		"50 containers with 50 references each":                       {50 * 50, 2, 20, 50},
+		"the most references and pins, with the longest names":        {podspec.MaxReferences, pin.MaxPins, 253, 50},
+		"the most references, each in a container of its own":         {podspec.MaxReferences, pin.MaxPins, 253, 1},
+		"the most references, all in one container and to one source": {podspec.MaxReferences, 1, 253, podspec.MaxReferences},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod, pins := widePod(tt.references, tt.pins, tt.nameLength, tt.perContainer)
+			want := pod.DeepCopy()
+			if n := podspec.Rewrite(&want.Spec, pins.Resolve); n != tt.references+volumesOfWidePod {
+				t.Fatalf("the pod has %d pinned references, want %d", n, tt.references+volumesOfWidePod)
+			}
+			if err := p.create(t, pod); err != nil {
+				t.Fatalf("%.2000s", err.Error())
+			}
+			if diff := cmp.Diff(podspec.Uses(&want.Spec), podspec.Uses(&pod.Spec)); diff != "" {
+				t.Errorf("references (-Rewrite +admission):\n%.2000s", diff)
+			}
+		})
+	}
+}
+
+// policyTest has a cluster with the chart installed, and a namespace of its own.
+type policyTest struct {
+	client    client.Client
+	namespace string
+}
+
+func newPolicyTest(t *testing.T) *policyTest {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	if err != nil {
+		t.Fatalf("read the kubeconfig that KUBECONFIG names: %v", err)
+	}
+	config.QPS = -1
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatalf("make a client: %v", err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pol-" + rand.String(8)}}
+	mustCreate(t, c, namespace)
+	// Pods need it, and making it here is quicker than waiting for the controller that does.
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace.Name}}
+	if err := c.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatalf("create the default service account: %v", err)
+	}
+	p := &policyTest{client: c, namespace: namespace.Name}
+	p.waitForPolicies(t)
+	return p
+}
+
+// waitForPolicies waits until both policies act: they have no status that says so.
+func (p *policyTest) waitForPolicies(t *testing.T) {
+	t.Helper()
+	p.poll(t, "the policies to act", func() bool {
+		pod := podWith("configmap/app=app-1@3", volumeOf("configmap", "app"))
+		resolved := p.create(t, pod) == nil && pod.Spec.Volumes[0].ConfigMap.Name == "app-1"
+		return resolved && p.create(t, podWith("malformed", corev1.PodSpec{})) != nil
+	})
+}
+
+func (p *policyTest) poll(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		t.Fatalf("wait for %s: %v", what, err)
+	}
+}
+
+// testingT is what testing.T and rapid.T have in common here.
+type testingT interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// create creates the pod as a dry run and reads the answer into it.
+func (p *policyTest) create(_ testingT, pod *corev1.Pod) error {
+	pod.Namespace = p.namespace
+	return p.client.Create(context.Background(), pod, client.DryRunAll)
+}
+
+func (p *policyTest) wantRefusal(t testingT, pod *corev1.Pod, phrases ...string) {
+	t.Helper()
+	err := p.create(t, pod.DeepCopy())
+	if err == nil {
+		t.Fatalf("the pod was admitted")
+	}
+	for _, phrase := range append(phrases, "denied request") {
+		if !strings.Contains(err.Error(), phrase) {
+			t.Errorf("want a refusal with %q, got: %v", phrase, err)
+		}
+	}
+}
+
+// checkAgreement creates the pod without pins and with them. Rewriting the former must give the latter: the same
+// references, and nothing else changed. A pod that is refused without pins must meet the same words with them.
+func (p *policyTest) checkAgreement(t testingT, pod *corev1.Pod, pins pin.Set) {
+	t.Helper()
+	plain, pinned := pod.DeepCopy(), pod.DeepCopy()
+	pinned.Annotations = map[string]string{keys.Pins: pins.String()}
+	plainErr, pinnedErr := p.create(t, plain), p.create(t, pinned)
+	if diff := cmp.Diff(errorText(plainErr), errorText(pinnedErr)); diff != "" {
+		t.Fatalf("pins changed the answer (-without +with %s):\n%s", pins, diff)
+	}
+	if plainErr != nil {
+		return
+	}
+	podspec.Rewrite(&plain.Spec, pins.Resolve)
+	if diff := cmp.Diff(normalized(plain).Spec, normalized(pinned).Spec); diff != "" {
+		t.Errorf("admission disagrees with Rewrite through %s (-Rewrite +admission):\n%s", pins, diff)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// normalized takes the random part from the name of the token volume that admission adds.
+func normalized(pod *corev1.Pod) *corev1.Pod {
+	const prefix = "kube-api-access-"
+	for i, volume := range pod.Spec.Volumes {
+		if strings.HasPrefix(volume.Name, prefix) {
+			pod.Spec.Volumes[i].Name = prefix
+		}
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, container := range containers {
+			for i, mount := range container.VolumeMounts {
+				if strings.HasPrefix(mount.Name, prefix) {
+					container.VolumeMounts[i].Name = prefix
+				}
+			}
+		}
+	}
+	return pod
+}
+
+// installValidatingPolicyAlone copies the chart's validating policy for pods of kube-system with the labels that it
+// returns, and waits until the copy acts.
+func (p *policyTest) installValidatingPolicyAlone(t *testing.T) map[string]string {
+	t.Helper()
+	var installed admissionv1.ValidatingAdmissionPolicyList
+	if err := p.client.List(t.Context(), &installed, client.MatchingLabels{"app.kubernetes.io/name": "confrev"}); err != nil {
+		t.Fatalf("list policies: %v", err)
+	}
+	source := policyNamed(t, installed.Items, "refuse-unresolved-pins")
+	name := "pol-" + rand.String(8)
+	labels := map[string]string{"confrev-policy-test": name}
+	policy := &admissionv1.ValidatingAdmissionPolicy{Spec: source.Spec}
+	policy.Name = name
+	policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{
+		MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
+	policy.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{MatchLabels: labels}
+	mustCreate(t, p.client, policy)
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
+	binding.Name, binding.Spec.PolicyName = name, name
+	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
+	mustCreate(t, p.client, binding)
+	p.poll(t, "the copied policy to act", func() bool {
+		pod := podWith("malformed", corev1.PodSpec{})
+		pod.Labels = labels
+		return p.create(t, pod) != nil
+	})
+	return labels
+}
+
+func policyNamed(t *testing.T, policies []admissionv1.ValidatingAdmissionPolicy, suffix string) *admissionv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	for i := range policies {
+		if strings.HasSuffix(policies[i].Name, suffix) {
+			return &policies[i]
+		}
+	}
+	t.Fatalf("no policy …%s: is the chart installed?", suffix)
+	return nil
+}
+
+// mustCreate creates an object and deletes it after the test.
+func mustCreate(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.Background(), object); err != nil {
+			t.Errorf("delete %T %s: %v", object, object.GetName(), err)
+		}
+	})
+}
+
+func resolveTo(name string) func(pin.Source) (string, bool) {
+	return func(pin.Source) (string, bool) { return name, true }
+}

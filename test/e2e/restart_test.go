@@ -1,0 +1,201 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+// These tests stop confrev, so none of them is parallel.
+
+func stop(t *testing.T) {
+	t.Helper()
+	if err := confrev.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t *testing.T) {
+	t.Helper()
+	if err := confrev.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The promise holds while confrev is down: the API server itself resolves the pins.
+func TestPodsStartWithTheirRevisionWhileConfrevIsDown(t *testing.T) {
+	w, a := deployed(t, replicas(2))
+	w.podsRead(a.Revision)
+	stop(t)
+	w.edit("web", "color", "B")
+	w.edit("web", "color", "C")
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.kubectl("scale", "deployment/web", "--replicas=3")
+	w.eventually("three pods read "+a.Revision, func() string {
+		if got := w.readers(); got[a.Revision] != 3 || len(got) != 1 {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+	before := len(w.replicaSets("web"))
+
+	start(t)
+	w.waitPinned("web", "web", "color", "C")
+	w.barrier()
+	if got := len(w.replicaSets("web")) - before; got != 1 {
+		t.Errorf("the edits made while confrev was down are %d rollouts, want 1", got)
+	}
+}
+
+func TestUndoWhileConfrevIsDownHolds(t *testing.T) {
+	w, a := deployed(t)
+	w.editTo("B")
+	stop(t)
+	w.undo("web")
+	start(t)
+	w.waitHeld("web", "web")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("the pin is %s, want %s", got, a)
+	}
+}
+
+// Killed at any moment of an edit, it comes to the same state: one rollout, one revision, its owner.
+func TestKilledAtAnyMomentOfAnEditConverges(t *testing.T) {
+	w, _ := deployed(t, annotated(keys.Settle, "0s"), historyLimit(10))
+	w.barrier()
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 12 {
+		before := len(w.replicaSets("web"))
+		value := fmt.Sprintf("edit %d", i)
+		w.edit("web", "color", value)
+		// An edit takes confrev some 30 ms.
+		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
+		if err := confrev.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		start(t)
+		pinned := w.waitPinned("web", "web", "color", value)
+		w.owned(pinned.Revision, "web")
+		if got := len(w.replicaSets("web")) - before; got > 1 {
+			t.Fatalf("%s made %d rollouts, want 1", value, got)
+		}
+	}
+	w.barrier()
+	w.eventually("every revision has a ReplicaSet", func() string {
+		if got, want := len(w.revisions("web")), 13; got > want {
+			return fmt.Sprintf("%d revisions of %d contents", got, want)
+		}
+		return ""
+	})
+}
+
+// Rule 3, asserted from the API server's audit log.
+func TestTwentyRestartsWithFiftyWorkloadsWriteNothing(t *testing.T) {
+	const workloads, restarts = 50, 20
+	w := newWorld(t)
+	for i := range workloads {
+		name := fmt.Sprintf("web-%d", i)
+		w.create(configMap(name, "k", "v"), deployment(name, envFrom(name, "shared"), replicas(0)))
+	}
+	w.create(configMap("shared", "k", "v"))
+	held := "web-0"
+	for i := range workloads {
+		name := fmt.Sprintf("web-%d", i)
+		pinned := w.waitPinned(name, name, "k", "v")
+		w.owned(pinned.Revision, name)
+		w.waitPinned(name, "shared", "k", "v")
+	}
+	w.edit(held, "k", "B")
+	w.waitPinned(held, held, "k", "B")
+	w.undo(held)
+	w.waitHeld(held, held)
+	w.kubectl("annotate", "configmap", "web-1", "note=only metadata")
+	w.barrier()
+	templates := w.generations()
+
+	stop(t)
+	mark, err := cluster.AuditNow()
+	w.must(err)
+	var reads int
+	for range restarts {
+		start(t)
+		w.lookedAtAll()
+		stop(t)
+	}
+	requests, err := cluster.ConfrevRequests(mark)
+	w.must(err)
+	for _, r := range requests {
+		if r.Writes() {
+			t.Errorf("a restart wrote: %s", r)
+		}
+		if r.Verb == "get" && r.Object.Resource == "configmaps" && r.Object.Namespace == w.ns {
+			reads++
+		}
+	}
+	// Only the source whose content its workload was rolled back from may have to be read: no revision that is in use
+	// notes its version. All others did not change since.
+	if reads > restarts*2 {
+		t.Errorf("%d restarts read sources and revisions %d times", restarts, reads)
+	}
+	start(t)
+	w.barrier()
+	after := w.generations()
+	for name, before := range templates {
+		if after[name] != before && name != "barrier" {
+			t.Errorf("%s went from generation %d to %d", name, before, after[name])
+		}
+	}
+}
+
+func (w *world) generations() map[string]int64 {
+	w.Helper()
+	all := &appsv1.DeploymentList{}
+	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns)))
+	generations := map[string]int64{}
+	for _, d := range all.Items {
+		generations[d.Name] = d.Generation
+	}
+	return generations
+}
+
+// lookedAtAll waits until confrev, freshly started, has nothing left to do: its queues are empty and its workers idle.
+func (w *world) lookedAtAll() {
+	w.Helper()
+	w.eventually("confrev is idle", func() string {
+		metrics, err := confrev.ReadMetrics(w.ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if metrics.Sum("controller_runtime_reconcile_total") < 50 {
+			return "it has not looked at the workloads yet"
+		}
+		if busy := metrics.Sum("workqueue_depth") + metrics.Sum("controller_runtime_active_workers"); busy > 0 {
+			return fmt.Sprint(busy, " items at work")
+		}
+		return ""
+	})
+}
+
+// A replica that waits for the lease is ready, and takes over when the leader ends.
+func TestSecondReplicaTakesOver(t *testing.T) {
+	stop(t)
+	defer start(t)
+	var replicas [2]*replica
+	for i := range replicas {
+		replicas[i] = newReplica(t, fmt.Sprintf("replica-%d", i))
+		defer replicas[i].stop(t)
+	}
+	w, _ := deployed(t)
+	w.editTo("B")
+	replicas[0].stop(t)
+	w.editTo("C")
+}

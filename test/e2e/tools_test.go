@@ -1,0 +1,207 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+// errorsLogged gives the lines in which confrev logged an error about a namespace.
+func errorsLogged(t *testing.T, namespace string) []string {
+	t.Helper()
+	log, err := os.ReadFile(confrev.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "level=ERROR") && strings.Contains(line, namespace) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+const manifest = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web}
+data: {color: A}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  annotations: {confrev.io/track: all}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: app
+        image: app:1
+        envFrom: [{configMapRef: {name: web}}]
+`
+
+// The user's own manifest goes in again and again: no conflict, no drift, and no rollout.
+func TestApplyingTheSameManifestAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]string{
+		"client-side": {"apply", "-f", "-"},
+		"server-side": {"apply", "--server-side", "--field-manager=user", "-f", "-"},
+	}
+	for name, apply := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.kubectlIn(manifest, apply...)
+			w.waitPinned("web", "web", "color", "A")
+			b := strings.ReplaceAll(manifest, "color: A", "color: B")
+			w.kubectlIn(b, apply...)
+			pinned := w.waitPinned("web", "web", "color", "B")
+			generation := w.deployment("web").Generation
+
+			w.kubectlIn(b, apply...)
+			w.noDiff(b, apply)
+			w.barrier()
+			if d := w.deployment("web"); d.Generation != generation || w.pinOf("web", "web") != pinned {
+				t.Errorf("applying again moved generation %d to %d and the pin from %s to %s",
+					generation, d.Generation, pinned, w.pinOf("web", "web"))
+			}
+
+			w.undo("web")
+			w.waitHeld("web", "web")
+			held := w.pinOf("web", "web")
+			w.kubectlIn(b, apply...)
+			w.noDiff(b, apply)
+			w.barrier()
+			if got := w.pinOf("web", "web"); got != held {
+				t.Errorf("applying while held moved the pin from %s to %s", held, got)
+			}
+		})
+	}
+}
+
+// noDiff fails if `kubectl diff` shows a difference: it exits with 1 then.
+func (w *world) noDiff(manifest string, apply []string) {
+	w.Helper()
+	args := append([]string{"diff"}, apply[1:]...)
+	if out, err := cluster.Run(w.ctx, manifest, "kubectl", append([]string{"--namespace", w.ns}, args...)...); err != nil {
+		w.Errorf("kubectl diff: %v\n%s", err, out)
+	}
+}
+
+// replace runs `kubectl replace`, as often as a user must: it reads the object first, and fails when a controller writes
+// its status in between.
+func (w *world) replace(manifest string) {
+	w.Helper()
+	w.eventually("kubectl replace", func() string {
+		_, err := cluster.Run(w.ctx, manifest, "kubectl", "--namespace", w.ns, "replace", "-f", "-")
+		if err == nil {
+			return ""
+		}
+		if !strings.Contains(err.Error(), "the object has been modified") {
+			w.Fatal(err)
+		}
+		return err.Error()
+	})
+}
+
+// kubectl replace takes away all that the manifest does not mention.
+func TestWhatReplaceRemovesComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kubectlIn(manifest, "create", "-f", "-")
+	a := w.waitPinned("web", "web", "color", "A")
+	w.replace(manifest)
+	w.eventually("pin and label are back", func() string {
+		if got := w.pinOf("web", "web"); got != a {
+			return "the pin is " + got.String()
+		}
+		if got := w.kubectl("get", "configmap", "web", "-o", `jsonpath={.metadata.labels.confrev\.io/source}`); got != "web" {
+			return "the label is " + got
+		}
+		return ""
+	})
+	// While held, what comes back is what it was held on (rule 4).
+	b := strings.ReplaceAll(manifest, "color: A", "color: B")
+	w.replace(b)
+	w.waitPinned("web", "web", "color", "B")
+	// Not the one before: that is the template as replace left it for a moment, without a pin.
+	w.undo("web", "--to-revision="+w.rolloutRevision("web", a))
+	w.eventually("the undo is through", func() string {
+		if got := w.pinOf("web", "web"); got != a {
+			return "the pin is " + got.String()
+		}
+		return w.notRolledOut("web")
+	})
+	w.waitHeld("web", "web")
+	w.replace(b)
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("replacing a held Deployment moved it to %s, want %s", got, a)
+	}
+	if note := w.deployment("web").Annotations[keys.Held]; note == "" {
+		t.Error("the note of the hold did not come back")
+	}
+}
+
+// An autoscaler changes the same object all the time.
+func TestScalingDuringAnAdvanceConflictsWithNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := deployed(t)
+	w.edit("web", "color", "B")
+	for i := range 30 {
+		w.kubectl("scale", "deployment/web", "--replicas", []string{"1", "2", "3"}[i%3])
+	}
+	w.waitPinned("web", "web", "color", "B")
+	if lines := errorsLogged(t, w.ns); len(lines) > 0 {
+		t.Errorf("logged: %s", lines[0])
+	}
+	if w.deployment("web").Spec.Replicas == nil || *w.deployment("web").Spec.Replicas != 3 {
+		t.Error("confrev changed the replicas")
+	}
+}
+
+// The least rights: what the chart grants, and nothing about Secrets or pods.
+func TestRightsOfTheChart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := map[string]struct {
+		verb, resource, namespace string
+		want                      bool
+	}{
+		"may watch ConfigMaps":                   {"watch", "configmaps", w.ns, true},
+		"may patch Deployments":                  {"patch", "deployments.apps", w.ns, true},
+		"may not update Deployments as a whole":  {"update", "deployments.apps", w.ns, false},
+		"may not delete Deployments":             {"delete", "deployments.apps", w.ns, false},
+		"may not read Secrets":                   {"get", "secrets", w.ns, false},
+		"may not list Secrets":                   {"list", "secrets", w.ns, false},
+		"may not create pods":                    {"create", "pods", w.ns, false},
+		"may not write ReplicaSets":              {"patch", "replicasets.apps", w.ns, false},
+		"may not write leases outside its own":   {"update", "leases.coordination.k8s.io", w.ns, false},
+		"may not change roles":                   {"update", "clusterroles.rbac.authorization.k8s.io", w.ns, false},
+		"may not touch its own admission policy": {"update", "mutatingadmissionpolicies.admissionregistration.k8s.io", w.ns, false},
+		"may not impersonate":                    {"impersonate", "users", w.ns, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, err := cluster.Kubectl(w.ctx, "auth", "can-i", tt.verb, tt.resource, "--namespace", tt.namespace,
+				"--as", "system:serviceaccount:confrev-system:confrev")
+			answer := strings.TrimSpace(out)
+			if answer != "yes" && answer != "no" {
+				t.Fatalf("kubectl auth can-i: %q, %v", out, err)
+			}
+			if got := answer == "yes"; got != tt.want {
+				t.Errorf("can %s %s: %s", tt.verb, tt.resource, answer)
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Metrics are what confrev's metrics endpoint shows at one moment.
+type Metrics map[string]*dto.MetricFamily
+
+// ReadMetrics reads confrev's metrics.
+func (c *Confrev) ReadMetrics(ctx context.Context) (metrics Metrics, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Metrics, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", c.Metrics, response.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(response.Body)
+}
+
+// Sum adds up the counters or gauges of a name, over all labels.
+func (m Metrics) Sum(name string) float64 {
+	var sum float64
+	for _, metric := range m[name].GetMetric() {
+		sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+	}
+	return sum
+}

@@ -1,0 +1,158 @@
+//go:build perf
+
+package perf
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+)
+
+const (
+	// users is how many Deployments share one ConfigMap.
+	users = 200
+	// sharedEdits is how often it is edited.
+	sharedEdits = 5
+)
+
+// BenchmarkShared measures the times from the update of a ConfigMap having returned until a watch shows the first, the
+// median and the last pin of the Deployments that share it. The floor is a bare patch of each template and one more,
+// with 1, 4 and 16 in flight, while the Deployment controller is as busy as it is with confrev's.
+func BenchmarkShared(b *testing.B) {
+	w := newWorld(b)
+	names := w.sharers()
+	confrev := w.start("--settle", "0s")
+	confrev.idle()
+	templates := w.watchTemplates()
+	times := sharedTimes{}
+	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
+	for b.Loop() {
+		for i := range sharedEdits {
+			edited := w.edit("app", fmt.Sprint("value ", i))
+			times.add(edited, templates.changed(keys.Pins, names...))
+			confrev.idle()
+		}
+	}
+	requests := w.requests(mark, len(times.last))
+	cpu = (confrev.cpu() - cpu) / time.Duration(len(times.last))
+	writes := owners.stop()
+	revision := w.revisionOf(names[0])
+	confrev.stop()
+	best := w.reportFloor(w.floors())
+	w.reportShared(times, best)
+	w.reportRequests(requests, cpu)
+	w.reportOwners(writes, revision, len(times.last))
+}
+
+func (w *world) sharers() (names []string) {
+	w.Helper()
+	w.must(w.create(configMap("app", "first")))
+	for i := range users {
+		names = append(names, fmt.Sprint("web-", i))
+	}
+	w.many(users, creating, func(i int) error { return w.create(deployment(names[i], "app")) })
+	return names
+}
+
+// sharedTimes has the first, median and last pin of each edit.
+type sharedTimes struct{ first, median, last []time.Duration }
+
+func (s *sharedTimes) add(edited time.Time, pinned []time.Time) {
+	var taken []time.Duration
+	for _, at := range pinned {
+		taken = append(taken, at.Sub(edited))
+	}
+	s.first = append(s.first, quantile(taken, 0))
+	s.median = append(s.median, middle(taken))
+	s.last = append(s.last, quantile(taken, 1))
+}
+
+// revisionOf gives the revision that a Deployment is pinned to.
+func (w *world) revisionOf(name string) *corev1.ConfigMap {
+	w.Helper()
+	d := deployment(name, "app")
+	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: name}, d))
+	pins, err := pin.Parse(d.Spec.Template.Annotations[keys.Pins])
+	w.must(err)
+	revision, _ := pins.Resolve(pin.Source{Kind: pin.ConfigMap, Name: "app"})
+	cm := &corev1.ConfigMap{}
+	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: revision}, cm))
+	return cm
+}
+
+// inFlight are the numbers of patches at a time of which the floor is the best.
+var inFlight = []int{1, 4, 16}
+
+// floorRounds is how often each is measured; they take turns, so that a busy machine slows them all.
+const floorRounds = 3
+
+// floors patches as many templates as an edit does, and one more in place of the revision.
+func (w *world) floors() map[int][]time.Duration {
+	w.Helper()
+	const patches = users + 1
+	name := func(i int) string { return fmt.Sprint("floor-", i) }
+	w.many(patches, creating, func(i int) error { return w.create(untracked(name(i))) })
+	time.Sleep(quiet)
+	taken := map[int][]time.Duration{}
+	for round := range floorRounds {
+		for _, n := range inFlight {
+			begun := time.Now()
+			w.many(patches, n, func(i int) error { return w.patchTemplate(name(i), fmt.Sprint(round, "-", n)) })
+			taken[n] = append(taken[n], time.Since(begun))
+			time.Sleep(quiet) // the Deployment controller catches up
+		}
+	}
+	return taken
+}
+
+func (w *world) reportFloor(floors map[int][]time.Duration) (best time.Duration) {
+	t := newTable(w.B, fmt.Sprintf("%d bare patches", users+1), "median", "min", "max")
+	for _, n := range inFlight {
+		t.row(fmt.Sprintf("%d in flight", n), middle(floors[n]), quantile(floors[n], 0), quantile(floors[n], 1))
+		if m := middle(floors[n]); best == 0 || m < best {
+			best = m
+		}
+	}
+	t.print()
+	return best
+}
+
+func (w *world) reportShared(times sharedTimes, best time.Duration) {
+	t := newTable(w.B, fmt.Sprintf("%d edits, %d Deployments", len(times.last), users), "median", "min", "max")
+	row := func(name string, d []time.Duration) {
+		t.row(name+" pin", middle(d), quantile(d, 0), quantile(d, 1))
+		w.ReportMetric(ms(middle(d)), name+"-ms")
+	}
+	row("first", times.first)
+	row("median", times.median)
+	row("last", times.last)
+	ratio := float64(middle(times.last)) / float64(best)
+	t.row("last pin, ratio to the floor", ratio)
+	t.print()
+	w.ReportMetric(ms(best), "floor-ms")
+	w.ReportMetric(ratio, "ratio")
+}
+
+// reportOwners prints what the owners of one shared revision cost. A write carries the whole list.
+func (w *world) reportOwners(writes []int, revision *corev1.ConfigMap, edits int) {
+	whole, err := json.Marshal(revision)
+	w.must(err)
+	list, err := json.Marshal(revision.OwnerReferences)
+	w.must(err)
+	one := float64(len(list)) / float64(max(1, len(revision.OwnerReferences)))
+	var sent float64
+	for _, owners := range writes {
+		sent += float64(owners) * one
+	}
+	fmt.Printf("owners: %.1f writes per edit with %.0f KiB in all; in the end %d owners are %d of the revision's %d KiB; sizes of the list: %d\n",
+		float64(len(writes))/float64(edits), sent/float64(edits)/1024, len(revision.OwnerReferences), len(list)/1024, len(whole)/1024, writes)
+	w.ReportMetric(float64(len(writes))/float64(edits), "owner-writes")
+	w.ReportMetric(sent/float64(edits), "owner-bytes")
+}

@@ -1,0 +1,110 @@
+//go:build perf
+
+package perf
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"confrev.io/confrev/test/env"
+)
+
+// quantile gives the value that a share of the sorted ones does not exceed (nearest rank).
+func quantile(values []time.Duration, share float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}
+
+func middle(values []time.Duration) time.Duration { return quantile(values, 0.5) }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+const mebibyte = 1 << 20
+
+// table is what a benchmark prints for people. The same figures go to the benchmark's own line for tools.
+type table struct {
+	b    *testing.B
+	rows [][]string
+}
+
+func newTable(b *testing.B, head ...string) *table { return &table{b: b, rows: [][]string{head}} }
+
+func (t *table) row(name string, cells ...any) {
+	row := []string{name}
+	for _, cell := range cells {
+		switch c := cell.(type) {
+		case time.Duration:
+			row = append(row, fmt.Sprintf("%.1f ms", ms(c)))
+		case float64:
+			row = append(row, fmt.Sprintf("%.2f", c))
+		default:
+			row = append(row, fmt.Sprint(c))
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *table) print() {
+	// The name of the benchmark is on the line before, which has no end yet.
+	fmt.Printf("\n\n%s\n", t.b.Name())
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for _, row := range t.rows {
+		fmt.Fprintln(out, strings.Join(row, "\t"))
+	}
+	if err := out.Flush(); err != nil {
+		t.b.Error(err)
+	}
+	t.b.ReportMetric(0, "ns/op") // the whole with its pauses says nothing
+}
+
+// tally counts requests by what they are: "patch deployments".
+type tally map[string]float64
+
+// requests tallies what confrev asked since a mark, but for watches, per so many edits.
+func (w *world) requests(since env.AuditMark, per int) tally {
+	w.Helper()
+	all, err := cluster.ConfrevRequests(since)
+	w.must(err)
+	t := tally{}
+	for _, r := range all {
+		if r.Verb == "watch" {
+			continue
+		}
+		what := r.Verb + " " + r.Object.Resource
+		if r.Response.Code >= 300 {
+			what += fmt.Sprintf(" (%d)", r.Response.Code)
+		}
+		t[what] += 1 / float64(per)
+	}
+	return t
+}
+
+func (t tally) sum(reads bool) (sum float64) {
+	for what, n := range t {
+		if isRead := strings.HasPrefix(what, "get ") || strings.HasPrefix(what, "list "); isRead == reads {
+			sum += n
+		}
+	}
+	return sum
+}
+
+func (t tally) String() string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%s %.1f", what, t[what]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (w *world) mark() env.AuditMark {
+	w.Helper()
+	mark, err := cluster.AuditNow()
+	w.must(err)
+	return mark
+}

@@ -1,0 +1,61 @@
+//go:build perf
+
+package perf
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkStart measures how long confrev takes from the start of its process until it is ready, and until it has
+// nothing more to do: for workloads that it has never seen, each of which it pins, and for those that are pinned, which
+// is every later start. They run without pods, each with a ConfigMap of its own.
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{50, 1000} {
+		b.Run(fmt.Sprint("workloads=", n), func(b *testing.B) { benchmarkStart(b, n) })
+	}
+}
+
+// start is what one start took.
+type start struct {
+	ready, idle, cpu time.Duration
+	requests         tally
+	memory           memory
+}
+
+func benchmarkStart(b *testing.B, n int) {
+	w := newWorld(b)
+	w.tracked("web", n)
+	time.Sleep(quiet) // the Deployment controller catches up
+	var first, later start
+	for b.Loop() {
+		first = w.measureStart()
+		later = w.measureStart()
+	}
+	t := newTable(b, fmt.Sprint(n, " workloads"), "ready", "idle", "CPU", "writes", "reads", "peak MiB")
+	t.row("never seen", first.cells()...)
+	t.row("pinned", later.cells()...)
+	t.print()
+	fmt.Printf("never seen: %s\npinned: %s\n", first.requests, later.requests)
+	b.ReportMetric(ms(first.idle), "first-idle-ms")
+	b.ReportMetric(ms(later.ready), "ready-ms")
+	b.ReportMetric(ms(later.idle), "idle-ms")
+	b.ReportMetric(later.requests.sum(true), "reads")
+	b.ReportMetric(later.requests.sum(false), "writes")
+}
+
+func (s start) cells() []any {
+	return []any{s.ready, s.idle, s.cpu, s.requests.sum(false), s.requests.sum(true), s.memory.peak / mebibyte}
+}
+
+func (w *world) measureStart() start {
+	w.Helper()
+	mark := w.mark()
+	confrev := w.start()
+	defer confrev.stop()
+	idle := confrev.idle().Sub(confrev.started)
+	return start{
+		ready: confrev.ready, idle: idle, cpu: confrev.cpu(), memory: confrev.memory(), requests: w.requests(mark, 1),
+	}
+}
