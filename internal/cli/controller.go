@@ -96,6 +96,14 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` to serve Prometheus metrics on; 0 for none")
 }
 
+// plainLevels writes the levels between debug and info, which logr's verbosity leads to, as debug.
+func plainLevels(_ []string, a slog.Attr) slog.Attr {
+	if level, ok := a.Value.Any().(slog.Level); ok && a.Key == slog.LevelKey && level < slog.LevelInfo {
+		a.Value = slog.StringValue(slog.LevelDebug.String())
+	}
+	return a
+}
+
 // load finds the cluster: by the flags, else the pod's own, else as kubectl does.
 func (f *controllerFlags) load() (*rest.Config, error) {
 	if f.kubeconfig == "" && f.context == "" {
@@ -118,7 +126,7 @@ func newLogger(format, level string) (logr.Logger, error) {
 	if err := least.UnmarshalText([]byte(level)); err != nil {
 		return logr.Logger{}, fmt.Errorf("--log-level=%s: want debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: least}
+	options := &slog.HandlerOptions{Level: least, ReplaceAttr: plainLevels}
 	switch strings.ToLower(format) {
 	case "text":
 		return logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, options)), nil

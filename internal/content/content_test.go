@@ -196,6 +196,9 @@ func TestLongNames(t *testing.T) {
 	if name := content.RevisionName(base+"1", hash, 0); len(name) != 253 {
 		t.Errorf("the name of a long source has %d characters, want all of 253", len(name))
 	}
+	if label := content.SourceLabel(strings.Repeat("a", 40) + strings.Repeat("-", 30) + "b"); strings.Contains(label, "--") {
+		t.Errorf("label %q keeps the dashes at its cut", label)
+	}
 	tests := map[string]string{
 		"a dash at the cut":                 strings.Repeat("a", 241) + "-" + strings.Repeat("b", 11),
 		"dots and dashes at the cut":        strings.Repeat("a", 200) + ".b" + strings.Repeat("-", 50) + "c",

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -37,17 +40,14 @@ type Options struct {
 	HealthAddress, MetricsAddress string
 }
 
-// minGrace keeps the sweeper away from a revision whose pin is about to be written.
-const minGrace = 5 * time.Second
-
 // Validate tells what is wrong with the options, in the words of the command line's flags.
 func (o Options) Validate() error {
 	var problems []error
 	if o.Settle < 0 {
 		problems = append(problems, fmt.Errorf("--settle=%s: want 0 or more", o.Settle))
 	}
-	if o.Grace < minGrace {
-		problems = append(problems, fmt.Errorf("--grace=%s: want %s or more", o.Grace, minGrace))
+	if o.Grace < revision.PinWindow {
+		problems = append(problems, fmt.Errorf("--grace=%s: want %s or more", o.Grace, revision.PinWindow))
 	}
 	if o.Workers < 1 {
 		problems = append(problems, fmt.Errorf("--workers=%d: want 1 or more", o.Workers))
@@ -130,9 +130,26 @@ func compacted(compact func(client.Object)) cache.ByObject {
 	}}
 }
 
+// workloadKinds are the API's kinds of workloads.
+func workloadKinds(scheme *runtime.Scheme) ([]schema.GroupVersionKind, error) {
+	var kinds []schema.GroupVersionKind
+	for _, kind := range workload.Kinds() {
+		gvk, err := apiutil.GVKForObject(kind.New(), scheme)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, gvk)
+	}
+	return kinds, nil
+}
+
 // setUp adds the reconcilers.
 func (o Options) setUp(manager ctrl.Manager) error {
-	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now)
+	kinds, err := workloadKinds(manager.GetScheme())
+	if err != nil {
+		return err
+	}
+	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds)
 	recorder := &recorder{manager.GetEventRecorder("confrev")}
 	for _, kind := range workload.Kinds() {
 		workloads := &workloads{

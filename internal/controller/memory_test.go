@@ -10,6 +10,7 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
 )
 
 func TestEachConditionIsReportedOnceUntilItWentAway(t *testing.T) {
@@ -109,8 +110,8 @@ func TestOptions(t *testing.T) {
 		"good ones":               {func(*Options) {}, ""},
 		"no settling":             {func(o *Options) { o.Settle = 0 }, ""},
 		"a negative settle time":  {func(o *Options) { o.Settle = -1 }, "--settle"},
-		"a grace time too short":  {func(o *Options) { o.Grace = minGrace - 1 }, "--grace"},
-		"the least grace time":    {func(o *Options) { o.Grace = minGrace }, ""},
+		"a grace time too short":  {func(o *Options) { o.Grace = revision.PinWindow - 1 }, "--grace"},
+		"the least grace time":    {func(o *Options) { o.Grace = revision.PinWindow }, ""},
 		"no workers":              {func(o *Options) { o.Workers = 0 }, "--workers"},
 		"a leader, and no place":  {func(o *Options) { o.LeaderElect, o.Namespace = true, "" }, "--namespace"},
 		"no namespace of its own": {func(o *Options) { o.Namespace = "" }, ""},

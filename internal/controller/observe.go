@@ -111,7 +111,11 @@ func (r *workloads) holders(ctx context.Context, obj client.Object, known *memor
 		holders = append(holders, plan.Holder{Order: kind.Order(holder), Pins: pins})
 		shown = shown || maps.Equal(pins, known.pins)
 	}
-	if known.pins != nil && !shown {
+	if shown {
+		// From now on the holders speak for themselves, also when this one is pruned.
+		known.pins = nil
+	}
+	if known.pins != nil {
 		// We wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled
 		// back at once. Without this, an undo within that moment would be undone.
 		holders = append(holders, plan.Holder{Order: math.MaxInt64, Pins: known.pins})

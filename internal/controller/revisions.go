@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,13 @@ type revisions struct {
 func (r *revisions) setUp(manager ctrl.Manager) error {
 	b := builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("revision").
+		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
+			logger := manager.GetLogger().WithValues("controller", "revision")
+			if ref != nil {
+				logger = logger.WithValues("namespace", ref.Namespace, "revision", ref.Text())
+			}
+			return logger
+		}).
 		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.options.Workers})
 	for _, kind := range r.options.sourceKinds() {
 		b = b.WatchesRawSource(watch(manager.GetCache(), revision.NewMetadata(kind), r.itself(kind)))
@@ -72,11 +80,8 @@ func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 		return 0, err
 	case !revision.IsRevision(obj) || obj.DeletionTimestamp != nil:
 		return 0, nil
-	case len(users.holders) > 0:
+	case !users.empty():
 		return 0, r.attach(ctx, obj, users)
-	case len(users.workloads) > 0:
-		// In a template whose holder is about to be made, or is not because the workload is paused.
-		return 0, nil
 	}
 	return r.sweep(ctx, obj, ref)
 }

@@ -78,15 +78,32 @@ func (r *revisions) pinning(ctx context.Context, obj client.Object, into client.
 	return found, nil
 }
 
-// owners are the holders, as owners.
+// owners are the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
+// Without the workload, the garbage collector would take the revision along with its last known holder although a newer
+// one pins it that confrev has not seen yet: in this moment, or all the time that confrev is down.
 func (u users) owners() []revision.Owner {
-	owners := make([]revision.Owner, 0, len(u.holders))
+	var owners []revision.Owner
+	known := map[types.UID]bool{}
+	add := func(o revision.Owner) {
+		if !known[o.UID] {
+			known[o.UID] = true
+			owners = append(owners, o)
+		}
+	}
+	for _, t := range u.templates {
+		add(t.owner())
+	}
 	for _, h := range u.holders {
-		owners = append(owners, revision.Owner{
-			APIVersion: h.kind.APIVersion, Kind: h.kind.Kind, Name: h.obj.GetName(), UID: h.obj.GetUID(),
-		})
+		add(h.owner())
+		if c := metav1.GetControllerOf(h.obj); c != nil {
+			add(revision.Owner{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID})
+		}
 	}
 	return owners
+}
+
+func (u user) owner() revision.Owner {
+	return revision.Owner{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind, Name: u.obj.GetName(), UID: u.obj.GetUID()}
 }
 
 // source gives the source that the users pin to a revision, and the highest number that they pin it with.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,9 @@ type workloads struct {
 
 // retrySoon is when to look again after the world moved on between looking and writing: the cache is about to show it.
 const retrySoon = 50 * time.Millisecond
+
+// retryRefused is when to try again what the API server refused, such as a copy beyond a quota.
+const retryRefused = time.Minute
 
 func (r *workloads) setUp(manager ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(manager).
@@ -119,11 +123,14 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		return 0, err
 	}
 	if wait := r.settle(seen, p, known); wait > 0 {
-		r.warn(obj, known, append(seen.warnings, warnings(p)...))
+		r.warn(obj, known, slices.Concat(seen.warnings, warnings(p)))
 		return wait, nil
 	}
 	refused, err := r.write(ctx, obj, seen, p, known)
-	r.warn(obj, known, append(append(seen.warnings, refused...), warnings(p)...))
+	r.warn(obj, known, slices.Concat(seen.warnings, refused, warnings(p)))
+	if len(refused) > 0 {
+		return retryRefused, err
+	}
 	return 0, err
 }
 

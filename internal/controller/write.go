@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
@@ -47,6 +48,10 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 // ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
 // source that cannot be copied keeps its pin.
 func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed, p *plan.Plan) ([]warning, error) {
+	owner, err := r.owner(obj)
+	if err != nil {
+		return nil, err
+	}
 	var refused []warning
 	var errs []error
 	for i := range p.Decisions {
@@ -55,7 +60,7 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed
 			continue
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		made, created, err := r.store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number)
+		made, created, err := r.store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number, owner)
 		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
 		switch {
 		case isTerminal:
@@ -65,15 +70,33 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed
 			errs = append(errs, err)
 			continue
 		case created:
-			metricCreated.Inc()
-			r.events.normal(seen.sources[d.Source].Object, obj, reasonCreated, "CreateRevision",
-				fmt.Sprintf("Created revision %s of %s", made, d.Source))
+			r.tellCreated(obj, seen, *d, made)
 		}
 		if d.To != d.From {
 			p.Repin(d, made)
 		}
 	}
 	return refused, errors.Join(errs...)
+}
+
+func (r *workloads) tellCreated(obj client.Object, seen observed, d plan.Decision, made pin.Pin) {
+	source := seen.sources[d.Source].Object
+	if d.Verdict == plan.InSync {
+		metricRecreated.Inc()
+		note := fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", made.Revision, d.Source)
+		r.events.normal(source, obj, reasonRecreated, "RecreateRevision", note)
+		r.events.normal(obj, source, reasonRecreated, "RecreateRevision", note)
+		return
+	}
+	metricCreated.Inc()
+	r.events.normal(source, obj, reasonCreated, "CreateRevision", fmt.Sprintf("Created revision %s of %s", made, d.Source))
+}
+
+// owner is the workload, as an owner of the revisions that it pins.
+func (r *workloads) owner(obj client.Object) (revision.Owner, error) {
+	gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
+	apiVersion, kind := gvk.ToAPIVersionAndKind()
+	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}, err
 }
 
 // needsRevision tells whether a decision pins current anew, or found it pinned already while its revision is lost: then

@@ -42,7 +42,6 @@ type model struct {
 	image, order int64
 	replicaSets  []*replicaSet // the newest last
 	limit        int
-	rollouts     int
 
 	hold hold
 	// heldFrom is the content that the source had at the rollback.
@@ -102,7 +101,7 @@ func (m *model) confrev(t *rapid.T) {
 		t.Fatalf("in sync, yet it moves: %+v", d)
 	}
 	m.apply(p)
-	m.hold = m.after(d)
+	m.hold = m.after()
 }
 
 // expected says what rule 4 demands of the next plan.
@@ -130,7 +129,7 @@ func (m *model) expected() hold {
 }
 
 // after says what the model remembers of a hold once confrev looked.
-func (m *model) after(d plan.Decision) hold {
+func (m *model) after() hold {
 	switch {
 	case m.letter == "":
 		return m.hold
@@ -193,7 +192,8 @@ func (m *model) prune() {
 
 func (m *model) edit(t *rapid.T) {
 	letter := rapid.SampledFrom(m.letters).Draw(t, "content")
-	m.edited = m.edited || !m.same(letter, m.letter) && !(m.letter == "" && m.same(letter, m.heldFrom))
+	recreated := m.letter == "" && m.same(letter, m.heldFrom)
+	m.edited = m.edited || !m.same(letter, m.letter) && !recreated
 	m.letter = letter
 }
 

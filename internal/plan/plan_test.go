@@ -215,6 +215,14 @@ func TestRule5Numbers(t *testing.T) {
 			content: "c", revisions: "b@2 c@2", pins: "b@2", holders: []string{"b@2"},
 			verdict: plan.Advanced, to: "c@3", current: "c@3",
 		},
+		"two writers gave the same number, so a rollback shows nothing and the next number is new": {
+			content: "b", revisions: "a@1 b@2 c@2", pins: "a@1", holders: []string{"b@2", "a@1"},
+			verdict: plan.Advanced, to: "b@3", current: "b@3",
+		},
+		"the note has the highest number that was rolled out": {
+			content: "b", revisions: "a@1 b@3", pins: "a@1", held: "b@2", holders: []string{"b@2", "b@3", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@3", current: "b@3",
+		},
 		"numbers of deleted revisions live on in the template": {
 			content: "b", pins: "a@6", verdict: plan.Advanced, to: "b@7", current: "b@7",
 		},

@@ -154,20 +154,23 @@ func TestRepin(t *testing.T) {
 // it could not, only the name and the digests speak for it.
 func TestRevisionsOfOtherHashVersions(t *testing.T) {
 	old := plan.Revision{Name: "app-old", Number: 4, Hash: "v0-whatever", Digests: digests("a")}
+	unknown := plan.Revision{Name: "app-old", Number: 4, Hash: "v0-whatever"}
 	tests := map[string]struct {
 		use      podspec.Use
+		content  string
 		revision plan.Revision
 		want     plan.Verdict
 	}{
 		"a revision of the same hash under another name is the present content": {
-			useAll, plan.Revision{Name: "app-old", Number: 4, Hash: "v1-a"}, plan.InSync},
-		"equal digests speak for a workload that uses keys":       {useKey, old, plan.InSync},
-		"unknown digests do not":                                  {useKey, plan.Revision{Name: "app-old", Number: 4, Hash: "v0-whatever"}, plan.Advanced},
-		"equal digests of two keys do not speak for all the keys": {useAll, old, plan.Advanced},
+			useAll, "a", plan.Revision{Name: "app-old", Number: 4, Hash: "v1-a"}, plan.InSync},
+		"equal digests speak for a workload that uses keys":       {useKey, "a", old, plan.InSync},
+		"unknown digests do not":                                  {useKey, "a", unknown, plan.Advanced},
+		"nor do they say that a key is absent":                    {useOptKey, "k", unknown, plan.Advanced},
+		"equal digests of two keys do not speak for all the keys": {useAll, "a", old, plan.Advanced},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := source("a", "")
+			s := source(test.content, "")
 			s.Revisions = []plan.Revision{test.revision}
 			in := plan.Input{
 				Uses: []podspec.Use{test.use}, Sources: map[pin.Source]plan.Source{app: s}, Pins: pin.Set{app: {Revision: "app-old", Number: 4}},

@@ -31,7 +31,7 @@ func TestEveryFieldThatCouldNameASourceIsJudged(t *testing.T) {
 		"volumes.flexVolume.secretRef", "volumes.iscsi.secretRef", "volumes.rbd.secretRef", "volumes.scaleIO.secretRef",
 		"volumes.storageos.secretRef",
 	}
-	want := append(references, leftAlone...)
+	want := slices.Concat(references, leftAlone)
 	got := naming(reflect.TypeFor[corev1.PodSpec](), "")
 	slices.Sort(want)
 	slices.Sort(got)

@@ -120,7 +120,7 @@ func collect(node any, path []string, add func(string)) {
 	}
 }
 
-// rewritten is what any resolver's names look like here: no drawn source is called so.
+// toRevision resolves the sources that are known to names that no drawn source has.
 func toRevision(known func(pin.Source) bool) func(pin.Source) (string, bool) {
 	return func(s pin.Source) (string, bool) { return s.Name + "-" + string(s.Kind) + "-rev", known(s) }
 }

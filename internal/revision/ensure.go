@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,14 +27,18 @@ const maxSalt = 16
 // Ensure makes sure that a revision with the observed content exists, and gives the pin to write. It is called right
 // before a pin is written, and looks at the API server, not at the cache (rule 9). number is the least number that the
 // revision must have (rule 5).
-func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64) (p pin.Pin, created bool, err error) {
+//
+// owner is the workload that will pin it. It owns the revision from the start, before any holder can: else the garbage
+// collector could take a revision that is used again along with the last of its former holders, before the new holder is
+// seen, or while confrev is down (rule 12).
+func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
 	type result struct {
 		pin     pin.Pin
 		created bool
 	}
 	flight := fmt.Sprintf("ensure %s %s %d", source, seen.Snapshot.Version, number)
 	shared, err, _ := s.flights.Do(flight, func() (any, error) {
-		p, created, err := s.ensure(ctx, source, seen, number)
+		p, created, err := s.ensure(ctx, source, seen, number, owner)
 		return result{p, created}, err
 	})
 	if err != nil {
@@ -42,10 +47,10 @@ func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number
 	return shared.(result).pin, shared.(result).created, nil
 }
 
-func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64) (pin.Pin, bool, error) {
+func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (pin.Pin, bool, error) {
 	// The first creation of a name should cost one request, so look first only where something is known to be.
 	if s.mayExist(seen, Ref{source.Kind, source.Namespace, seen.Name}) {
-		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number); ok || err != nil {
+		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number, owner); ok || err != nil {
 			return p, false, err
 		}
 	}
@@ -55,14 +60,14 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	}
 	for salt := range maxSalt {
 		name := content.RevisionName(source.Name, seen.Hash, salt)
-		p, err := s.create(ctx, object(data, seen.Snapshot, name, number))
+		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, owner))
 		if err == nil {
 			return p, true, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return pin.Pin{}, false, err
 		}
-		if p, ok, err := s.reuse(ctx, source, seen, name, number); ok || err != nil {
+		if p, ok, err := s.reuse(ctx, source, seen, name, number, owner); ok || err != nil {
 			return p, false, err
 		}
 	}
@@ -92,6 +97,10 @@ func (s *Store) create(ctx context.Context, revision *corev1.ConfigMap) (pin.Pin
 		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy configmap/%s into a revision: %v; pins stay as they are",
 			revision.Annotations[keys.SourceName], err)}
 	}
+	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return pin.Pin{}, &TerminalError{"RevisionRefused", fmt.Sprintf("may not copy configmap/%s into a revision: %v; pins stay as they are",
+			revision.Annotations[keys.SourceName], err)}
+	}
 	if err != nil {
 		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
@@ -109,7 +118,7 @@ func (s *Store) remember(ref Ref, revision *corev1.ConfigMap) {
 // reuse looks whether the object of the given name is a revision with the observed content that can be pinned, and
 // prepares it for that. It is not ok when there is no such object, or when it is something else: then another name is
 // needed, since overwriting would leave the old data in the kubelet's cache (rule 8).
-func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64) (pin.Pin, bool, error) {
+func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owner Owner) (pin.Pin, bool, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
 	meta := Metadata(ref)
 	err := s.live.Get(ctx, ref.key(), meta)
@@ -127,7 +136,7 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 		return pin.Pin{}, false, Changed("revision %s is being deleted and", ref)
 	}
 	raised := max(least, number(meta))
-	if err := s.refresh(ctx, meta, raised, seen.Snapshot.Version, len(meta.OwnerReferences) == 0); err != nil {
+	if err := s.refresh(ctx, meta, raised, seen.Snapshot.Version, &owner); err != nil {
 		return pin.Pin{}, false, err
 	}
 	return pin.Pin{Revision: name, Number: raised}, true, nil
@@ -172,10 +181,12 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	if number(meta) >= current.Number && seen.noted[current.Revision] == seen.Snapshot.Version {
 		return nil
 	}
-	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, false)
+	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
 }
 
-func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, renew bool) error {
+// refresh writes what has changed of a revision's notes, if anything. With an owner, the revision is about to be pinned:
+// the sweeper is told to stay away, and some workload owns it afterwards.
+func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owner *Owner) error {
 	annotations := map[string]any{}
 	if number(meta) < raised {
 		annotations[keys.Number] = strconv.FormatInt(raised, 10)
@@ -183,19 +194,23 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	if meta.Annotations[keys.SourceVersion] != version {
 		annotations[keys.SourceVersion] = version
 	}
-	if renew && !s.renewedLately(meta) {
+	if owner != nil && !s.renewedLately(meta) {
 		annotations[keys.Renewed] = s.stamp()
 	}
-	if len(annotations) == 0 {
+	metadata := map[string]any{"annotations": annotations}
+	if owner != nil && !s.ownedByWorkload(meta) {
+		metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+	}
+	if len(annotations) == 0 && len(metadata) == 1 {
 		return nil
 	}
 	flight := fmt.Sprintf("refresh %s %s %d %s", meta.UID, meta.ResourceVersion, raised, version)
 	return s.once(flight, func() error {
-		return s.patch(ctx, meta, map[string]any{"annotations": annotations})
+		return s.patch(ctx, meta, metadata)
 	})
 }
 
-// renewInterval keeps the renewals of an unowned revision that many workloads are about to pin down to one.
+// renewInterval keeps the renewals of a revision that many workloads are about to pin down to one.
 const renewInterval = time.Second
 
 func (s *Store) renewedLately(meta client.Object) bool {

@@ -6,11 +6,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Owner is a holder that should own a revision.
+// Owner is a holder or a workload that should own a revision (rule 12).
 type Owner struct {
 	APIVersion string
 	Kind       string
@@ -37,6 +38,15 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	}
 	// The list is replaced as a whole, so patch's condition is what keeps owners that others add meanwhile.
 	return added, s.patch(ctx, revision, map[string]any{"ownerReferences": references})
+}
+
+// ownedByWorkload tells whether some workload owns a revision.
+func (s *Store) ownedByWorkload(revision client.Object) bool {
+	return slices.ContainsFunc(revision.GetOwnerReferences(), s.isWorkload)
+}
+
+func (s *Store) isWorkload(reference metav1.OwnerReference) bool {
+	return slices.Contains(s.workloads, schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind))
 }
 
 func missing(revision client.Object, owners []Owner) []Owner {

@@ -137,7 +137,7 @@ func describe(obj client.Object) plan.Revision {
 
 // object makes the revision itself (see design.md: none of the source's labels, annotations, owners or finalizers, save
 // the change cause).
-func object(source *corev1.ConfigMap, seen Snapshot, name string, number int64) *corev1.ConfigMap {
+func object(source *corev1.ConfigMap, seen Snapshot, name string, number int64, owners ...Owner) *corev1.ConfigMap {
 	immutable := true
 	annotations := map[string]string{
 		keys.SourceName:    source.Name,
@@ -150,9 +150,13 @@ func object(source *corev1.ConfigMap, seen Snapshot, name string, number int64) 
 	if cause, ok := source.Annotations[keys.ChangeCause]; ok {
 		annotations[keys.ChangeCause] = cause
 	}
+	var references []metav1.OwnerReference
+	for _, owner := range owners {
+		references = append(references, owner.reference())
+	}
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: source.Namespace, Annotations: annotations,
+			Name: name, Namespace: source.Namespace, Annotations: annotations, OwnerReferences: references,
 			Labels: map[string]string{keys.Source: content.SourceLabel(source.Name), keys.Content: string(seen.Hash)},
 		},
 		Immutable:  &immutable,

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +36,8 @@ type Store struct {
 	live   client.Reader
 	writer client.Writer
 	now    func() time.Time
+	// workloads are the kinds of workloads.
+	workloads []schema.GroupVersionKind
 
 	// flights lets the many workloads of one source share one read or write that is under way.
 	flights singleflight.Group
@@ -53,10 +56,10 @@ type Store struct {
 const remembered = 20_000
 
 // NewStore makes a Store. cached reads the metadata of sources and revisions, indexed BySource; live reads from the API
-// server.
-func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time) *Store {
+// server; workloads are the kinds of workloads that may own revisions.
+func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, workloads []schema.GroupVersionKind) *Store {
 	return &Store{
-		cached: cached, live: live, writer: writer, now: now,
+		cached: cached, live: live, writer: writer, now: now, workloads: workloads,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 	}
 }

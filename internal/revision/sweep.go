@@ -10,14 +10,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Sweep deletes a revision that has no owner, once it has been left alone for the grace time and inUse, a live look,
-// finds nobody that names it (rule 13). It returns whether it deleted it, or how long to wait before asking again.
+// PinWindow is how long the sweeper keeps away from a revision that is about to be pinned. A pin is written within
+// milliseconds of it.
+const PinWindow = 5 * time.Second
+
+// Sweep deletes a revision that nobody pins any more, once inUse, a live look, finds nobody that names it (rule 13). One
+// that no workload ever owned is left alone for the grace time first. It returns whether it deleted the revision, or how
+// long to wait before asking again.
 func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadata, grace time.Duration,
 	inUse func(context.Context) (bool, error),
 ) (deleted bool, wait time.Duration, err error) {
+	for _, owner := range revision.OwnerReferences {
+		if !s.isWorkload(owner) {
+			// A holder that is gone: the garbage collector is about to drop it from the list. Or somebody else's.
+			return false, 0, nil
+		}
+	}
 	if len(revision.OwnerReferences) > 0 {
-		// The garbage collector's business.
-		return false, 0, nil
+		grace = PinWindow
 	}
 	if wait := renewed(revision).Add(grace).Sub(s.now()); wait > 0 {
 		return false, wait, nil

@@ -5,6 +5,10 @@ package e2e
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -88,4 +92,27 @@ func TestDeletedAndRecreatedSource(t *testing.T) {
 	w.kubectl("delete", "configmap", "web")
 	w.create(configMap("web", "color", "B"))
 	w.waitPinned("web", "web", "color", "B")
+}
+
+// A copy that a quota forbids is said on the workload, stops no other source, and is made once there is room.
+func TestQuotaThatForbidsTheCopyIsSaid(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}}
+	quota.Spec.Hard = corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
+	w.create(quota)
+	w.eventually("the quota counts", func() string {
+		w.must(w.get("full", quota))
+		if len(quota.Status.Used) == 0 {
+			return "not yet"
+		}
+		return ""
+	})
+	w.edit("web", "color", "B")
+	w.waitEvent("RevisionRefused", "web", "exceeded quota")
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("the pin moved to %s", got)
+	}
+	w.kubectl("delete", "resourcequota", "full")
+	w.editTo("C")
 }

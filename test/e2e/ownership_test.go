@@ -16,12 +16,13 @@ import (
 	"confrev.io/confrev/internal/keys"
 )
 
-// owned waits until exactly the ReplicaSets of these Deployments that pin a revision own it.
+// owned waits until exactly these Deployments and those of their ReplicaSets that pin a revision own it.
 func (w *world) owned(revision string, deployments ...string) {
 	w.Helper()
-	w.eventually(fmt.Sprintf("%s owned by the ReplicaSets of %q", revision, deployments), func() string {
+	w.eventually(fmt.Sprintf("%s owned by %q and their ReplicaSets", revision, deployments), func() string {
 		var want []string
 		for _, d := range deployments {
+			want = append(want, string(w.deployment(d).UID))
 			for _, rs := range w.replicaSets(d) {
 				if strings.Contains(rs.Spec.Template.Annotations[keys.Pins], "="+revision+"@") {
 					want = append(want, string(rs.UID))
@@ -41,8 +42,25 @@ func (w *world) owned(revision string, deployments ...string) {
 		}
 		slices.Sort(want)
 		slices.Sort(got)
-		if len(want) == 0 || !slices.Equal(want, got) {
+		if len(want) <= len(deployments) || !slices.Equal(want, got) {
 			return fmt.Sprintf("owners %q, want %q", got, want)
+		}
+		return ""
+	})
+}
+
+// collected waits until the garbage collector has dropped the ReplicaSets that are gone from a revision's owners.
+func (w *world) collected(revision string) {
+	w.Helper()
+	w.eventually("owners of "+revision+" that are gone are dropped", func() string {
+		obj := &corev1.ConfigMap{}
+		if err := w.get(revision, obj); err != nil {
+			return ""
+		}
+		for _, o := range obj.OwnerReferences {
+			if o.Kind == "ReplicaSet" {
+				return o.Name + " is an owner still"
+			}
 		}
 		return ""
 	})
@@ -110,6 +128,31 @@ func TestReturningToContentWhoseReplicaSetIsBeingPruned(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go. Not parallel.
+func TestRevisionInUseStaysWhileConfrevIsDown(t *testing.T) {
+	w, a := deployed(t, historyLimit(1))
+	b := w.editTo("B")
+	w.owned(b.Revision, "web")
+	stop(t)
+	w.undo("web")
+	for _, image := range []string{"app:2", "app:3", "app:4"} {
+		w.kubectl("set", "image", "deployment/web", "app="+image)
+		w.kubectl("rollout", "status", "deployment/web")
+	}
+	for _, rs := range w.replicaSets("web") {
+		if rs.Spec.Template.Spec.Containers[0].Image == "app:1" {
+			t.Fatalf("the ReplicaSets that confrev knew should be pruned, %s is not", rs.Name)
+		}
+	}
+	w.collected(b.Revision)
+	if w.gone(a.Revision) {
+		t.Error("garbage collection took the revision that the pods use")
+	}
+	start(t)
+	w.barrier()
+	w.owned(a.Revision, "web")
 }
 
 // Rule 9.
@@ -229,7 +272,7 @@ func TestOwnersThatOthersAddedAreKept(t *testing.T) {
 	w.kubectl("set", "image", "deployment/web", "app=app:2")
 	w.eventually("the new ReplicaSet owns the revision too", func() string {
 		w.must(w.get(a.Revision, revision))
-		if len(revision.OwnerReferences) != 3 {
+		if len(revision.OwnerReferences) != 4 {
 			return fmt.Sprint(len(revision.OwnerReferences), " owners")
 		}
 		return ""

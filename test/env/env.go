@@ -48,7 +48,9 @@ type Cluster struct {
 // Up starts the named cluster, or uses the one that runs, and says on progress what it does.
 func Up(ctx context.Context, name string, progress *os.File) (*Cluster, error) {
 	up := exec.CommandContext(ctx, "go", "run", "./hack/cluster", "up", "--name", name)
-	up.Dir, up.Stdout, up.Stderr = Root(), progress, progress
+	// Its standard output tells a person what to do next; that is not for those who read ours.
+	up.Dir, up.Stderr = Root(), progress
+	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }
 	if err := up.Run(); err != nil {
 		return nil, fmt.Errorf("start cluster %s: %w", name, err)
 	}

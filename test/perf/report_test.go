@@ -55,7 +55,9 @@ func (t *table) print() {
 	fmt.Printf("\n\n%s\n", t.b.Name())
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, row := range t.rows {
-		fmt.Fprintln(out, strings.Join(row, "\t"))
+		if _, err := fmt.Fprintln(out, strings.Join(row, "\t")); err != nil {
+			t.b.Error(err)
+		}
 	}
 	if err := out.Flush(); err != nil {
 		t.b.Error(err)

@@ -83,16 +83,19 @@ func (w *world) many(n, inFlight int, do func(i int) error) {
 	w.must(group.Wait())
 }
 
-// tracked creates n tracked Deployments, each with a ConfigMap of its own.
-func (w *world) tracked(prefix string, n int) {
+// tracked creates n tracked Deployments, each with a ConfigMap of its own, and gives their names.
+func (w *world) tracked(prefix string, n int) (names []string) {
 	w.Helper()
+	for i := range n {
+		names = append(names, fmt.Sprint(prefix, "-", i))
+	}
 	w.many(n, creating, func(i int) error {
-		name := fmt.Sprintf("%s-%d", prefix, i)
-		if err := w.create(configMap(name, "v")); err != nil {
+		if err := w.create(configMap(names[i], "v")); err != nil {
 			return err
 		}
-		return w.create(deployment(name, name))
+		return w.create(deployment(names[i], names[i]))
 	})
+	return names
 }
 
 func configMap(name, value string) *corev1.ConfigMap {
