@@ -53,24 +53,6 @@ func (c Content) Hash() Hash {
 	return Hash(hashVersion + "-" + encoding.EncodeToString(sum.Sum(nil)))
 }
 
-// Equal tells whether two contents are the same to every pod.
-func (c Content) Equal(other Content) bool {
-	equal := func(a, b []byte) bool { return string(a) == string(b) }
-	return c.Kind == other.Kind && c.Type == other.Type &&
-		maps.EqualFunc(c.Data, other.Data, equal) && maps.EqualFunc(c.BinaryData, other.BinaryData, equal)
-}
-
-// Size is the length in bytes of all keys and values.
-func (c Content) Size() int {
-	size := 0
-	for _, section := range []map[string][]byte{c.Data, c.BinaryData} {
-		for key, value := range section {
-			size += len(key) + len(value)
-		}
-	}
-	return size
-}
-
 // encode writes a form that no two different contents share: every string goes behind its length, and every section
 // behind its count, so no key or value can pretend to be another's end.
 func (c Content) encode(w io.Writer) {

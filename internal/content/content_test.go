@@ -106,24 +106,6 @@ func TestFromConfigMapTakesDataAndBinaryDataAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestSizeCountsKeysAndValues(t *testing.T) {
-	tests := map[string]struct {
-		content content.Content
-		want    int
-	}{
-		"nothing":                     {empty, 0},
-		"keys and values of both":     {mixed, len("a") + len("1") + len("b") + 3},
-		"neither the kind nor a type": {tls, len("tls.crt") + len("tls.key") + 2},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := test.content.Size(); got != test.want {
-				t.Errorf("Size = %d, want %d", got, test.want)
-			}
-		})
-	}
-}
-
 // drawName draws a legal name of a ConfigMap, often as long as it may be, with dots and dashes where the cut may be.
 func drawName(t *rapid.T) string {
 	end := rapid.StringMatching(`[a-z0-9]`)

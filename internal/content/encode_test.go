@@ -55,7 +55,7 @@ func TestDifferentContentsNeverEncodeAlike(t *testing.T) {
 			if test.a.Hash() == test.b.Hash() {
 				t.Errorf("both hash as %s", test.a.Hash())
 			}
-			if test.a.Equal(test.b) || test.b.Equal(test.a) {
+			if same(test.a, test.b) || same(test.b, test.a) {
 				t.Error("they are Equal")
 			}
 		})
@@ -75,7 +75,7 @@ func TestNilAndEmptyAreAlike(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if !test.a.Equal(test.b) || encoded(test.a) != encoded(test.b) || test.a.Hash() != test.b.Hash() {
+			if !same(test.a, test.b) || encoded(test.a) != encoded(test.b) || test.a.Hash() != test.b.Hash() {
 				t.Errorf("%q and %q differ", encoded(test.a), encoded(test.b))
 			}
 		})
@@ -126,13 +126,13 @@ func TestContentsEncodeAlikeIfAndOnlyIfTheyAreEqual(t *testing.T) {
 		if rapid.Bool().Draw(t, "near") {
 			b = mutate(t, a)
 		}
-		if alike := encoded(a) == encoded(b); alike != a.Equal(b) {
-			t.Fatalf("encoded alike: %v, Equal: %v\n%q\n%q", alike, a.Equal(b), a, b)
+		if alike := encoded(a) == encoded(b); alike != same(a, b) {
+			t.Fatalf("encoded alike: %v, Equal: %v\n%q\n%q", alike, same(a, b), a, b)
 		}
-		if a.Equal(b) != b.Equal(a) {
+		if same(a, b) != same(b, a) {
 			t.Fatalf("Equal is not symmetric: %q, %q", a, b)
 		}
-		if (a.Hash() == b.Hash()) != a.Equal(b) {
+		if (a.Hash() == b.Hash()) != same(a, b) {
 			t.Fatalf("hashes %s, %s of %q, %q", a.Hash(), b.Hash(), a, b)
 		}
 	})
@@ -211,8 +211,14 @@ func FuzzEncode(f *testing.F) {
 		} else {
 			maps.Copy(c.Data, other)
 		}
-		if got := decode(t, encoded(c)); !got.Equal(c) {
+		if got := decode(t, encoded(c)); !same(got, c) {
 			t.Errorf("%q reads back as %q", c, got)
 		}
 	})
+}
+
+// same tells whether two contents are the same to every pod.
+func same(a, b Content) bool {
+	return a.Kind == b.Kind && a.Type == b.Type &&
+		maps.EqualFunc(a.Data, b.Data, bytes.Equal) && maps.EqualFunc(a.BinaryData, b.BinaryData, bytes.Equal)
 }

@@ -101,7 +101,6 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: clientgoscheme.Scheme,
 		Cache:  cache.Options{ByObject: byObject, ReaderFailOnMissingInformer: true},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 
 		LeaderElection:          options.LeaderElect,
 		LeaderElectionID:        "confrev",

@@ -117,21 +117,23 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	seen, err := r.observe(ctx, obj, known)
 	p := plan.Make(seen.input)
 	metricPlan.Observe(r.now().Sub(started).Seconds())
-	if err := errors.Join(err, r.refresh(ctx, seen, p)); err != nil {
+	if err != nil {
 		// Nothing is pinned on half of what must be known: it would be two rollouts.
 		r.warn(obj, known, seen.warnings)
 		return 0, err
 	}
+	// Labels and notes are for later. If they cannot be written, pins still can.
+	later := r.refresh(ctx, seen, p)
 	if wait := r.settle(seen, p, known); wait > 0 {
 		r.warn(obj, known, slices.Concat(seen.warnings, warnings(p)))
-		return wait, nil
+		return wait, later
 	}
 	refused, err := r.write(ctx, obj, seen, p, known)
 	r.warn(obj, known, slices.Concat(seen.warnings, refused, warnings(p)))
 	if len(refused) > 0 {
-		return retryRefused, err
+		return retryRefused, errors.Join(later, err)
 	}
-	return 0, err
+	return 0, errors.Join(later, err)
 }
 
 // refresh keeps the sources' labels and the notes on the revisions that are current.

@@ -32,19 +32,17 @@ const maxSalt = 16
 // collector could take a revision that is used again along with the last of its former holders, before the new holder is
 // seen, or while confrev is down (rule 12).
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
-	type result struct {
-		pin     pin.Pin
-		created bool
-	}
 	flight := fmt.Sprintf("ensure %s %s %d", source, seen.Snapshot.Version, number)
 	shared, err, _ := s.flights.Do(flight, func() (any, error) {
-		p, created, err := s.ensure(ctx, source, seen, number, owner)
-		return result{p, created}, err
+		// Of all that share the flight, only the caller whose function runs created the revision.
+		p, made, err := s.ensure(ctx, source, seen, number, owner)
+		created = made
+		return p, err
 	})
 	if err != nil {
 		return pin.Pin{}, false, err
 	}
-	return shared.(result).pin, shared.(result).created, nil
+	return shared.(pin.Pin), created, nil
 }
 
 func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (pin.Pin, bool, error) {
@@ -256,7 +254,7 @@ func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, m
 	if err != nil {
 		return err
 	}
-	target := NewMetadata(KindOf(meta))
+	target := NewMetadata(kindOf(meta))
 	target.Namespace, target.Name = meta.Namespace, meta.Name
 	return s.send(ctx, target, patch)
 }
@@ -272,8 +270,8 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 	return nil
 }
 
-// KindOf gives the kind of source that a metadata-only object is of.
-func KindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
+// kindOf gives the kind of source that a metadata-only object is of.
+func kindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
 	if meta.Kind == "Secret" {
 		return pin.Secret
 	}
