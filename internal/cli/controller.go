@@ -91,6 +91,8 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 	flags.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
 	flags.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")
+	flags.StringVar(&o.PolicyPrefix, "policy-prefix", "confrev",
+		"what the `names` of the chart's admission policies begin with; nothing is pinned unless they are in place")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas work at a time; the others wait")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 for none")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` to serve Prometheus metrics on; 0 for none")

@@ -25,6 +25,8 @@ const (
 	reasonNotReferenced  = "NotReferenced"
 	reasonKindNotEnabled = "KindNotEnabled"
 	reasonTooComplex     = "TooManyReferences"
+
+	reasonPoliciesMissing = "PoliciesNotReady"
 )
 
 // maxNote is the longest note that the API server takes of an event.

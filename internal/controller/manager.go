@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -36,6 +37,8 @@ type Options struct {
 	Namespace string
 	// LeaderElect makes several replicas agree on one that works.
 	LeaderElect bool
+	// PolicyPrefix is what the names of the chart's admission policies begin with.
+	PolicyPrefix string
 	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
 	HealthAddress, MetricsAddress string
 }
@@ -149,10 +152,14 @@ func (o Options) setUp(manager ctrl.Manager) error {
 		return err
 	}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds)
+	gate := admission.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
+	if err := errors.Join(manager.Add(gate), manager.AddReadyzCheck("policies", gate.Check)); err != nil {
+		return err
+	}
 	recorder := &recorder{manager.GetEventRecorder("confrev")}
 	for _, kind := range workload.Kinds() {
 		workloads := &workloads{
-			kind: kind, options: o, client: manager.GetClient(), store: store, events: recorder, now: time.Now,
+			kind: kind, options: o, client: manager.GetClient(), store: store, events: recorder, gate: gate, now: time.Now,
 			memory: newMemories(),
 		}
 		if err := workloads.setUp(manager); err != nil {

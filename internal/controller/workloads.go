@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -31,6 +32,7 @@ type workloads struct {
 	client  client.Client
 	store   *revision.Store
 	events  *recorder
+	gate    *admission.Gate
 	now     func() time.Time
 	memory  *memories
 }
@@ -40,6 +42,9 @@ const retrySoon = 50 * time.Millisecond
 
 // retryRefused is when to try again what the API server refused, such as a copy beyond a quota.
 const retryRefused = time.Minute
+
+// retryGate is when to look again whether the admission policies are in place.
+const retryGate = 500 * time.Millisecond
 
 func (r *workloads) setUp(manager ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(manager).
@@ -127,6 +132,12 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	if wait := r.settle(seen, p, known); wait > 0 {
 		r.warn(obj, known, slices.Concat(seen.warnings, warnings(p)))
 		return wait, later
+	}
+	if problem := r.gate.Problem(); problem != nil && p.Changed() {
+		// A pin that nothing resolves would only look as if it kept the promise.
+		closed := warning{reason: reasonPoliciesMissing, note: problem.Error()}
+		r.warn(obj, known, slices.Concat(seen.warnings, []warning{closed}, warnings(p)))
+		return retryGate, later
 	}
 	refused, err := r.write(ctx, obj, seen, p, known)
 	r.warn(obj, known, slices.Concat(seen.warnings, refused, warnings(p)))

@@ -120,6 +120,7 @@ func TestTwentyRestartsWithFiftyWorkloadsWriteNothing(t *testing.T) {
 	w.waitHeld(held, held)
 	w.kubectl("annotate", "configmap", "web-1", "note=only metadata")
 	w.barrier()
+	w.owned(w.pinOf("barrier", "barrier").Revision, "barrier")
 	templates := w.generations()
 
 	stop(t)
@@ -198,4 +199,22 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 	w.editTo("B")
 	replicas[0].stop(t)
 	w.editTo("C")
+}
+
+// Pins that nothing resolves would only look as if they kept the promise: without the policies, nothing is pinned.
+func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
+	stop(t)
+	w := newWorld(t)
+	w.kubectl("delete", "mutatingadmissionpolicybinding", "confrev-resolve-pins")
+	w.must(confrev.Launch())
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	w.waitEvent("PoliciesNotReady", "web", "MutatingAdmissionPolicyBinding confrev-resolve-pins is missing")
+	if got := w.pinsText("web"); got != "" {
+		t.Errorf("pinned: %s", got)
+	}
+
+	w.must(cluster.Install(w.ctx))
+	w.must(confrev.WaitReady(w.ctx))
+	a := w.waitPinned("web", "web", "color", "A")
+	w.podsRead(a.Revision)
 }

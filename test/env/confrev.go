@@ -113,23 +113,32 @@ func freeAddress() (string, error) {
 const startTimeout = 60 * time.Second
 
 // Start starts confrev and waits until it is ready.
-func (c *Confrev) Start(ctx context.Context, extra ...string) error {
+func (c *Confrev) Start(ctx context.Context) error {
+	if err := c.Launch(); err != nil {
+		return err
+	}
+	return c.WaitReady(ctx)
+}
+
+// Launch starts confrev.
+func (c *Confrev) Launch() error {
 	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	// Not bound to ctx: it outlives the test that restarts it.
-	c.process = exec.Command(c.binary, append(c.args, extra...)...)
+	// Not bound to a context: it outlives the test that restarts it.
+	c.process = exec.Command(c.binary, c.args...)
 	c.process.Stdout, c.process.Stderr = log, log
 	if err := c.process.Start(); err != nil {
 		return errors.Join(err, log.Close())
 	}
 	c.ended = make(chan error, 1)
 	go func() { c.ended <- errors.Join(c.process.Wait(), log.Close()) }()
-	return c.waitReady(ctx)
+	return nil
 }
 
-func (c *Confrev) waitReady(ctx context.Context) error {
+// WaitReady waits until confrev says that it is ready.
+func (c *Confrev) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {

@@ -26,13 +26,11 @@ func BenchmarkEdit(b *testing.B) {
 
 func benchmarkEdit(b *testing.B, settle time.Duration, edits int) {
 	w := newWorld(b)
-	w.tracked("other", others)
+	names := append(w.tracked("other", others), "web")
 	w.must(w.create(configMap("web", "first")))
 	w.must(w.create(deployment("web", "web")))
 	w.must(w.create(untracked("floor")))
-	confrev := w.start("--settle", settle.String())
-	confrev.idle()
-	templates := w.watchTemplates()
+	confrev, templates := w.startPinning(names, "--settle", settle.String())
 	var taken, floor []time.Duration
 	mark, cpu := w.mark(), confrev.cpu()
 	for b.Loop() {
@@ -44,7 +42,7 @@ func benchmarkEdit(b *testing.B, settle time.Duration, edits int) {
 			time.Sleep(pause)
 		}
 	}
-	time.Sleep(quiet) // for owners and events; to ask confrev whether it is idle would add to its CPU
+	confrev.idle() // owners and events are part of it
 	cpu = confrev.cpu() - cpu
 	w.reportEdit(settle, taken, floor)
 	w.reportRequests(w.requests(mark, len(taken)), cpu/time.Duration(len(taken)))

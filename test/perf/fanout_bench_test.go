@@ -28,16 +28,14 @@ const (
 func BenchmarkShared(b *testing.B) {
 	w := newWorld(b)
 	names := w.sharers()
-	confrev := w.start("--settle", "0s")
-	confrev.idle()
-	templates := w.watchTemplates()
+	confrev, templates := w.startPinning(names, "--settle", "0s")
 	times := sharedTimes{}
 	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
 	for b.Loop() {
 		for i := range sharedEdits {
 			edited := w.edit("app", fmt.Sprint("value ", i))
 			times.add(edited, templates.changed(keys.Pins, names...))
-			time.Sleep(quiet) // for owners and events; to ask confrev whether it is idle would add to its CPU
+			confrev.idle() // owners and events are part of it
 		}
 	}
 	requests := w.requests(mark, len(times.last))

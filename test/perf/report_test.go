@@ -71,6 +71,9 @@ type tally map[string]float64
 // requests tallies what confrev asked since a mark, but for watches, per so many edits.
 func (w *world) requests(since env.AuditMark, per int) tally {
 	w.Helper()
+	if w.mark() < since {
+		w.Fatal("the audit log was rotated meanwhile, so requests cannot be counted; run again")
+	}
 	all, err := cluster.ConfrevRequests(since)
 	w.must(err)
 	t := tally{}
@@ -104,9 +107,22 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// mark marks the end of the audit log, where a line ends: a mark within one that is being written could not be read from.
 func (w *world) mark() env.AuditMark {
 	w.Helper()
-	mark, err := cluster.AuditNow()
+	log, err := os.Open(cluster.AuditLog)
 	w.must(err)
-	return mark
+	defer func() { _ = log.Close() }()
+	for end := make([]byte, 1); ; time.Sleep(time.Millisecond) {
+		mark, err := cluster.AuditNow()
+		w.must(err)
+		if mark == 0 {
+			return 0
+		}
+		_, err = log.ReadAt(end, int64(mark)-1)
+		w.must(err)
+		if end[0] == '\n' {
+			return mark
+		}
+	}
 }
