@@ -240,7 +240,7 @@ func (w *world) barrier() {
 		stamp += "'"
 	}
 	w.edit("barrier", "at", stamp)
-	w.waitPinned("barrier", "barrier", "at", stamp)
+	w.owned(w.waitPinned("barrier", "barrier", "at", stamp).Revision, "barrier")
 }
 
 // events gives the notes of the events about an object with the given reason.

@@ -15,10 +15,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Namespace is where the chart is installed.
@@ -74,6 +76,8 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	config.QPS = -1
+	// Else controller-runtime complains, with a stack trace, that nobody reads the log of the client.
+	log.SetLogger(logr.Discard())
 	c.Config = config
 	c.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	return err
