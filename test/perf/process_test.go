@@ -31,9 +31,11 @@ func (w *world) start(args ...string) *process {
 	confrev, err := cluster.Confrev(w.ctx, "confrev", binary, args...)
 	w.must(err)
 	p := &process{Confrev: confrev, w: w, started: time.Now()}
-	w.must(confrev.Start(w.ctx))
+	err = confrev.Start(w.ctx)
 	p.ready = time.Since(p.started)
+	// Also when it did not become ready: it runs all the same, and would go on pinning in everybody's measurements.
 	w.Cleanup(p.stop)
+	w.must(err)
 	return p
 }
 
