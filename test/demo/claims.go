@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -61,7 +62,7 @@ func (s *story) await(text, want string, look look) {
 // report shows what went wrong, and where to look.
 func (s *story) report(err error) {
 	s.out.blank()
-	if c, ok := err.(*brokenClaim); ok { //nolint:errorlint // never wrapped
+	if c, ok := errors.AsType[*brokenClaim](err); ok {
 		s.out.broken(c.text)
 		s.out.say("  expected: %s\n  seen:     %s", c.want, c.seen)
 	} else {

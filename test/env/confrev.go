@@ -117,7 +117,11 @@ func (c *Confrev) Start(ctx context.Context) error {
 	if err := c.Launch(); err != nil {
 		return err
 	}
-	return c.WaitReady(ctx)
+	if err := c.WaitReady(ctx); err != nil {
+		// It would go on pinning in everybody else's tests.
+		return errors.Join(err, c.Kill())
+	}
+	return nil
 }
 
 // Launch starts confrev.
@@ -178,7 +182,7 @@ func (c *Confrev) Stop() error {
 
 // Kill ends confrev at once (SIGKILL) and waits until it is gone.
 func (c *Confrev) Kill() error {
-	if err := c.process.Process.Kill(); err != nil {
+	if err := c.process.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	var exit *exec.ExitError
