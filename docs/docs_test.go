@@ -57,8 +57,14 @@ func TestEventsAreDocumented(t *testing.T) {
 			inCode = append(inCode, reason)
 		}
 	}
+	// So do problems with what users wrote.
+	for name, reason := range constants(t, "internal/optin/optin.go") {
+		if strings.HasPrefix(name, "Invalid") {
+			inCode = append(inCode, reason)
+		}
+	}
 	// Errors that only the user can mend become events too.
-	terminal := regexp.MustCompile(`TerminalError\{(?:Reason:\s*)?"(\w+)"`)
+	terminal := regexp.MustCompile(`(?:TerminalError\{(?:Reason:\s*)?|is the reason of a TerminalError.*\nconst \w+ = )"(\w+)"`)
 	for _, path := range files(t, "internal", ".go") {
 		for _, match := range terminal.FindAllStringSubmatch(read(t, path), -1) {
 			if !slices.Contains(inCode, match[1]) {

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/workload"
 )
 
 // controllerFlags are the flags of the controller that are not its options.
@@ -24,13 +27,17 @@ type controllerFlags struct {
 	context    string
 	logFormat  string
 	logLevel   string
+	config     string
+	injection  string
+	compat     []string
 }
 
 const controllerLong = `confrev makes a configuration change roll out, and roll back, exactly like an image change.
 
-It watches Deployments with the annotation confrev.io/track and the ConfigMaps that they use. When one of those
-ConfigMaps changes, it copies the content into an immutable revision and pins the revision in the Deployment's pod
-template, which is one ordinary rollout. It runs in the cluster; charts/confrev installs it.`
+It watches workloads with the annotation confrev.io/track (Deployments, StatefulSets, DaemonSets, CronJobs, Argo
+Rollouts and configured kinds) and the ConfigMaps and Secrets that they use. When one of those changes, it copies the
+content into an immutable revision and pins the revision in the workload's pod template, which is one ordinary rollout.
+It runs in the cluster; charts/confrev installs it.`
 
 const controllerExample = `  # In a cluster, as the chart runs it
   confrev --leader-elect --namespace=confrev-system
@@ -52,7 +59,7 @@ func Controller() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := options.Validate(); err != nil {
+			if err := errors.Join(flags.complete(&options), options.Validate()); err != nil {
 				return err
 			}
 			logger, err := newLogger(flags.logFormat, flags.logLevel)
@@ -78,8 +85,42 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use (default: the pod's service account in a cluster, else as kubectl does)")
 	flags.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
+	flags.StringVar(&f.config, "config", "", "`file` (YAML) that describes further kinds of workloads")
+	flags.StringVar(&f.injection, "injection", string(optin.Admission),
+		"`where` pins are applied, unless the annotation confrev.io/injection of a workload says otherwise: admission or template")
+	flags.StringSliceVar(&f.compat, "compat", nil, "`tools` whose annotations opt workloads in too, in mode restart: reloader, wave")
 	flags.StringVar(&f.logFormat, "log-format", "text", "`form` of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least `level` to log: debug, info, warn or error")
+}
+
+// complete reads the flags that stand for more than a value.
+func (f *controllerFlags) complete(o *controller.Options) error {
+	var problems []error
+	injection, err := optin.ParseInjection(f.injection)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("--injection: %w", err))
+	}
+	o.Injection = injection
+	for _, tool := range f.compat {
+		switch tool {
+		case "reloader":
+			o.Compat.Reloader = true
+		case "wave":
+			o.Compat.Wave = true
+		default:
+			problems = append(problems, fmt.Errorf("--compat=%s: want reloader, wave or both", tool))
+		}
+	}
+	if f.config != "" {
+		data, err := os.ReadFile(f.config)
+		if err == nil {
+			o.Kinds, err = workload.ParseConfig(data)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--config=%s: %w", f.config, err))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 func addOptions(cmd *cobra.Command, o *controller.Options) {
@@ -88,6 +129,9 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 		"how long a workload's sources must be quiet before a change of them rolls out, so that several changes are one rollout; "+
 			"at most five times as long in all. The annotation confrev.io/settle overrides it")
 	flags.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted")
+	flags.BoolVar(&o.Secrets, "secrets", false, "handle Secrets too; it needs the rights on them (chart value secrets.enabled)")
+	flags.IntVar(&o.RevisionsPerHour, "revisions-per-hour", 60,
+		"how often a source may get a new revision within an hour; beyond that its changes wait, since a controller seems to keep writing it")
 	flags.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
 	flags.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")

@@ -40,6 +40,12 @@ func FromConfigMap(cm *corev1.ConfigMap) Content {
 	return Content{Kind: pin.ConfigMap, Data: data, BinaryData: cm.BinaryData}
 }
 
+// FromSecret takes the content of a Secret. The result shares its data. What was written as stringData is in data by the
+// time that the API server gives it out.
+func FromSecret(secret *corev1.Secret) Content {
+	return Content{Kind: pin.Secret, Type: string(secret.Type), Data: secret.Data}
+}
+
 // Hash is the hash of a content, behind the version of the hash, in the form of a label value.
 type Hash string
 

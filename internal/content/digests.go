@@ -70,3 +70,22 @@ func ParseDigests(text string) (Digests, error) {
 func (d Digests) SameKeys(other Digests, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return d[key] != other[key] })
 }
+
+// Sum gives one hash over the keys that are used, or over all keys when all is true. An absent key counts too: it is not
+// the same as an empty one. It is for templates that restart when content changes; its form must never change, since a
+// new form would restart every workload.
+func (d Digests) Sum(all bool, keys []string) string {
+	if all {
+		keys = slices.Sorted(maps.Keys(d))
+	}
+	sum := sha256.New()
+	for _, key := range keys {
+		value, present := d[key]
+		if !present {
+			continue
+		}
+		writeString(sum, key)
+		writeString(sum, value)
+	}
+	return encoding.EncodeToString(sum.Sum(nil))[:digestLength]
+}

@@ -19,12 +19,14 @@ const (
 	reasonRevisionLost   = "RevisionMissing"
 	reasonSourceMissing  = "SourceMissing"
 	reasonKeyMissing     = "KeyMissing"
-	reasonInvalidTrack   = "InvalidTrack"
-	reasonInvalidSettle  = "InvalidSettle"
 	reasonMalformedPins  = "MalformedPins"
 	reasonNotReferenced  = "NotReferenced"
 	reasonKindNotEnabled = "KindNotEnabled"
 	reasonTooComplex     = "TooManyReferences"
+	reasonRestarted      = "Restarted"
+	reasonNoTemplate     = "NoPodTemplate"
+	reasonForbidden      = "RestartOnForbidden"
+	reasonReverted       = "Reverted"
 
 	reasonPoliciesMissing = "PoliciesNotReady"
 )

@@ -7,70 +7,106 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
 
 // The indexes, with which an event costs work in proportion to the workloads that use the source, never a scan of a
 // namespace.
 const (
-	// bySource indexes workloads by the sources that they track: "configmap/app".
-	bySource = "confrev.tracks"
+	// bySource indexes workloads by the sources and other objects that may matter to them: "configmap/app". Those that
+	// choose sources by expressions are under the kind alone: "configmap/*".
+	bySource = "confrev.sources"
+	// byReference indexes holders by the sources that their templates name.
+	byReference = "confrev.references"
 	// byPin indexes workloads and holders by the revisions that their templates pin: "configmap/app-5f7d8c9b2k".
 	byPin = "confrev.pins"
 	// byController indexes holders by the UID of their controller: the workload.
 	byController = "confrev.controller"
+	// byReferred indexes workloads by the workload that has their template: "Deployment.apps/web".
+	byReferred = "confrev.referred"
 )
 
-func (o Options) index(ctx context.Context, indexer client.FieldIndexer) error {
-	add := func(obj client.Object, field string, fn client.IndexerFunc) error {
-		if err := indexer.IndexField(ctx, obj, field, fn); err != nil {
-			return fmt.Errorf("index %T by %s: %w", obj, field, err)
-		}
-		return nil
+// anyOf is the value of bySource for any source of a kind.
+func anyOf(kind pin.Kind) string { return string(kind) + "/*" }
+
+// index makes the indexes of a kind of workloads and, if it is new, of its holders.
+func (a *assembly) index(ctx context.Context, kind workload.Kind, newHolder bool) error {
+	indexes := []struct {
+		obj   client.Object
+		field string
+		fn    client.IndexerFunc
+	}{
+		{kind.New(), bySource, a.options.sources(kind)},
+		{kind.New(), byPin, func(obj client.Object) []string { return pinned(kind.PinsText(obj)) }},
 	}
-	for _, kind := range o.sourceKinds() {
-		if err := add(revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind)); err != nil {
-			return err
-		}
+	if kind.Refers {
+		indexes = append(indexes, struct {
+			obj   client.Object
+			field string
+			fn    client.IndexerFunc
+		}{kind.New(), byReferred, referred(kind)})
 	}
-	for _, kind := range workload.Kinds() {
-		if err := add(kind.New(), bySource, o.sources(kind)); err != nil {
-			return err
-		}
-		if err := add(kind.New(), byPin, func(obj client.Object) []string { return pinned(templatePins(kind, obj)) }); err != nil {
-			return err
-		}
-		holder := kind.Holder()
-		if err := add(holder.New(), byPin, func(obj client.Object) []string { return pinned(holder.PinsText(obj)) }); err != nil {
-			return err
-		}
-		if err := add(holder.New(), byController, controllerUID); err != nil {
-			return err
+	if holder := kind.Holder; newHolder {
+		indexes = append(indexes, []struct {
+			obj   client.Object
+			field string
+			fn    client.IndexerFunc
+		}{
+			{holder.New(), byPin, func(obj client.Object) []string { return pinned(holder.Facts(obj).Pins) }},
+			{holder.New(), byReference, func(obj client.Object) []string { return holder.Facts(obj).References }},
+			{holder.New(), byController, controllerUID},
+		}...)
+	}
+	for _, index := range indexes {
+		if err := a.manager.GetFieldIndexer().IndexField(ctx, index.obj, index.field, index.fn); err != nil {
+			return fmt.Errorf("index %T by %s: %w", index.obj, index.field, err)
 		}
 	}
 	return nil
 }
 
+// sources lists what may matter to a workload, whether it is opted in or not: that may depend on its namespace and on the
+// sources themselves.
 func (o Options) sources(kind workload.Kind) client.IndexerFunc {
 	return func(obj client.Object) []string {
-		// What could not be read of the annotation is reported by the reconciler.
-		uses, _, _ := workload.Tracked(kind, obj, o.enabled)
+		// What could not be read is reported by the reconciler.
+		uses, _ := kind.Uses(obj)
 		var texts []string
 		for _, use := range uses {
 			texts = append(texts, use.String())
+		}
+		asked := o.read(kind, obj, nil, nil)
+		for _, trigger := range asked.RestartOn {
+			texts = append(texts, trigger.String())
+		}
+		for _, source := range pin.Kinds {
+			names, all := asked.Track.Named(source)
+			for _, name := range names {
+				texts = append(texts, pin.Source{Kind: source, Name: name}.String())
+			}
+			if !all {
+				texts = append(texts, anyOf(source))
+			}
 		}
 		return texts
 	}
 }
 
-func templatePins(kind workload.Kind, obj client.Object) string {
-	return kind.Template(obj).Annotations[keys.Pins]
+// referred gives the workload that has an object's template in its place.
+func referred(kind workload.Kind) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		if named, name, ok := kind.Referred(obj); ok {
+			return []string{referredKey(named, name)}
+		}
+		return nil
+	}
 }
+
+func referredKey(kind schema.GroupKind, name string) string { return kind.String() + "/" + name }
 
 // pinned lists the revisions that a template pins: "configmap/app-5f7d8c9b2k". Malformed pins hold nothing: no pod can
 // be created from such a template.

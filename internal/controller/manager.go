@@ -8,18 +8,18 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -31,6 +31,16 @@ type Options struct {
 	Settle time.Duration
 	// Grace is how long a revision that nobody uses is kept (rule 13).
 	Grace time.Duration
+	// Secrets makes confrev handle Secrets too. Without it, it needs no right on them.
+	Secrets bool
+	// Injection is where pins are applied, unless a workload says otherwise.
+	Injection optin.Injection
+	// Compat says which other tools' annotations opt in.
+	Compat optin.Compat
+	// Kinds are configured kinds of workloads, beside those that confrev knows.
+	Kinds []workload.Kind
+	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
+	RevisionsPerHour int
 	// Workers is how many workloads, and how many revisions, are worked on at a time.
 	Workers int
 	// Namespace is confrev's own, which it never touches.
@@ -55,6 +65,9 @@ func (o Options) Validate() error {
 	if o.Workers < 1 {
 		problems = append(problems, fmt.Errorf("--workers=%d: want 1 or more", o.Workers))
 	}
+	if o.RevisionsPerHour < 1 {
+		problems = append(problems, fmt.Errorf("--revisions-per-hour=%d: want 1 or more", o.RevisionsPerHour))
+	}
 	if o.LeaderElect && o.Namespace == "" {
 		problems = append(problems, errors.New("--leader-elect needs --namespace, where the lease is kept"))
 	}
@@ -62,7 +75,12 @@ func (o Options) Validate() error {
 }
 
 // sourceKinds are the kinds of sources that are enabled.
-func (o Options) sourceKinds() []pin.Kind { return []pin.Kind{pin.ConfigMap} }
+func (o Options) sourceKinds() []pin.Kind {
+	if o.Secrets {
+		return pin.Kinds
+	}
+	return []pin.Kind{pin.ConfigMap}
+}
 
 func (o Options) enabled(kind pin.Kind) bool { return slices.Contains(o.sourceKinds(), kind) }
 
@@ -80,10 +98,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err != nil {
 		return err
 	}
-	if err := options.index(ctx, manager.GetFieldIndexer()); err != nil {
-		return err
-	}
-	if err := options.setUp(manager); err != nil {
+	if err := options.setUp(ctx, manager); err != nil {
 		return err
 	}
 	return manager.Start(ctx)
@@ -93,17 +108,11 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	config = rest.CopyConfig(config)
 	// The API server's own fairness protects it; a limit here only makes one edit of a shared source slow.
 	config.QPS = -1
-	byObject := map[client.Object]cache.ByObject{}
-	for _, kind := range options.sourceKinds() {
-		byObject[revision.NewMetadata(kind)] = compacted(revision.Compact)
-	}
-	for _, kind := range workload.Kinds() {
-		byObject[kind.New()] = compacted(kind.Compact)
-		byObject[kind.Holder().New()] = compacted(kind.Holder().Compact)
-	}
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: clientgoscheme.Scheme,
-		Cache:  cache.Options{ByObject: byObject, ReaderFailOnMissingInformer: true},
+		Cache:  cache.Options{DefaultTransform: options.compact(), ReaderFailOnMissingInformer: true},
+		// Configured kinds and Argo Rollouts have no Go types here; they are cached all the same.
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 
 		LeaderElection:          options.LeaderElect,
 		LeaderElectionID:        "confrev",
@@ -123,55 +132,40 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	)
 }
 
-func compacted(compact func(client.Object)) cache.ByObject {
-	return cache.ByObject{Transform: func(obj any) (any, error) {
-		if o, ok := obj.(client.Object); ok {
-			compact(o)
-		}
-		return obj, nil
-	}}
-}
-
-// workloadKinds are the API's kinds of workloads.
-func workloadKinds(scheme *runtime.Scheme) ([]schema.GroupVersionKind, error) {
-	var kinds []schema.GroupVersionKind
-	for _, kind := range workload.Kinds() {
-		gvk, err := apiutil.GVKForObject(kind.New(), scheme)
-		if err != nil {
-			return nil, err
-		}
-		kinds = append(kinds, gvk)
-	}
-	return kinds, nil
-}
-
 // setUp adds the reconcilers.
-func (o Options) setUp(manager ctrl.Manager) error {
-	kinds, err := workloadKinds(manager.GetScheme())
-	if err != nil {
-		return err
+func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
+	for _, kind := range o.sourceKinds() {
+		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
+		if err != nil {
+			return fmt.Errorf("index %ss: %w", kind, err)
+		}
 	}
-	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds)
 	gate := admission.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
-	if err := errors.Join(manager.Add(gate), manager.AddReadyzCheck("policies", gate.Check)); err != nil {
-		return err
-	}
+	kinds := &kinds{}
+	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
 	recorder := &recorder{manager.GetEventRecorder("confrev")}
-	for _, kind := range workload.Kinds() {
-		workloads := &workloads{
-			kind: kind, options: o, client: manager.GetClient(), store: store, events: recorder, gate: gate, now: time.Now,
-			memory: newMemories(),
-		}
-		if err := workloads.setUp(manager); err != nil {
-			return fmt.Errorf("set up the reconciler of %ss: %w", kind.Resource(), err)
-		}
-	}
+	triggers := newTriggers(manager.GetCache(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
-		options: o, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, events: recorder,
-		lost: newMemories(),
+		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, events: recorder,
+		lost: newMemories(), unused: lru.New(maxUnused), now: time.Now,
 	}
-	if err := revisions.setUp(manager); err != nil {
+	keeper, err := revisions.setUp(manager)
+	if err != nil {
 		return fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
-	return nil
+	assembly := &assembly{
+		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper,
+		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
+		workloads: func(kind workload.Kind) *workloads {
+			return &workloads{
+				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), store: store,
+				triggers: triggers, events: recorder, gate: gate, now: time.Now, memory: newMemories(),
+				followed: map[schema.GroupVersionKind]bool{},
+			}
+		},
+	}
+	if err := assembly.look(ctx); err != nil {
+		return err
+	}
+	return errors.Join(manager.Add(gate), manager.AddReadyzCheck("policies", gate.Check), manager.Add(assembly))
 }

@@ -14,14 +14,18 @@ import (
 // never a rollout.
 type memory struct {
 	uid types.UID
-	// generation and pins are those of the last write. Until the cache shows them, it is behind: pins that it does not
+	// generation and wrote are those of the last write. Until the cache shows them, it is behind: pins that it does not
 	// show in any holder were rolled out all the same (rule 4).
 	generation int64
-	pins       pin.Set
+	wrote      *written
+	reverts    reverts
 	settling   plan.Settling
 	// reported are the conditions that were last warned of, so that each is said once.
 	reported map[string]bool
 }
+
+// written is what a template was last given.
+type written struct{ pins, hashes pin.Set }
 
 // memories keeps a memory per workload. A reconciler never works on one workload twice at a time, so only the map needs
 // a lock.

@@ -82,7 +82,7 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			test.decision.Source = app
-			got := warnings(plan.Plan{Decisions: []plan.Decision{test.decision}})
+			got := warnings(plan.Plan{Decisions: []plan.Decision{test.decision}}, true)
 			if test.reason == "" {
 				if len(got) > 0 {
 					t.Errorf("warned: %+v", got)
@@ -102,7 +102,7 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	good := Options{Settle: time.Second, Grace: time.Minute, Workers: 1, Namespace: "confrev"}
+	good := Options{Settle: time.Second, Grace: time.Minute, RevisionsPerHour: 1, Workers: 1, Namespace: "confrev"}
 	tests := map[string]struct {
 		change func(*Options)
 		want   string // part of the problem; "" for none
@@ -113,6 +113,7 @@ func TestOptions(t *testing.T) {
 		"a grace time too short":  {func(o *Options) { o.Grace = revision.PinWindow - 1 }, "--grace"},
 		"the least grace time":    {func(o *Options) { o.Grace = revision.PinWindow }, ""},
 		"no workers":              {func(o *Options) { o.Workers = 0 }, "--workers"},
+		"no revisions at all":     {func(o *Options) { o.RevisionsPerHour = 0 }, "--revisions-per-hour"},
 		"a leader, and no place":  {func(o *Options) { o.LeaderElect, o.Namespace = true, "" }, "--namespace"},
 		"no namespace of its own": {func(o *Options) { o.Namespace = "" }, ""},
 	}

@@ -23,6 +23,9 @@ var (
 	metricHolds = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "confrev_holds_total", Help: "Times that a workload was found rolled back from the current revision of a source.",
 	}, []string{"workload"})
+	metricRestarts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "confrev_restarts_total", Help: "Workloads rolled because something changed that they are not pinned to.",
+	}, []string{"workload"})
 	metricCreated = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "confrev_revisions_created_total", Help: "Revisions created.",
 	})
@@ -51,7 +54,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricAdvances, metricPinned, metricHolds, metricCreated, metricRecreated, metricDeleted,
+	metrics.Registry.MustRegister(metricAdvances, metricPinned, metricHolds, metricRestarts, metricCreated, metricRecreated, metricDeleted,
 		metricOwners, metricWarnings, metricPlan, metricLatency)
 }
 

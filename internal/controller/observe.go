@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -23,110 +27,369 @@ import (
 // namespaceTerminating is the cause that the API server gives for refusing to create objects.
 const namespaceTerminating = corev1.NamespaceTerminatingCause
 
-// observed is all that a plan for one workload needs, and what to say of the workload's own annotations.
+// observed is all that the plans for one workload need, and what to say of what its user wrote.
 type observed struct {
 	namespace string
-	input     plan.Input
-	sources   map[pin.Source]revision.Observation
-	settle    time.Duration
-	warnings  []warning
+	asked     optin.Asked
+	template  *corev1.PodTemplateSpec
+	// pins is what the plan of pins is made of, hashes what that of hashes is made of: the same decisions for what is
+	// pinned and for what only makes the workload restart.
+	pins, hashes plan.Input
+	// baseline has the hashes that the workload itself notes rather than its template: those of its opting in, which is
+	// no reason to restart.
+	baseline pin.Set
+	sources  map[pin.Source]revision.Observation
+	warnings []warning
+	// retry is true when something was refused that may be permitted later.
+	retry bool
+}
+
+// read reads what a workload asks for.
+func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace map[string]string) optin.Asked {
+	others := make([]map[string]string, 0, len(referring))
+	for _, other := range referring {
+		others = append(others, other.GetAnnotations())
+	}
+	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...), NamespaceLabels: namespace}
+	if template, err := kind.Template(obj); err == nil {
+		written.TemplateAnnotations = template.Annotations
+	}
+	return optin.Read(written, optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat})
+}
+
+// asks reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
+func asks(ctx context.Context, reader client.Reader, kinds *kinds, o Options, kind workload.Kind, obj client.Object,
+) (asked optin.Asked, referring []client.Object, err error) {
+	if referring, err = referringTo(ctx, reader, kinds, kind, obj); err != nil {
+		return optin.Asked{}, nil, err
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return optin.Asked{}, nil, err
+	}
+	return o.read(kind, obj, referring, namespace.Labels), referring, nil
+}
+
+// referringTo gives the workloads that have their template in this one.
+func referringTo(ctx context.Context, reader client.Reader, kinds *kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
+	var all []client.Object
+	for _, other := range kinds.referring() {
+		found, err := list(ctx, reader, other.NewList(), obj.GetNamespace(), byReferred, referredKey(kind.GVK.GroupKind(), obj.GetName()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // observe looks at a workload, its sources and its holders. With an error, the sources that could not be observed are
-// missing from the input.
+// missing from the inputs.
 func (r *workloads) observe(ctx context.Context, obj client.Object, known *memory) (observed, error) {
 	seen := observed{
-		namespace: obj.GetNamespace(), settle: r.options.Settle, sources: map[pin.Source]revision.Observation{},
-		input: plan.Input{Sources: map[pin.Source]plan.Source{}},
+		namespace: obj.GetNamespace(), sources: map[pin.Source]revision.Observation{}, baseline: pin.Set{},
+		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Sources: map[pin.Source]plan.Source{}},
 	}
-	r.observeAnnotations(obj, &seen)
-	holders, err := r.holders(ctx, obj, known)
-	seen.input.Holders = holders
-	errs := []error{err}
-	for _, use := range seen.input.Uses {
-		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.warnings = append(seen.warnings, warning{reason: terminal.Reason, note: terminal.Message})
-			continue
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		seen.sources[use.Source], seen.input.Sources[use.Source] = source, source.Source
+	asked, referring, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
+	if err != nil {
+		return seen, err
 	}
-	return seen, errors.Join(errs...)
+	seen.asked = asked
+	seen.sayProblems(asked.Problems)
+	if seen.template, err = r.kind.Template(obj); err != nil {
+		seen.say(reasonNoTemplate, "%v", err)
+		return seen, nil
+	}
+	if err := r.selectUses(ctx, obj, &seen); err != nil {
+		return seen, err
+	}
+	if len(seen.pins.Uses) == 0 && len(seen.hashes.Uses) == 0 {
+		return seen, nil
+	}
+	seen.readNotes(obj)
+	return seen, errors.Join(r.observeHolders(ctx, obj, referring, known, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
 }
 
-// observeAnnotations reads the workload's own annotations. What is wrong with one of them is a warning; the rest counts.
-func (r *workloads) observeAnnotations(obj client.Object, seen *observed) {
-	say := func(reason, format string, args ...any) {
-		seen.warnings = append(seen.warnings, warning{reason: reason, note: fmt.Sprintf(format, args...)})
+func (seen *observed) say(reason, format string, args ...any) {
+	seen.warnings = append(seen.warnings, warning{reason: reason, note: fmt.Sprintf(format, args...)})
+}
+
+func (seen *observed) sayProblems(problems []optin.Problem) {
+	for _, problem := range problems {
+		seen.say(problem.Reason, "%s", problem.Note)
 	}
-	uses, unused, err := workload.Tracked(r.kind, obj, r.options.enabled)
+}
+
+// selectUses chooses what is tracked, and says what of it cannot be.
+func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
+	uses, err := r.kind.Uses(obj)
 	if err != nil {
-		say(reasonInvalidTrack, "annotation %s: %v", keys.Track, err)
+		return err
 	}
-	for _, source := range unused {
-		say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
+	traits, err := r.traits(ctx, obj, uses, seen)
+	if err != nil {
+		return err
 	}
-	if track, _ := workload.Track(obj); track.Lists(pin.Secret) && !r.options.enabled(pin.Secret) {
-		say(reasonKindNotEnabled, "annotation %s lists a Secret; this confrev tracks ConfigMaps only", keys.Track)
+	enabled := slices.DeleteFunc(slices.Clone(uses), func(use podspec.Use) bool { return !r.options.enabled(use.Kind) })
+	asked := seen.asked
+	selection := asked.Track.Select(enabled, asked.Mode == optin.Revision, func(source pin.Source) optin.Traits { return traits[source] })
+	r.sayUntracked(seen, uses, selection)
+	switch asked.Mode {
+	case optin.Revision:
+		seen.pins.Uses = r.bounded(seen, selection.Uses)
+	case optin.Restart:
+		seen.hashes.Uses = selection.Uses
 	}
-	if n := podspec.References(&r.kind.Template(obj).Spec); n > podspec.MaxReferences || len(uses) > pin.MaxPins {
-		say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
-			"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
-		uses = nil
+	named, err := r.named(ctx, seen)
+	if err != nil {
+		return err
 	}
-	seen.input.Uses = uses
-	if seen.input.Pins, err = workload.Pins(r.kind, obj); err != nil && len(uses) > 0 {
-		say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
+	seen.addUnreferenced(named)
+	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
+	return nil
+}
+
+// traits gives what the sources of a template say of themselves.
+func (r *workloads) traits(ctx context.Context, obj client.Object, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
+	traits := map[pin.Source]optin.Traits{}
+	for _, use := range uses {
+		if !r.options.enabled(use.Kind) {
+			continue
+		}
+		source := revision.Metadata(revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
+		err := r.client.Get(ctx, key(source), source)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		// One that does not exist has no metadata, and its name still counts.
+		about, problems := r.options.Compat.Describe(use.Source, source, obj.GetUID())
+		traits[use.Source] = about
+		if seen.asked.Track.Enabled() || about.Owned {
+			seen.sayProblems(problems)
+		}
+	}
+	return traits, nil
+}
+
+// sayUntracked says which of the listed sources have no effect, and why.
+func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
+	if seen.asked.Track.Lists(pin.Secret) && !r.options.enabled(pin.Secret) {
+		seen.say(reasonKindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
+	}
+	for _, source := range selection.Unused {
+		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
+			continue
+		}
+		seen.say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
+	}
+	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
+		seen.say(revision.NeverCopied, "%s is not copied: %s", source, selection.Refused[source])
+	}
+}
+
+// bounded refuses a template that admission could not resolve.
+func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
+	n := podspec.References(&seen.template.Spec)
+	if n <= podspec.MaxReferences && len(uses) <= pin.MaxPins {
+		return uses
+	}
+	seen.say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
+		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
+	return nil
+}
+
+// named gives the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
+func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
+	var found []pin.Source
+	for _, kind := range r.options.sourceKinds() {
+		names, exact := seen.asked.Track.Named(kind)
+		for _, name := range names {
+			found = append(found, pin.Source{Kind: kind, Name: name})
+		}
+		if exact {
+			continue
+		}
+		all := revision.NewMetadataList(kind)
+		if err := r.client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		for i := range all.Items {
+			source := pin.Source{Kind: kind, Name: all.Items[i].Name}
+			if !revision.IsRevision(&all.Items[i]) && seen.asked.Track.Names(source) {
+				found = append(found, source)
+			}
+		}
+	}
+	return found, nil
+}
+
+// addUnreferenced adds what makes the workload restart beside what its template refers to.
+func (seen *observed) addUnreferenced(named []pin.Source) {
+	add := func(source pin.Source) {
+		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
+			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
+		}
+	}
+	for _, source := range named {
+		add(source)
+	}
+	for _, trigger := range seen.asked.RestartOn {
+		add(trigger.Source)
+	}
+}
+
+// readNotes reads what confrev wrote on the workload and its template before.
+func (seen *observed) readNotes(obj client.Object) {
+	var err error
+	if seen.pins.Pins, err = pin.Parse(seen.template.Annotations[keys.Pins]); err != nil && len(seen.pins.Uses) > 0 {
+		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
+	}
+	if seen.hashes.Pins, err = pin.ParseHashes(seen.template.Annotations[keys.Hashes]); err != nil && len(seen.hashes.Uses) > 0 {
+		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Hashes, err)
+		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.
-	seen.input.Held, _ = pin.Parse(obj.GetAnnotations()[keys.Held])
-	if text, ok := obj.GetAnnotations()[keys.Settle]; ok {
-		settle, err := time.ParseDuration(text)
-		if err != nil || settle < 0 {
-			say(reasonInvalidSettle, "annotation %s: %q is not a duration such as 5s; using %s", keys.Settle, text, seen.settle)
-			return
+	held, _ := pin.ParseHashes(obj.GetAnnotations()[keys.Held])
+	seen.pins.Held, seen.hashes.Held = held, held
+	if len(seen.hashes.Uses) == 0 {
+		return
+	}
+	noted, _ := pin.ParseHashes(obj.GetAnnotations()[keys.Hashes])
+	for _, use := range seen.hashes.Uses {
+		if p, ok := noted[use.Source]; ok && seen.hashes.Pins[use.Source] == (pin.Pin{}) {
+			seen.baseline[use.Source] = p
+			seen.hashes.Pins[use.Source] = p
 		}
-		seen.settle = settle
 	}
 }
 
-// holders gives what the workload rolled out, as its holders show it, and as this process knows it before they do.
-func (r *workloads) holders(ctx context.Context, obj client.Object, known *memory) ([]plan.Holder, error) {
-	kind := r.kind.Holder()
-	found, err := list(ctx, r.client, kind.NewList(), obj.GetNamespace(), byController, string(obj.GetUID()))
-	if err != nil {
-		return nil, fmt.Errorf("list the holders of %s %s: %w", r.kind.Resource(), key(obj), err)
+// observeHolders reads what the workload rolled out, as its holders show it, and as this process knows it before they do.
+func (r *workloads) observeHolders(ctx context.Context, obj client.Object, referring []client.Object, known *memory, seen *observed) error {
+	owners := []client.Object{obj}
+	kind := r.kind.Holder
+	if len(referring) > 0 {
+		// Their controllers roll the template out, so it is their holders that count.
+		owners = referring
 	}
-	var holders []plan.Holder
 	shown := false
-	for _, holder := range found {
-		pins, err := pin.Parse(kind.PinsText(holder))
+	for _, owner := range owners {
+		found, err := list(ctx, r.client, kind.NewList(), obj.GetNamespace(), byController, string(owner.GetUID()))
 		if err != nil {
-			continue
+			return fmt.Errorf("list the holders of %s %s: %w", r.kind.Resource(), key(obj), err)
 		}
-		holders = append(holders, plan.Holder{Order: kind.Order(holder), Pins: pins})
-		shown = shown || maps.Equal(pins, known.pins)
+		for _, holder := range found {
+			facts := kind.Facts(holder)
+			pins, err := pin.Parse(facts.Pins)
+			hashes, hashErr := pin.ParseHashes(facts.Hashes)
+			if err != nil || hashErr != nil {
+				continue
+			}
+			seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: facts.Order, Pins: pins})
+			seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: facts.Order, Pins: hashes})
+			shown = shown || known.wrote != nil && maps.Equal(pins, known.wrote.pins) && maps.Equal(hashes, known.wrote.hashes)
+		}
 	}
 	if shown {
 		// From now on the holders speak for themselves, also when this one is pruned.
-		known.pins = nil
+		known.wrote = nil
 	}
-	if known.pins != nil {
+	if known.wrote != nil {
 		// We wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled
 		// back at once. Without this, an undo within that moment would be undone.
-		holders = append(holders, plan.Holder{Order: math.MaxInt64, Pins: known.pins})
+		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: known.wrote.pins})
+		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: known.wrote.hashes})
 	}
-	return holders, nil
+	return nil
+}
+
+// observeSources looks at the ConfigMaps and Secrets that are used.
+func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
+	var errs []error
+	look := func(use podspec.Use) (revision.Observation, bool) {
+		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
+		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+			seen.say(terminal.Reason, "%s", terminal.Message)
+			return source, false
+		}
+		if err != nil {
+			errs = append(errs, err)
+			return source, false
+		}
+		seen.sources[use.Source] = source
+		return source, true
+	}
+	for _, use := range seen.pins.Uses {
+		if source, ok := look(use); ok {
+			seen.pins.Sources[use.Source] = source.Source
+		}
+	}
+	for _, use := range seen.hashes.Uses {
+		if !slices.Contains(pin.Kinds, use.Kind) {
+			continue
+		}
+		if !r.options.enabled(use.Kind) {
+			seen.say(reasonKindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
+			continue
+		}
+		if source, ok := look(use); ok {
+			seen.setHash(use, plan.Source{
+				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys),
+			})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
+// follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
+func (seen *observed) setHash(use podspec.Use, source plan.Source) {
+	seen.hashes.Sources[use.Source] = source
+	_, follows := seen.hashes.Pins[use.Source]
+	if follows || !source.Present || seen.frozen(use.Source) || seen.knownToHolders(use.Source) {
+		return
+	}
+	baseline := pin.Pin{Revision: source.Name, Number: 1}
+	seen.baseline[use.Source], seen.hashes.Pins[use.Source] = baseline, baseline
+}
+
+// frozen tells whether pods of the template read a revision of a source.
+func (seen *observed) frozen(source pin.Source) bool {
+	_, pinned := seen.pins.Pins[source]
+	return pinned && seen.asked.Mode != optin.Revision
+}
+
+func (seen *observed) knownToHolders(source pin.Source) bool {
+	return slices.ContainsFunc(seen.hashes.Holders, func(h plan.Holder) bool { return h.Pins[source] != pin.Pin{} })
+}
+
+// observeTriggers looks at the objects of any other kind that make the workload restart.
+func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
+	var errs []error
+	for _, trigger := range seen.asked.RestartOn {
+		if trigger.IsSource() {
+			continue
+		}
+		hash, err := r.triggers.observe(ctx, r, seen.namespace, trigger)
+		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+			seen.say(terminal.Reason, "%s", terminal.Message)
+			seen.retry = true
+			continue
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+			continue
+		}
+		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{Present: err == nil, Name: hash})
+	}
+	return errors.Join(errs...)
 }
 
 // items gives the objects of a list, not copies.
 func items(list client.ObjectList) ([]client.Object, error) {
 	var objects []client.Object
-	err := meta.EachListItem(list, func(item runtimeObject) error {
+	err := meta.EachListItem(list, func(item runtime.Object) error {
 		obj, ok := item.(client.Object)
 		if !ok {
 			return fmt.Errorf("a list holds a %T, which is not an object of the API", item)

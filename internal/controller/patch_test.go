@@ -17,34 +17,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
-func TestSetTouchesOneKeyOnly(t *testing.T) {
+func TestSetAnnotationsTouchesItsKeysOnly(t *testing.T) {
 	other := map[string]string{"other": "x"}
 	has := map[string]string{"other": "x", keys.Pins: "old"}
+	both := map[string]string{"other": "x", keys.Pins: "old", keys.Hashes: "h"}
+	alone := map[string]string{keys.Pins: "old"}
+	labelled := metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}
+	of := func(annotations map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: "web", Annotations: annotations}
+	}
+	pins := func(value string) map[string]string { return map[string]string{keys.Pins: value} }
+	const at = "/a/annotations/confrev.io~1"
 	tests := map[string]struct {
-		existing map[string]string
-		value    string
+		existing metav1.ObjectMeta
+		values   map[string]string
 		want     []operation
 	}{
-		"a value among others":                 {other, "v", []operation{{Op: "add", Path: "/a/confrev.io~1pins", Value: "v"}}},
-		"a value that takes another's place":   {has, "v", []operation{{Op: "add", Path: "/a/confrev.io~1pins", Value: "v"}}},
-		"a value where there is no map":        {nil, "v", []operation{{Op: "add", Path: "/a", Value: map[string]string{keys.Pins: "v"}}}},
-		"a value in an empty map":              {map[string]string{}, "v", []operation{{Op: "add", Path: "/a", Value: map[string]string{keys.Pins: "v"}}}},
-		"nothing takes a value's place":        {has, "", []operation{{Op: "remove", Path: "/a/confrev.io~1pins"}}},
-		"nothing where there is nothing":       {other, "", nil},
-		"nothing where there is no map at all": {nil, "", nil},
-		"nothing takes an empty value's place": {map[string]string{keys.Pins: ""}, "", []operation{{Op: "remove", Path: "/a/confrev.io~1pins"}}},
+		"a value among others":                    {of(other), pins("v"), []operation{{Op: "add", Path: at + "pins", Value: "v"}}},
+		"a value that takes another's place":      {of(has), pins("v"), []operation{{Op: "add", Path: at + "pins", Value: "v"}}},
+		"a value that is there already":           {of(has), pins("old"), nil},
+		"a value where there is no map":           {labelled, pins("v"), []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"a value in an empty map":                 {of(map[string]string{}), pins("v"), []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"a value where there is no metadata":      {metav1.ObjectMeta{}, pins("v"), []operation{{Op: "add", Path: "/a", Value: map[string]any{"annotations": pins("v")}}}},
+		"nothing takes a value's place":           {of(has), pins(""), []operation{{Op: "remove", Path: at + "pins"}}},
+		"nothing takes the place of the only one": {of(alone), pins(""), []operation{{Op: "remove", Path: at + "pins"}}},
+		"nothing where there is nothing":          {of(other), pins(""), nil},
+		"nothing where there is no map at all":    {labelled, pins(""), nil},
+		"nothing where there is no metadata":      {metav1.ObjectMeta{}, pins(""), nil},
+		"nothing where there is an empty value":   {of(pins("")), pins(""), nil},
+		"two values where there is no map":        {labelled, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: "/a/annotations", Value: map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}},
+		"two values where there is no metadata":   {metav1.ObjectMeta{}, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: "/a", Value: map[string]any{"annotations": map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}}},
+		"one of two values where there is none":   {labelled, map[string]string{keys.Pins: "v", keys.Hashes: ""}, []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"two values among others, sorted":         {of(other), map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: at + "hashes", Value: "w"}, {Op: "add", Path: at + "pins", Value: "v"}}},
+		"one comes and the other goes":            {of(both), map[string]string{keys.Pins: "v", keys.Hashes: ""}, []operation{{Op: "remove", Path: at + "hashes"}, {Op: "add", Path: at + "pins", Value: "v"}}},
+		"the only one goes and the other comes":   {of(alone), map[string]string{keys.Pins: "", keys.Hashes: "w"}, []operation{{Op: "add", Path: at + "hashes", Value: "w"}, {Op: "remove", Path: at + "pins"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, set("/a", test.existing, keys.Pins, test.value)); diff != "" {
+			before := test.existing.DeepCopy()
+			if diff := cmp.Diff(test.want, setAnnotations("/a", &test.existing, test.values)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(*before, test.existing); diff != "" {
+				t.Errorf("what was given was changed (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -56,6 +80,18 @@ func planFor(from, to, held string) plan.Plan {
 	p := plan.Plan{Pins: gen.Pins(to), Held: gen.Pins(held)}
 	p.Decisions = []plan.Decision{{Source: app, From: gen.Pins(from)[app], To: gen.Pins(to)[app]}}
 	return p
+}
+
+// seenIn is what is observed of a workload that tracks configmap/app.
+func seenIn(d *appsv1.Deployment, p plan.Plan) (observed, intent) {
+	app := gen.Source("configmap/app")
+	seen := observed{
+		namespace: d.Namespace, template: &d.Spec.Template, baseline: pin.Set{},
+		asked: optin.Asked{Mode: optin.Revision, Injection: optin.Admission},
+		pins:  plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
+	}
+	seen.pins.Pins, _ = pin.Parse(d.Spec.Template.Annotations[keys.Pins])
+	return seen, intent{pins: p}
 }
 
 const (
@@ -98,8 +134,9 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(test.before.DeepCopy()).Build()
-			r := &workloads{kind: workload.Deployment{}, client: c}
-			if err := r.send(t.Context(), test.before.DeepCopy(), r.patch(test.before, test.plan)); err != nil {
+			r := &workloads{kind: workload.Deployment, client: c}
+			seen, want := seenIn(test.before, test.plan)
+			if err := r.send(t.Context(), test.before.DeepCopy(), r.patch(test.before, seen, want)); err != nil {
 				t.Fatal(err)
 			}
 			got := &appsv1.Deployment{}
@@ -116,25 +153,33 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 
 // Rule 3: what is as it should be is not written.
 func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
-	r := &workloads{kind: workload.Deployment{}}
+	r := &workloads{kind: workload.Deployment}
 	for name, p := range map[string]plan.Plan{
 		"in sync":           planFor(pinA, pinA, pinB),
 		"nothing is pinned": {Held: gen.Pins(pinB)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, pinB))
-			if ops := r.patch(d, p); ops != nil {
+			seen, want := seenIn(d, p)
+			if ops := r.patch(d, seen, want); ops != nil {
 				t.Errorf("patch %+v", ops)
 			}
 		})
 	}
+	t.Run("a workload that follows nothing keeps its notes", func(t *testing.T) {
+		d := gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, pinB), gen.Annotated(keys.Hashes, "configmap/app=h@1"))
+		if ops := r.patch(d, observed{template: &d.Spec.Template}, intent{}); ops != nil {
+			t.Errorf("patch %+v", ops)
+		}
+	})
 }
 
 // A rollback at the same moment must not be moved forward again (rule 4).
 func TestThePatchAppliesOnlyToTheGenerationThatThePlanWasMadeFor(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
 	d.Generation = 7
-	ops := (&workloads{kind: workload.Deployment{}}).patch(d, planFor(pinA, pinB, ""))
+	seen, intended := seenIn(d, planFor(pinA, pinB, ""))
+	ops := (&workloads{kind: workload.Deployment}).patch(d, seen, intended)
 	want := []operation{
 		{Op: "test", Path: "/metadata/uid", Value: d.UID}, {Op: "test", Path: "/metadata/generation", Value: int64(7)},
 	}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,22 +19,29 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/internal/workload"
 )
 
 // revisions reconciles revisions: whoever pins one owns it, one that vanished while in use comes back, and one that
 // nobody uses goes (rules 9, 12 and 13).
 type revisions struct {
 	options Options
+	kinds   *kinds
 	client  client.Client
 	live    client.Reader
 	store   *revision.Store
 	events  *recorder
 	// lost remembers which losses were reported.
 	lost *memories
+	// unused has since when an attached source was seen without users.
+	unused *lru.Cache
+	now    func() time.Time
 }
 
-func (r *revisions) setUp(manager ctrl.Manager) error {
+// maxUnused bounds what is remembered of unused sources. Forgetting makes them wait longer.
+const maxUnused = 20_000
+
+// setUp makes the controller; assembly adds the watches of workloads and holders.
+func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revision.Ref], error) {
 	b := builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("revision").
 		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
@@ -47,14 +55,7 @@ func (r *revisions) setUp(manager ctrl.Manager) error {
 	for _, kind := range r.options.sourceKinds() {
 		b = b.WatchesRawSource(watch(manager.GetCache(), revision.NewMetadata(kind), r.itself(kind)))
 	}
-	for _, kind := range workload.Kinds() {
-		pins := func(obj client.Object) []string { return pinned(templatePins(kind, obj)) }
-		b = b.WatchesRawSource(watch(manager.GetCache(), kind.New(), r.pinnedBy(pins)))
-		holder := kind.Holder()
-		pins = func(obj client.Object) []string { return pinned(holder.PinsText(obj)) }
-		b = b.WatchesRawSource(watch(manager.GetCache(), holder.New(), r.pinnedBy(pins)))
-	}
-	return b.Complete(r)
+	return b.Build(r)
 }
 
 // Reconcile keeps one revision.
@@ -67,23 +68,26 @@ func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.
 }
 
 func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Duration, error) {
-	users, err := r.users(ctx, ref)
-	if err != nil {
+	obj := revision.NewMetadata(ref.Kind)
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	if client.IgnoreNotFound(err) != nil {
 		return 0, err
 	}
-	obj := revision.NewMetadata(ref.Kind)
-	err = r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	if err == nil && !revision.IsRevision(obj) {
+		return r.keepAttached(ctx, obj, ref)
+	}
+	users, usersErr := r.pinners(ctx, ref)
 	switch {
+	case usersErr != nil:
+		return 0, usersErr
 	case apierrors.IsNotFound(err):
 		return 0, r.restore(ctx, ref, users)
-	case err != nil:
-		return 0, err
-	case !revision.IsRevision(obj) || obj.DeletionTimestamp != nil:
+	case obj.DeletionTimestamp != nil:
 		return 0, nil
 	case !users.empty():
 		return 0, r.attach(ctx, obj, users)
 	}
-	return r.sweep(ctx, obj, ref)
+	return r.sweep(ctx, obj, r.options.Grace, pins(ref))
 }
 
 func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
@@ -96,13 +100,13 @@ func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadat
 	return nil
 }
 
-func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
-	deleted, wait, err := r.store.Sweep(ctx, obj, r.options.Grace, func(ctx context.Context) (bool, error) {
-		return r.inUse(ctx, ref)
+func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, grace time.Duration, uses uses) (time.Duration, error) {
+	deleted, wait, err := r.store.Sweep(ctx, obj, grace, func(ctx context.Context) (bool, error) {
+		return r.inUse(ctx, obj, uses)
 	})
 	if deleted {
 		metricDeleted.Inc()
-		log.FromContext(ctx).Info("deleted a revision that nobody uses", "grace", r.options.Grace.String())
+		log.FromContext(ctx).Info("deleted what nobody uses any more")
 	}
 	return wait, err
 }

@@ -8,19 +8,22 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
 
-// users are those that pin one revision.
+// users are those whose templates pin one revision or, for an attached source, name it.
 type users struct {
 	holders []user
-	// workloads are those whose template pins it, and those of the holders, by UID.
+	// workloads are those among the templates, and those of the holders, by UID.
 	workloads map[types.UID]client.Object
 	templates []user
 }
@@ -34,39 +37,67 @@ type user struct {
 
 func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 0 }
 
-// users finds who pins a revision, in the cache.
-func (r *revisions) users(ctx context.Context, ref revision.Ref) (users, error) {
-	found := users{workloads: map[types.UID]client.Object{}}
-	for _, kind := range workload.Kinds() {
-		templates, err := r.pinning(ctx, kind.New(), kind.NewList(), ref, func(o client.Object) string { return templatePins(kind, o) })
-		if err != nil {
-			return users{}, err
-		}
-		holder := kind.Holder()
-		holders, err := r.pinning(ctx, holder.New(), holder.NewList(), ref, holder.PinsText)
-		if err != nil {
-			return users{}, err
-		}
-		found.templates = append(found.templates, templates...)
-		found.holders = append(found.holders, holders...)
-		for _, t := range templates {
-			found.workloads[t.obj.GetUID()] = t.obj
-		}
+// pinners finds who pins a revision, in the cache.
+func (r *revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
+	return r.find(ctx, ref, byPin, byPin)
+}
+
+// namers finds whose templates name a source, in the cache.
+func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
+	found, err := r.find(ctx, ref, bySource, byReference)
+	if err != nil {
+		return users{}, err
+	}
+	// The index knows of more than references.
+	found.templates = slices.DeleteFunc(found.templates, func(u user) bool { return !r.refers(u, ref) })
+	found.workloads = map[types.UID]client.Object{}
+	for _, t := range found.templates {
+		found.workloads[t.obj.GetUID()] = t.obj
 	}
 	return found, nil
 }
 
-// pinning finds the objects of one kind whose templates pin a revision.
-func (r *revisions) pinning(ctx context.Context, obj client.Object, into client.ObjectList, ref revision.Ref,
+// refers tells whether a workload's template names a source.
+func (r *revisions) refers(u user, ref revision.Ref) bool {
+	kind, known := r.kinds.of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+	if !known {
+		return false
+	}
+	uses, err := kind.Uses(u.obj)
+	return err == nil && slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == ref.Source() })
+}
+
+// find finds the workloads and the holders that the given indexes have under a source or revision.
+func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
+	found := users{workloads: map[types.UID]client.Object{}}
+	for _, kind := range r.kinds.all() {
+		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)
+		if err != nil {
+			return users{}, err
+		}
+		found.templates = append(found.templates, templates...)
+		for _, t := range templates {
+			found.workloads[t.obj.GetUID()] = t.obj
+		}
+	}
+	for _, holder := range r.kinds.holders() {
+		pins := func(obj client.Object) string { return holder.Facts(obj).Pins }
+		holders, err := r.indexed(ctx, holder.GVK, holder.NewList(), ref, ofHolders, pins)
+		if err != nil {
+			return users{}, err
+		}
+		found.holders = append(found.holders, holders...)
+	}
+	return found, nil
+}
+
+// indexed finds the objects of one kind that an index has under a source or revision.
+func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, index string,
 	pins func(client.Object) string,
 ) ([]user, error) {
-	gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
+	objects, err := list(ctx, r.client, into, ref.Namespace, index, ref.Text())
 	if err != nil {
-		return nil, err
-	}
-	objects, err := list(ctx, r.client, into, ref.Namespace, byPin, ref.Text())
-	if err != nil {
-		return nil, fmt.Errorf("find the %ss that pin %s: %w", gvk.Kind, ref, err)
+		return nil, fmt.Errorf("find the %ss that use %s: %w", gvk.Kind, ref, err)
 	}
 	var found []user
 	for _, o := range objects {
@@ -76,6 +107,65 @@ func (r *revisions) pinning(ctx context.Context, obj client.Object, into client.
 		}
 	}
 	return found, nil
+}
+
+// attached tells whether some of the users of a source asks for it to be attached.
+func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users) (bool, error) {
+	owners := slices.Clone(found.templates)
+	for _, h := range found.holders {
+		if c := metav1.GetControllerOf(h.obj); c != nil && !slices.ContainsFunc(owners, func(u user) bool { return u.obj.GetUID() == c.UID }) {
+			obj, err := r.workload(ctx, ref.Namespace, *c)
+			if err != nil {
+				return false, err
+			}
+			if obj != nil {
+				owners = append(owners, user{obj: obj, kind: metav1.TypeMeta{APIVersion: c.APIVersion, Kind: c.Kind}})
+			}
+		}
+	}
+	for _, u := range owners {
+		kind, _ := r.kinds.of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+		if attaches, err := r.attaches(ctx, kind, u.obj, ref); attaches || err != nil {
+			return attaches, err
+		}
+	}
+	return false, nil
+}
+
+// workload gets the workload that an owner reference names from the cache; nil when it is not there, or not the same.
+func (r *revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
+	kind, known := r.kinds.of(owner)
+	if !known {
+		return nil, nil
+	}
+	obj := kind.New()
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, obj)
+	if err != nil || obj.GetUID() != owner.UID {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return obj, nil
+}
+
+// attaches tells whether a workload asks for a source to be attached.
+func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
+	if named, name, refers := kind.Referred(obj); refers {
+		i := slices.IndexFunc(r.kinds.all(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+		if i < 0 {
+			return false, nil
+		}
+		kind = r.kinds.all()[i]
+		obj = kind.New()
+		if err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: name}, obj); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+	}
+	asked, _, err := asks(ctx, r.client, r.kinds, r.options, kind, obj)
+	if err != nil || asked.Mode != optin.Attach {
+		return false, err
+	}
+	use := []podspec.Use{{Source: ref.Source(), All: true}}
+	selection := asked.Track.Select(use, false, func(pin.Source) optin.Traits { return optin.Traits{} })
+	return len(selection.Uses) > 0, nil
 }
 
 // owners are the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
@@ -165,34 +255,81 @@ func (r *revisions) living(ctx context.Context, all []user) ([]user, error) {
 // page is how many objects a live look reads at a time.
 const page = 500
 
-// inUse looks at the API server whether any template or holder of the namespace names a revision (rule 13).
-func (r *revisions) inUse(ctx context.Context, ref revision.Ref) (bool, error) {
-	for _, kind := range workload.Kinds() {
-		used, err := r.names(ctx, kind.NewList(), ref, func(o client.Object) string { return templatePins(kind, o) })
-		if used || err != nil {
-			return used, err
+// uses tells whether a workload or holder, as the API server has it, uses what is about to be deleted.
+type uses func(facts workload.Facts) bool
+
+// pins makes the uses of a revision, names those of an attached source.
+func pins(ref revision.Ref) uses {
+	return func(facts workload.Facts) bool { return slices.Contains(pinned(facts.Pins), ref.Text()) }
+}
+
+func names(ref revision.Ref) uses {
+	return func(facts workload.Facts) bool { return slices.Contains(facts.References, ref.Text()) }
+}
+
+// inUse looks at the API server whether any template or holder uses something (rule 13). Where workloads own it, they and
+// their holders are who could: nothing else was ever pinned to it by confrev. Else the whole namespace is looked through.
+func (r *revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata, uses uses) (bool, error) {
+	if len(obj.OwnerReferences) == 0 || r.store.Anchored(obj) {
+		return r.usedInNamespace(ctx, obj.Namespace, uses)
+	}
+	for _, reference := range obj.OwnerReferences {
+		kind, known := r.kinds.of(reference)
+		if !known {
+			continue
 		}
-		holder := kind.Holder()
-		used, err = r.names(ctx, holder.NewList(), ref, holder.PinsText)
-		if used || err != nil {
+		if used, err := r.usedBelow(ctx, kind, obj.Namespace, reference, uses); used || err != nil {
 			return used, err
 		}
 	}
 	return false, nil
 }
 
-func (r *revisions) names(ctx context.Context, into client.ObjectList, ref revision.Ref, pins func(client.Object) string) (bool, error) {
+// usedBelow looks at one workload and its holders.
+func (r *revisions) usedBelow(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference, uses uses) (bool, error) {
+	obj := kind.New()
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: reference.Name}, obj)
+	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != reference.UID {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if uses(kind.Facts(obj)) {
+		return true, nil
+	}
+	return r.usedAmong(ctx, kind.Holder.NewList(), namespace, kind.Selector(obj), kind.Holder.Facts, uses)
+}
+
+func (r *revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
+	for _, kind := range r.kinds.all() {
+		if used, err := r.usedAmong(ctx, kind.NewList(), namespace, labels.Everything(), kind.Facts, uses); used || err != nil {
+			return used, err
+		}
+	}
+	for _, holder := range r.kinds.holders() {
+		if used, err := r.usedAmong(ctx, holder.NewList(), namespace, labels.Everything(), holder.Facts, uses); used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+func (r *revisions) usedAmong(ctx context.Context, into client.ObjectList, namespace string, selector labels.Selector,
+	facts func(client.Object) workload.Facts, uses uses,
+) (bool, error) {
 	for {
-		err := r.live.List(ctx, into, client.InNamespace(ref.Namespace), client.Limit(page), client.Continue(into.GetContinue()))
+		err := r.live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+			client.Limit(page), client.Continue(into.GetContinue()))
 		if err != nil {
-			return false, fmt.Errorf("look for users of %s: %w", ref, err)
+			return false, fmt.Errorf("look live for users: %w", err)
 		}
 		objects, err := items(into)
 		if err != nil {
 			return false, err
 		}
 		for _, o := range objects {
-			if slices.Contains(pinned(pins(o)), ref.Text()) {
+			if uses(facts(o)) {
 				return true, nil
 			}
 		}

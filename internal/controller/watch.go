@@ -12,8 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 )
 
 type (
@@ -25,10 +28,10 @@ func watch(c cache.Cache, obj client.Object, h refHandler) source.TypedSource[re
 	return source.TypedKind[client.Object, revision.Ref](c, obj, h)
 }
 
-// itself enqueues a revision at its own events.
+// itself enqueues a revision, or a source that may be attached, at its own events.
 func (r *revisions) itself(kind pin.Kind) refHandler {
 	enqueue := func(obj client.Object, q refQueue) {
-		if revision.IsRevision(obj) {
+		if kept(obj) {
 			q.Add(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
 		}
 	}
@@ -39,35 +42,66 @@ func (r *revisions) itself(kind pin.Kind) refHandler {
 	}
 }
 
-// pinnedBy enqueues the revisions that an object pins, or pinned before the event.
-func (r *revisions) pinnedBy(pins func(client.Object) []string) refHandler {
-	enqueue := func(ctx context.Context, namespace string, texts []string, q refQueue) {
-		for _, text := range texts {
-			// An index holds a revision in the form of a source.
-			named, err := pin.ParseSource(text)
-			if err != nil || !r.options.enabled(named.Kind) {
-				continue
-			}
-			ref := revision.Ref{Kind: named.Kind, Namespace: namespace, Name: named.Name}
-			q.AddAfter(ref, r.gather(ctx, ref))
+// kept tells whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
+// attached or once was.
+func kept(obj client.Object) bool {
+	return revision.IsRevision(obj) || optin.Attachable(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
+}
+
+// used are what an object's template uses: the revisions that it pins, and the sources that it names.
+type used struct{ pins, names []string }
+
+// templateUses gives what a workload's template uses. What it names matters only where it is to be attached.
+func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
+	return func(obj client.Object) used {
+		u := used{pins: pinned(kind.PinsText(obj))}
+		if obj.GetAnnotations()[keys.Mode] == string(optin.Attach) {
+			u.names = kind.Facts(obj).References
+		}
+		return u
+	}
+}
+
+// holderUses gives what a holder's template uses.
+func holderUses(kind workload.HolderKind) func(client.Object) used {
+	return func(obj client.Object) used {
+		facts := kind.Facts(obj)
+		return used{pins: pinned(facts.Pins), names: facts.References}
+	}
+}
+
+// usedBy enqueues what an object uses, or used before the event.
+func (r *revisions) usedBy(uses func(client.Object) used) refHandler {
+	enqueue := func(ctx context.Context, namespace string, u used, q refQueue) {
+		for _, text := range u.pins {
+			r.enqueue(ctx, namespace, text, true, q)
+		}
+		for _, text := range u.names {
+			r.enqueue(ctx, namespace, text, false, q)
 		}
 	}
 	return refHandler{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q refQueue) {
-			enqueue(ctx, e.Object.GetNamespace(), pins(e.Object), q)
+			enqueue(ctx, e.Object.GetNamespace(), uses(e.Object), q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q refQueue) {
-			before, after := pins(e.ObjectOld), pins(e.ObjectNew)
-			slices.Sort(before)
-			slices.Sort(after)
-			if !slices.Equal(before, after) {
-				enqueue(ctx, e.ObjectNew.GetNamespace(), append(before, after...), q)
+			before, after := uses(e.ObjectOld), uses(e.ObjectNew)
+			if !sameSet(before.pins, after.pins) || !sameSet(before.names, after.names) {
+				enqueue(ctx, e.ObjectNew.GetNamespace(), before, q)
+				enqueue(ctx, e.ObjectNew.GetNamespace(), after, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q refQueue) {
-			enqueue(ctx, e.Object.GetNamespace(), pins(e.Object), q)
+			enqueue(ctx, e.Object.GetNamespace(), uses(e.Object), q)
 		},
 	}
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
 }
 
 const (
@@ -78,11 +112,22 @@ const (
 	gatherMost     = 500 * time.Millisecond
 )
 
-func (r *revisions) gather(ctx context.Context, ref revision.Ref) time.Duration {
-	meta := revision.Metadata(ref)
-	if err := r.client.Get(ctx, key(meta), meta); err != nil {
-		// Not in the cache yet: new, or gone. Either way it has no owner that we know of.
-		return 0
+// enqueue enqueues what a template uses. A revision may have vanished; a source that is not there, or not to be attached,
+// is nothing to look after.
+func (r *revisions) enqueue(ctx context.Context, namespace, text string, pinned bool, q refQueue) {
+	// An index holds a revision in the form of a source.
+	named, err := pin.ParseSource(text)
+	if err != nil || !r.options.enabled(named.Kind) {
+		return
 	}
-	return min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner)
+	ref := revision.Ref{Kind: named.Kind, Namespace: namespace, Name: named.Name}
+	meta := revision.Metadata(ref)
+	err = r.client.Get(ctx, key(meta), meta)
+	switch {
+	case err == nil && kept(meta):
+		q.AddAfter(ref, min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner))
+	case pinned:
+		// Not in the cache yet: new, or gone. Either way it has no owner that we know of.
+		q.Add(ref)
+	}
 }

@@ -5,20 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -27,14 +35,22 @@ import (
 
 // workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
 type workloads struct {
-	kind    workload.Kind
-	options Options
-	client  client.Client
-	store   *revision.Store
-	events  *recorder
-	gate    *admission.Gate
-	now     func() time.Time
-	memory  *memories
+	kind     workload.Kind
+	kinds    *kinds
+	options  Options
+	client   client.Client
+	live     client.Reader
+	store    *revision.Store
+	triggers *triggers
+	events   *recorder
+	gate     *admission.Gate
+	now      func() time.Time
+	memory   *memories
+
+	controller controller.Controller
+	// followed are the kinds of other objects that are watched, since some workload restarts on them.
+	mu       sync.Mutex
+	followed map[schema.GroupVersionKind]bool
 }
 
 // retrySoon is when to look again after the world moved on between looking and writing: the cache is about to show it.
@@ -47,35 +63,89 @@ const retryRefused = time.Minute
 const retryGate = 500 * time.Millisecond
 
 func (r *workloads) setUp(manager ctrl.Manager) error {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	b := ctrl.NewControllerManagedBy(manager).
-		Named(r.kind.Resource()).
+		Named(name(r.kind)).
 		For(r.kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		WatchesMetadata(namespace, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.And(
+			predicate.LabelChangedPredicate{}, predicate.Funcs{}))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers})
 	for _, kind := range r.options.sourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
 	}
-	return b.Complete(r)
+	var err error
+	r.controller, err = b.Build(r)
+	return err
 }
 
-// usersOf finds the workloads that track a source. Revisions are the other reconciler's business.
+// follow makes changes of the workloads of a referring kind reach those that have their templates.
+func (r *workloads) follow(c cache.Cache, other workload.Kind) error {
+	return r.controller.Watch(source.Kind(c, other.New(), handler.EnqueueRequestsFromMapFunc(
+		func(_ context.Context, obj client.Object) []reconcile.Request { return r.referred(other, obj) })))
+}
+
+// referred gives the workload of this kind that an object of another kind names as the one that has its template.
+func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
+	named, name, ok := kind.Referred(obj)
+	if !ok || named != r.kind.GVK.GroupKind() {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// within finds the workloads of a namespace. It is asked only when the namespace's labels change.
+func (r *workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
+	all := r.kind.NewList()
+	err := r.client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
+	found, itemsErr := items(all)
+	if err = errors.Join(err, itemsErr); err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the workloads of a namespace", "namespace", namespace.GetName())
+		return nil
+	}
+	return requests(found)
+}
+
+// usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business.
 func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		if revision.IsRevision(obj) || r.options.excluded(obj.GetNamespace()) {
 			return nil
 		}
 		source := pin.Source{Kind: kind, Name: obj.GetName()}
-		found, err := list(ctx, r.client, r.kind.NewList(), obj.GetNamespace(), bySource, source.String())
-		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot find the workloads that track a source", "source", source)
-			return nil
-		}
-		var requests []reconcile.Request
-		for _, w := range found {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w)})
-		}
-		return requests
+		return append(r.indexed(ctx, obj.GetNamespace(), source.String()), r.indexed(ctx, obj.GetNamespace(), anyOf(kind))...)
 	}
+}
+
+// indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
+// in all. A workload that has another's template in its stead is among them when it matters to the other.
+func (r *workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
+	found, err := list(ctx, r.client, r.kind.NewList(), namespace, bySource, value)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
+		return nil
+	}
+	all := requests(found)
+	for _, other := range r.kinds.referring() {
+		found, err := list(ctx, r.client, other.NewList(), namespace, bySource, value)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
+			continue
+		}
+		for _, obj := range found {
+			all = append(all, r.referred(other, obj)...)
+		}
+	}
+	return all
+}
+
+func requests(objects []client.Object) []reconcile.Request {
+	all := make([]reconcile.Request, 0, len(objects))
+	for _, obj := range objects {
+		all = append(all, reconcile.Request{NamespacedName: key(obj)})
+	}
+	return all
 }
 
 // Reconcile brings one workload's pins to what the plan says.
@@ -97,8 +167,21 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		// The cache does not show our own last write yet; its event is on the way.
 		return reconcile.Result{}, nil
 	}
+	if named, name, ok := r.kind.Referred(obj); ok {
+		r.warn(obj, known, r.misdirected(named, name))
+		return reconcile.Result{}, nil
+	}
 	wait, err := r.reconcile(ctx, obj, known)
 	return outcome(ctx, wait, err)
+}
+
+// misdirected says so when a workload has its template in a kind of object that confrev does not handle.
+func (r *workloads) misdirected(named schema.GroupKind, name string) []warning {
+	if slices.ContainsFunc(r.kinds.all(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named }) {
+		return nil
+	}
+	return []warning{{reason: reasonNoTemplate, note: fmt.Sprintf(
+		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}
 }
 
 // outcome turns what came of a reconciliation into a result: what is only out of date is looked at again without noise,
@@ -117,10 +200,27 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
+// intent is what should become of a workload: the plans of its pins and of its hashes.
+type intent struct {
+	pins, hashes plan.Plan
+	// release is true when the template's pins are to go, although nothing else changes.
+	release bool
+	// inject are the references of the template that are to name something else.
+	inject []injection
+}
+
+// changes tells whether the template must be written.
+func (i intent) changes() bool {
+	return i.pins.Changed() || i.hashes.Changed() || i.release || len(i.inject) > 0
+}
+
+// text stands for all that the template should say.
+func (i intent) text() string { return i.pins.Pins.String() + " " + i.hashes.Pins.String() }
+
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
 	seen, err := r.observe(ctx, obj, known)
-	p := plan.Make(seen.input)
+	want := r.intend(seen)
 	metricPlan.Observe(r.now().Sub(started).Seconds())
 	if err != nil {
 		// Nothing is pinned on half of what must be known: it would be two rollouts.
@@ -128,23 +228,51 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		return 0, err
 	}
 	// Labels and notes are for later. If they cannot be written, pins still can.
-	later := r.refresh(ctx, seen, p)
-	if wait := r.settle(seen, p, known); wait > 0 {
-		r.warn(obj, known, slices.Concat(seen.warnings, warnings(p)))
+	later := r.refresh(ctx, seen, want.pins)
+	said := slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
+	if wait := r.settle(seen, want, known); wait > 0 {
+		r.warn(obj, known, said)
 		return wait, later
 	}
-	if problem := r.gate.Problem(); problem != nil && p.Changed() {
-		// A pin that nothing resolves would only look as if it kept the promise.
-		closed := warning{reason: reasonPoliciesMissing, note: problem.Error()}
-		r.warn(obj, known, slices.Concat(seen.warnings, []warning{closed}, warnings(p)))
-		return retryGate, later
+	if wait, problem := r.obstructed(ctx, obj, seen, want, known); wait > 0 {
+		r.warn(obj, known, append(said, problem))
+		return wait, later
 	}
-	refused, err := r.write(ctx, obj, seen, p, known)
-	r.warn(obj, known, slices.Concat(seen.warnings, refused, warnings(p)))
-	if len(refused) > 0 {
+	refused, err := r.write(ctx, obj, seen, want, known)
+	r.warn(obj, known, append(said, refused...))
+	if len(refused) > 0 || seen.retry {
 		return retryRefused, errors.Join(later, err)
 	}
 	return 0, errors.Join(later, err)
+}
+
+// intend makes the plans.
+func (r *workloads) intend(seen observed) intent {
+	want := intent{pins: plan.Make(seen.pins), hashes: plan.Make(seen.hashes)}
+	if seen.template == nil {
+		return want
+	}
+	leaving, _ := pin.Parse(seen.template.Annotations[keys.Pins])
+	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(leaving) > 0
+	if want.release || len(seen.pins.Uses)+len(seen.hashes.Uses) > 0 {
+		want.inject = seen.injections(want.pins.Pins, want.pins.Changed() || want.hashes.Changed() || want.release)
+	}
+	return want
+}
+
+// obstructed tells whether something keeps the intent from being written now, what to say of it and when to look again.
+func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) (time.Duration, warning) {
+	if !want.changes() {
+		return 0, warning{}
+	}
+	if problem := r.gate.Problem(); problem != nil && want.pins.Changed() && seen.asked.Injection == optin.Admission {
+		// A pin that nothing resolves would only look as if it kept the promise.
+		return retryGate, warning{reason: reasonPoliciesMissing, note: problem.Error()}
+	}
+	if wait := known.reverts.fighting(want.text(), r.now()); wait > 0 {
+		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj)}
+	}
+	return 0, warning{}
 }
 
 // refresh keeps the sources' labels and the notes on the revisions that are current.
@@ -161,45 +289,53 @@ func (r *workloads) refresh(ctx context.Context, seen observed, p plan.Plan) err
 }
 
 // settle gives how long to wait before the plan's advances may be written (rule 2).
-func (r *workloads) settle(seen observed, p plan.Plan, known *memory) time.Duration {
-	if !p.Changed() {
+func (r *workloads) settle(seen observed, want intent, known *memory) time.Duration {
+	if !want.changes() {
 		known.settling = plan.Settling{}
 		return 0
 	}
 	now := r.now()
-	known.settling = known.settling.Observe(p.Pins.String(), now)
-	if p.Urgent() {
+	known.settling = known.settling.Observe(want.text(), now)
+	if want.pins.Urgent() {
 		return 0
 	}
-	return known.settling.Remaining(seen.settle, now)
+	return known.settling.Remaining(seen.asked.Settle, now)
 }
 
-// warnings gives what the user should know of the plan, but for what is said of writes.
-func warnings(p plan.Plan) []warning {
+// warnings gives what the user should know of a plan, but for what is said of writes. frozen tells whether pods have
+// revisions to go on with.
+func warnings(p plan.Plan, frozen bool) []warning {
 	var all []warning
 	for _, d := range p.Decisions {
+		keep := ""
+		if frozen && d.From != (pin.Pin{}) {
+			keep = fmt.Sprintf("; pods keep using its revision %s", d.From)
+		}
 		switch d.Verdict {
 		case plan.SourceMissing:
-			all = append(all, warning{reason: reasonSourceMissing, note: missingSource(d)})
+			all = append(all, warning{reason: reasonSourceMissing, note: missingSource(d, keep)})
 		case plan.KeyMissing:
-			all = append(all, warning{reason: reasonKeyMissing, note: missingKeys(d)})
+			all = append(all, warning{reason: reasonKeyMissing, note: missingKeys(d, keep)})
 		}
 	}
 	return all
 }
 
-func missingSource(d plan.Decision) string {
-	if d.From == (pin.Pin{}) {
-		return fmt.Sprintf("%s does not exist; new pods cannot start until it is created", d.Source)
+func missingSource(d plan.Decision, keep string) string {
+	switch {
+	case keep != "":
+		return fmt.Sprintf("%s does not exist any more%s", d.Source, keep)
+	case d.From != pin.Pin{}:
+		return fmt.Sprintf("%s does not exist any more", d.Source)
 	}
-	return fmt.Sprintf("%s does not exist any more; pods keep using its revision %s", d.Source, d.From)
+	return fmt.Sprintf("%s does not exist; new pods cannot start until it is created", d.Source)
 }
 
-func missingKeys(d plan.Decision) string {
-	if d.From == (pin.Pin{}) {
-		return fmt.Sprintf("%s lacks %q, which a container requires; it is pinned once it has it", d.Source, d.Keys)
+func missingKeys(d plan.Decision, keep string) string {
+	if keep == "" {
+		return fmt.Sprintf("%s lacks %q, which a container requires; the workload goes on once it has it", d.Source, d.Keys)
 	}
-	return fmt.Sprintf("%s lacks %q, which a container requires; pods keep using its revision %s", d.Source, d.Keys, d.From)
+	return fmt.Sprintf("%s lacks %q, which a container requires%s", d.Source, d.Keys, keep)
 }
 
 // warn says what has not been said before, on the workload.

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
@@ -20,38 +23,60 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-type runtimeObject = runtime.Object
-
-// write makes the revisions that the plan needs, then writes pins and note in one patch, then says so. It returns what
-// it refused to do and why.
-func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, p plan.Plan, known *memory) ([]warning, error) {
-	refused, err := r.ensure(ctx, obj, seen, &p)
+// write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
+// what it refused to do and why.
+func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]warning, error) {
+	refused, err := r.ensure(ctx, obj, seen, &want.pins)
 	if err != nil {
 		return nil, err
 	}
-	patch := r.patch(obj, p)
+	if len(refused) > 0 && len(want.inject) > 0 {
+		// Not every pin is the one that was wanted.
+		want.inject = seen.injections(want.pins.Pins, want.pins.Changed() || want.hashes.Changed() || want.release)
+	}
+	patch := r.patch(obj, seen, want)
 	if len(patch) == 0 {
 		return refused, nil
 	}
 	if err := r.send(ctx, obj, patch); err != nil {
 		return refused, err
 	}
-	if p.Changed() {
-		known.generation, known.pins = obj.GetGeneration(), p.Pins
+	if want.changes() {
+		known.generation, known.wrote = obj.GetGeneration(), &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
+		known.reverts.wrote(want.text(), r.now())
 		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
 		known.settling = plan.Settling{}
 	}
-	r.tell(ctx, obj, seen, p)
+	r.tell(ctx, obj, seen, want)
 	return refused, nil
+}
+
+// stamped gives the hashes that the template should have: those of the plan but the ones that are only noted.
+func (i intent) stamped(seen observed) pin.Set {
+	stamped := pin.Set{}
+	for source, p := range i.hashes.Pins {
+		if seen.baseline[source] != p {
+			stamped[source] = p
+		}
+	}
+	return stamped
+}
+
+// noted gives the hashes that the workload itself should note: those of its opting in, until its template has others.
+func (i intent) noted(seen observed) pin.Set {
+	noted := pin.Set{}
+	for source, p := range i.hashes.Pins {
+		if seen.baseline[source] == p {
+			noted[source] = p
+		}
+	}
+	return noted
 }
 
 // ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
 // source that cannot be copied keeps its pin.
 func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed, p *plan.Plan) ([]warning, error) {
-	owner, err := r.owner(obj)
-	if err != nil {
-		return nil, err
-	}
+	owner := r.owner(obj)
 	var refused []warning
 	var errs []error
 	for i := range p.Decisions {
@@ -93,10 +118,9 @@ func (r *workloads) tellCreated(obj client.Object, seen observed, d plan.Decisio
 }
 
 // owner is the workload, as an owner of the revisions that it pins.
-func (r *workloads) owner(obj client.Object) (revision.Owner, error) {
-	gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
-	apiVersion, kind := gvk.ToAPIVersionAndKind()
-	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}, err
+func (r *workloads) owner(obj client.Object) revision.Owner {
+	apiVersion, kind := r.kind.GVK.ToAPIVersionAndKind()
+	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
 }
 
 // needsRevision tells whether a decision pins current anew, or found it pinned already while its revision is lost: then
@@ -115,41 +139,67 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// patch gives the operations that bring pins and note to the plan, none if they are there already.
+// patch gives the operations that bring template and notes to the intent, none if they are there already.
 //
 // The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
 // only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
-func (r *workloads) patch(obj client.Object, p plan.Plan) []operation {
+func (r *workloads) patch(obj client.Object, seen observed, want intent) []operation {
 	var ops []operation
-	if p.Changed() {
-		path := r.kind.TemplatePath() + "/metadata/annotations"
-		ops = append(ops, set(path, r.kind.Template(obj).Annotations, keys.Pins, p.Pins.String())...)
+	if want.changes() {
+		ops = r.patchTemplate(seen, want)
 	}
-	if note := p.Held.String(); note != obj.GetAnnotations()[keys.Held] {
-		ops = append(ops, set("/metadata/annotations", obj.GetAnnotations(), keys.Held, note)...)
+	if seen.follows() {
+		held := maps.Clone(want.pins.Held)
+		maps.Copy(held, want.hashes.Held)
+		ops = append(ops, setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations(), Name: obj.GetName()},
+			map[string]string{keys.Held: held.String(), keys.Hashes: want.noted(seen).String()})...)
 	}
 	if len(ops) == 0 {
 		return nil
 	}
-	return append([]operation{
-		{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()},
-		{Op: "test", Path: "/metadata/generation", Value: obj.GetGeneration()},
-	}, ops...)
+	tests := []operation{{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
+	if obj.GetGeneration() > 0 {
+		return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
+	}
+	// Some kind that does not count its generations.
+	return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
 }
 
-// set gives the operations that put a value, or with an empty one nothing, under a key of a map that may not exist.
-func set(path string, existing map[string]string, key, value string) []operation {
-	pointer := path + "/" + strings.ReplaceAll(key, "/", "~1")
-	_, has := existing[key]
-	switch {
-	case value == "" && !has:
-		return nil
-	case value == "":
-		return []operation{{Op: "remove", Path: pointer}}
-	case len(existing) == 0:
-		return []operation{{Op: "add", Path: path, Value: map[string]string{key: value}}}
+func (r *workloads) patchTemplate(seen observed, want intent) []operation {
+	ops := setAnnotations(r.kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
+		keys.Pins: want.pins.Pins.String(), keys.Hashes: want.stamped(seen).String(),
+	})
+	for _, i := range want.inject {
+		ops = append(ops, operation{Op: "replace", Path: r.kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
 	}
-	return []operation{{Op: "add", Path: pointer, Value: value}}
+	return ops
+}
+
+// setAnnotations gives the operations that put values, or where they are empty nothing, under keys of the annotations at
+// a path, of which neither annotations nor metadata may be there yet.
+func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []operation {
+	var ops []operation
+	added := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		value := values[key]
+		pointer := path + "/annotations/" + strings.ReplaceAll(key, "/", "~1")
+		before, has := existing.Annotations[key]
+		switch {
+		case value == before && (has || value == ""):
+		case value == "":
+			ops = append(ops, operation{Op: "remove", Path: pointer})
+		default:
+			added[key] = value
+			ops = append(ops, operation{Op: "add", Path: pointer, Value: value})
+		}
+	}
+	switch {
+	case len(added) == 0 || len(existing.Annotations) > 0:
+		return ops
+	case equality.Semantic.DeepEqual(*existing, metav1.ObjectMeta{}):
+		return []operation{{Op: "add", Path: path, Value: map[string]any{"annotations": added}}}
+	}
+	return []operation{{Op: "add", Path: path + "/annotations", Value: added}}
 }
 
 // send sends the patch; obj then is what the API server made of it.
@@ -176,26 +226,61 @@ func testFailed(err error) bool {
 }
 
 // tell says in events, metrics and the log what was written.
-func (r *workloads) tell(ctx context.Context, obj client.Object, seen observed, p plan.Plan) {
-	logger := log.FromContext(ctx)
-	for _, d := range p.Decisions {
-		source := seen.sources[d.Source].Object
-		switch {
-		case d.Verdict == plan.Pinned && d.To != d.From:
-			metricPinned.WithLabelValues(r.kind.Resource()).Inc()
-			logger.Info("pinned", "source", d.Source.String(), "to", d.To.String())
-			r.events.normal(obj, source, reasonPinned, "Pin", fmt.Sprintf("Pinned %s to its revision %s", d.Source, d.To))
-		case d.Verdict == plan.Advanced && d.To != d.From:
-			metricAdvances.WithLabelValues(r.kind.Resource()).Inc()
-			logger.Info("rolled forward", "source", d.Source.String(), "from", d.From.String(), "to", d.To.String())
-			r.events.normal(obj, source, reasonRolledForward, "Advance",
-				fmt.Sprintf("Rolled %s forward from revision %s to %s", d.Source, d.From, d.To))
-		case d.Verdict == plan.Held && (seen.input.Held[d.Source] == pin.Pin{} || d.To != d.From):
-			metricHolds.WithLabelValues(r.kind.Resource()).Inc()
-			logger.Info("held", "source", d.Source.String(), "on", d.To.String(), "from", d.Current.String())
-			note := fmt.Sprintf("Rolled back: staying on revision %s of %s, not on %s, until %s changes", d.To, d.Source, d.Current, d.Source)
-			r.events.normal(obj, source, reasonHeld, "Hold", note)
-			r.events.normal(source, obj, reasonHeld, "Hold", fmt.Sprintf("%s %s: %s", r.kind.Resource(), obj.GetName(), note))
-		}
+func (r *workloads) tell(ctx context.Context, obj client.Object, seen observed, want intent) {
+	for _, d := range want.pins.Decisions {
+		r.tellPin(ctx, obj, seen, d)
 	}
+	for _, d := range want.hashes.Decisions {
+		r.tellHash(ctx, obj, seen, d)
+	}
+}
+
+func (r *workloads) tellPin(ctx context.Context, obj client.Object, seen observed, d plan.Decision) {
+	logger := log.FromContext(ctx)
+	source := seen.object(d.Source)
+	switch {
+	case d.Verdict == plan.Pinned && d.To != d.From:
+		metricPinned.WithLabelValues(r.kind.Resource()).Inc()
+		logger.Info("pinned", "source", d.Source.String(), "to", d.To.String())
+		r.events.normal(obj, source, reasonPinned, "Pin", fmt.Sprintf("Pinned %s to its revision %s", d.Source, d.To))
+	case d.Verdict == plan.Advanced && d.To != d.From:
+		metricAdvances.WithLabelValues(r.kind.Resource()).Inc()
+		logger.Info("rolled forward", "source", d.Source.String(), "from", d.From.String(), "to", d.To.String())
+		r.events.normal(obj, source, reasonRolledForward, "Advance",
+			fmt.Sprintf("Rolled %s forward from revision %s to %s", d.Source, d.From, d.To))
+	case d.Verdict == plan.Held && (seen.pins.Held[d.Source] == pin.Pin{} || d.To != d.From):
+		note := fmt.Sprintf("Rolled back: staying on revision %s of %s, not on %s, until %s changes", d.To, d.Source, d.Current, d.Source)
+		logger.Info("held", "source", d.Source.String(), "on", d.To.String(), "from", d.Current.String())
+		r.tellHeld(obj, source, note)
+	}
+}
+
+func (r *workloads) tellHash(ctx context.Context, obj client.Object, seen observed, d plan.Decision) {
+	source := seen.object(d.Source)
+	switch {
+	case d.To != d.From:
+		metricRestarts.WithLabelValues(r.kind.Resource()).Inc()
+		log.FromContext(ctx).Info("restarted", "because", d.Source.String())
+		r.events.normal(obj, source, reasonRestarted, "Restart", fmt.Sprintf("Restarted because %s changed", d.Source))
+	case d.Verdict == plan.Held && seen.hashes.Held[d.Source] == pin.Pin{}:
+		note := fmt.Sprintf("Rolled back: not restarted for %s until it changes", d.Source)
+		log.FromContext(ctx).Info("held", "source", d.Source.String())
+		r.tellHeld(obj, source, note)
+	}
+}
+
+func (r *workloads) tellHeld(obj client.Object, source runtime.Object, note string) {
+	metricHolds.WithLabelValues(r.kind.Resource()).Inc()
+	r.events.normal(obj, source, reasonHeld, "Hold", note)
+	if about, ok := source.(client.Object); ok {
+		r.events.normal(about, obj, reasonHeld, "Hold", fmt.Sprintf("%s %s: %s", r.kind.Resource(), obj.GetName(), note))
+	}
+}
+
+// object gives a source's metadata to speak of in an event; nil when there is none.
+func (seen observed) object(source pin.Source) runtime.Object {
+	if object := seen.sources[source].Object; object != nil {
+		return object
+	}
+	return nil
 }

@@ -6,16 +6,39 @@ const Prefix = "confrev.io/"
 
 // Annotations that users set on a workload.
 const (
-	// Track opts a workload in: "all", "none", or a list such as "configmap/app,configmap/web".
+	// Track opts a workload in: "all", "none", or a list such as "configmap/app,secret/db". As a label of a namespace it
+	// opts in all workloads in it.
 	Track = Prefix + "track"
 	// Settle overrides how long the workload's sources must be quiet before it advances, as a Go duration (rule 2).
 	Settle = Prefix + "settle"
+	// Mode is what confrev does for the workload: "revision", "restart" or "attach".
+	Mode = Prefix + "mode"
+	// Injection is where pins are applied: "admission" or "template".
+	Injection = Prefix + "injection"
+	// RestartOn lists further objects whose change rolls the workload.
+	RestartOn = Prefix + "restart-on"
 )
+
+// Annotations that users set on a source.
+const (
+	// Policy is what may be done with the source: "revision", "live" or "ignore".
+	Policy = Prefix + "policy"
+	// Attach lets mode attach make holders own the source: it goes with the last of them then.
+	Attach = Prefix + "attach"
+	// Protect keeps an attached source readable after its deletion, until no holder uses it.
+	Protect = Prefix + "protect"
+)
+
+// ProtectFinalizer is on sources that ask for protection (rule 16).
+const ProtectFinalizer = Prefix + "protect"
 
 // Annotations that confrev writes on a workload.
 const (
 	// Pins, on the pod template, says which revision each source resolves to. Package pin reads and writes it.
 	Pins = Prefix + "pins"
+	// Hashes, on the pod template, has a hash for each object whose change rolls the workload although nothing is pinned
+	// (mode restart). Package pin reads and writes it.
+	Hashes = Prefix + "hashes"
 	// Held, on the workload, notes which revisions it was rolled back from, in the form of Pins (rule 4).
 	Held = Prefix + "held"
 )
@@ -42,6 +65,8 @@ const (
 	// Renewed is when an unowned revision was last about to be pinned (RFC 3339). The grace time of rule 13 counts from
 	// it: it keeps the sweeper from a revision whose pin is being written.
 	Renewed = Prefix + "renewed"
+	// Anchor, on a ConfigMap, says that it owns the revisions of its namespace that have too many users to list (rule 14).
+	Anchor = Prefix + "anchor"
 	// ChangeCause is copied from the source, for `kubectl rollout history` habits.
 	ChangeCause = "kubernetes.io/change-cause"
 )

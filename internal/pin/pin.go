@@ -25,6 +25,9 @@ const (
 	Secret    Kind = "secret"
 )
 
+// Kinds lists them.
+var Kinds = []Kind{ConfigMap, Secret}
+
 // Source names a ConfigMap or Secret in the namespace at hand.
 type Source struct {
 	Kind Kind
@@ -75,6 +78,26 @@ const MaxPins = 200
 // Parse reads the text form. The empty text is the empty set. A malformed pin, two pins of one source, or a pin to what is
 // itself a pinned source, is an error that quotes the pin at fault; no part of such a text is trusted.
 func Parse(text string) (Set, error) {
+	set, err := parse(text, form, "pin", "SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3")
+	if err != nil {
+		return nil, err
+	}
+	if err := set.unchained(); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// hashForm is one hash. Unlike a pin's, its object may be of any kind: "persistentvolumeclaims.v1/data".
+var hashForm = regexp.MustCompile(`^([a-z][a-z0-9.-]*/[^/=@,\s]+)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
+
+// ParseHashes reads the text form of hashes: that of pins, with a hash of the object's content in place of a revision's
+// name, and with objects of any kind. Every text of pins is one of hashes too.
+func ParseHashes(text string) (Set, error) {
+	return parse(text, hashForm, "hash", "OBJECT=HASH@NUMBER, such as configmap/app=5f7d8c9b2k@3")
+}
+
+func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 	set := Set{}
 	if text == "" {
 		return set, nil
@@ -82,23 +105,18 @@ func Parse(text string) (Set, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		match := form.FindStringSubmatch(item)
 		if match == nil {
-			return nil, fmt.Errorf("%q is not a pin: want SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3", item)
+			return nil, fmt.Errorf("%q is not a %s: want %s", item, what, want)
 		}
-		source, err := ParseSource(match[1])
-		if err != nil {
-			return nil, err
-		}
+		kind, name, _ := strings.Cut(match[1], "/")
+		source := Source{Kind: Kind(kind), Name: name}
 		if _, twice := set[source]; twice {
-			return nil, fmt.Errorf("%s is pinned twice", source)
+			return nil, fmt.Errorf("%s has more than one %s", source, what)
 		}
 		number, err := strconv.ParseInt(match[3], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number of pin %q: %w", item, err)
+			return nil, fmt.Errorf("number of %q: %w", item, err)
 		}
 		set[source] = Pin{Revision: match[2], Number: number}
-	}
-	if err := set.unchained(); err != nil {
-		return nil, err
 	}
 	return set, nil
 }
@@ -136,4 +154,13 @@ func (s Set) String() string {
 func (s Set) Resolve(source Source) (revision string, pinned bool) {
 	p, ok := s[source]
 	return p.Revision, ok
+}
+
+// Inverse gives the source of each revision that is pinned.
+func (s Set) Inverse() map[Source]Source {
+	sources := make(map[Source]Source, len(s))
+	for source, p := range s {
+		sources[Source{Kind: source.Kind, Name: p.Revision}] = source
+	}
+	return sources
 }

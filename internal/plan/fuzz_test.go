@@ -94,21 +94,3 @@ func FuzzMake(f *testing.F) {
 	f.Add(seed)
 	f.Fuzz(rapid.MakeFuzz(anyInput))
 }
-
-// FuzzParseTrack checks that what is tracked was written, and that a slip is always said.
-func FuzzParseTrack(f *testing.F) {
-	for _, seed := range []string{"all", "none", "", "configmap/app,secret/db", "configmap/app, oops", ",,"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		track, err := plan.ParseTrack(text)
-		all := usesOf("configmap/app configmap/web secret/db")
-		selected, unused := track.Select(all, func(pin.Kind) bool { return true })
-		if !track.Enabled() && len(selected)+len(unused) > 0 {
-			t.Errorf("%q tracks nothing, yet selects %v, misses %v", text, selected, unused)
-		}
-		if err == nil && track.Lists(pin.Secret) && track.Lists(pin.ConfigMap) && len(selected)+len(unused) < 2 {
-			t.Errorf("%q lists both kinds, yet selects %v, misses %v", text, selected, unused)
-		}
-	})
-}

@@ -90,7 +90,8 @@ type Decision struct {
 
 // Plan is what should become of the workload.
 type Plan struct {
-	// Pins are those that the template should have.
+	// Pins are those that the template should have. Pins of sources that are no longer tracked are not among them: they go
+	// with the next change, since dropping them alone would be a rollout.
 	Pins pin.Set
 	// Held is the note that the workload should carry.
 	Held pin.Set
@@ -132,10 +133,6 @@ func Make(in Input) Plan {
 		if heldFrom != (pin.Pin{}) {
 			out.Held[use.Source] = heldFrom
 		}
-	}
-	if !out.Changed() {
-		// Pins of sources that are no longer tracked go with the next change: dropping them alone would be a rollout.
-		out.Pins = in.Pins
 	}
 	return out
 }

@@ -39,7 +39,6 @@ func TestSourcesAreDecidedOneByOneAndWrittenTogether(t *testing.T) {
 		changed, urgent bool
 		verdicts        []plan.Verdict
 		missing         []string
-		keepsUntracked  bool
 	}{
 		"all are in sync": {
 			uses: uses, sources: inSync, pins: all, want: all, verdicts: []plan.Verdict{plan.InSync, plan.InSync, plan.InSync},
@@ -65,20 +64,20 @@ func TestSourcesAreDecidedOneByOneAndWrittenTogether(t *testing.T) {
 			want:    "configmap/app=app-b@2,configmap/web=web-x@1,secret/db=db-x@1",
 			changed: true, urgent: true, verdicts: []plan.Verdict{plan.Advanced, plan.InSync, plan.Pinned},
 		},
-		// Dropping a pin alone would be a rollout (rule 3).
-		"the pin of a source that is tracked no more stays until the next change": {
-			uses: uses[:2], sources: inSync, pins: all, want: all, verdicts: []plan.Verdict{plan.InSync, plan.InSync},
-			keepsUntracked: true,
+		// Dropping a pin alone would be a rollout (rule 3), so it is no change.
+		"the pin of a source that is tracked no more is not among the pins, which is no change": {
+			uses: uses[:2], sources: inSync, pins: all, want: "configmap/app=app-a@1,configmap/web=web-x@1",
+			verdicts: []plan.Verdict{plan.InSync, plan.InSync},
 		},
 		"the pin of a source that is tracked no more goes with the next change": {
 			uses: uses[:2], sources: with(app, source("b", "a@1")), pins: all,
 			want: "configmap/app=app-b@2,configmap/web=web-x@1", changed: true, verdicts: []plan.Verdict{plan.Advanced, plan.InSync},
 		},
 		"the note of a source that is tracked no more goes": {
-			uses: uses[:2], sources: inSync, pins: all, held: "secret/db=db-y@2", want: all,
-			verdicts: []plan.Verdict{plan.InSync, plan.InSync}, keepsUntracked: true,
+			uses: uses[:2], sources: inSync, pins: all, held: "secret/db=db-y@2",
+			want: "configmap/app=app-a@1,configmap/web=web-x@1", verdicts: []plan.Verdict{plan.InSync, plan.InSync},
 		},
-		"nothing is tracked": {uses: nil, pins: all, want: all, keepsUntracked: true},
+		"nothing is tracked": {uses: nil, pins: all},
 		"nothing is there":   {},
 		"all of several required keys that are missing are named": {
 			uses:    []podspec.Use{{Source: app, Keys: []string{"a", "used", "z"}, RequiredKeys: []string{"a", "used", "z"}, Required: true}},
@@ -97,12 +96,7 @@ func TestSourcesAreDecidedOneByOneAndWrittenTogether(t *testing.T) {
 			in := plan.Input{
 				Uses: test.uses, Sources: test.sources, Pins: gen.Pins(test.pins), Held: gen.Pins(test.held), Holders: test.holders,
 			}
-			var p plan.Plan
-			if test.keepsUntracked {
-				p = plan.Make(in)
-			} else {
-				p = makePlan(t, in)
-			}
+			p := makePlan(t, in)
 			var verdicts []plan.Verdict
 			var missing []string
 			for _, d := range p.Decisions {

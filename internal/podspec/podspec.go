@@ -5,6 +5,7 @@ package podspec
 
 import (
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -62,16 +63,43 @@ func sortedSet(keys []string) []string {
 	return slices.Compact(keys)
 }
 
-// Rewrite replaces the name in every reference whose source resolve knows, in place, and returns how many it replaced.
-func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) int {
-	replaced := 0
+// Rewrite replaces the name in every reference whose source resolve knows, in place, and returns what it replaced.
+func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) []Replacement {
+	var replaced []Replacement
 	walk(spec, func(ref reference) {
-		if name, known := resolve(ref.source()); known {
+		if name, known := resolve(ref.source()); known && name != *ref.name {
 			*ref.name = name
-			replaced++
+			replaced = append(replaced, Replacement{Pointer: ref.pointer, Name: name})
 		}
 	})
 	return replaced
+}
+
+// Original gives a pod spec as the user wrote it: references that name the revision of a pin name its source again
+// (injection into the template). A spec without such references is given as it is; else it is a copy.
+func Original(spec *corev1.PodSpec, pins pin.Set) *corev1.PodSpec {
+	sources := pins.Inverse()
+	injected := false
+	walk(spec, func(ref reference) {
+		_, is := sources[ref.source()]
+		injected = injected || is
+	})
+	if !injected {
+		return spec
+	}
+	original := spec.DeepCopy()
+	Rewrite(original, func(named pin.Source) (string, bool) {
+		source, is := sources[named]
+		return source.Name, is
+	})
+	return original
+}
+
+// Replacement is a reference that names something else now.
+type Replacement struct {
+	// Pointer is the JSON pointer of the name within the pod spec: "/volumes/0/configMap/name".
+	Pointer string
+	Name    string
 }
 
 // MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about four
@@ -89,6 +117,8 @@ func References(spec *corev1.PodSpec) int {
 type reference struct {
 	kind pin.Kind
 	name *string
+	// pointer is the JSON pointer of the name within the pod spec.
+	pointer string
 	// keys are the keys that it takes; nil means all of them.
 	keys     []string
 	optional bool
@@ -105,55 +135,60 @@ func walk(spec *corev1.PodSpec, visit func(reference)) {
 		}
 	}
 	for i := range spec.Volumes {
-		walkVolume(&spec.Volumes[i], named)
+		walkVolume(&spec.Volumes[i], at("/volumes/", i), named)
 	}
 	for i := range spec.InitContainers {
-		walkContainer(&spec.InitContainers[i], named)
+		walkContainer(&spec.InitContainers[i], at("/initContainers/", i), named)
 	}
 	for i := range spec.Containers {
-		walkContainer(&spec.Containers[i], named)
+		walkContainer(&spec.Containers[i], at("/containers/", i), named)
 	}
 }
 
-func walkVolume(volume *corev1.Volume, visit func(reference)) {
+func at(list string, i int) string { return list + strconv.Itoa(i) }
+
+func walkVolume(volume *corev1.Volume, path string, visit func(reference)) {
 	if v := volume.ConfigMap; v != nil {
-		visit(reference{pin.ConfigMap, &v.Name, itemKeys(v.Items), isTrue(v.Optional)})
+		visit(reference{pin.ConfigMap, &v.Name, path + "/configMap/name", itemKeys(v.Items), isTrue(v.Optional)})
 	}
 	if v := volume.Secret; v != nil {
-		visit(reference{pin.Secret, &v.SecretName, itemKeys(v.Items), isTrue(v.Optional)})
+		visit(reference{pin.Secret, &v.SecretName, path + "/secret/secretName", itemKeys(v.Items), isTrue(v.Optional)})
 	}
 	if volume.Projected == nil {
 		return
 	}
 	for i := range volume.Projected.Sources {
+		path := path + at("/projected/sources/", i)
 		if p := volume.Projected.Sources[i].ConfigMap; p != nil {
-			visit(reference{pin.ConfigMap, &p.Name, itemKeys(p.Items), isTrue(p.Optional)})
+			visit(reference{pin.ConfigMap, &p.Name, path + "/configMap/name", itemKeys(p.Items), isTrue(p.Optional)})
 		}
 		if p := volume.Projected.Sources[i].Secret; p != nil {
-			visit(reference{pin.Secret, &p.Name, itemKeys(p.Items), isTrue(p.Optional)})
+			visit(reference{pin.Secret, &p.Name, path + "/secret/name", itemKeys(p.Items), isTrue(p.Optional)})
 		}
 	}
 }
 
-func walkContainer(container *corev1.Container, visit func(reference)) {
+func walkContainer(container *corev1.Container, path string, visit func(reference)) {
 	for i := range container.EnvFrom {
+		path := path + at("/envFrom/", i)
 		if from := container.EnvFrom[i].ConfigMapRef; from != nil {
-			visit(reference{pin.ConfigMap, &from.Name, nil, isTrue(from.Optional)})
+			visit(reference{pin.ConfigMap, &from.Name, path + "/configMapRef/name", nil, isTrue(from.Optional)})
 		}
 		if from := container.EnvFrom[i].SecretRef; from != nil {
-			visit(reference{pin.Secret, &from.Name, nil, isTrue(from.Optional)})
+			visit(reference{pin.Secret, &from.Name, path + "/secretRef/name", nil, isTrue(from.Optional)})
 		}
 	}
 	for i := range container.Env {
+		path := path + at("/env/", i) + "/valueFrom"
 		from := container.Env[i].ValueFrom
 		if from == nil {
 			continue
 		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			visit(reference{pin.ConfigMap, &ref.Name, []string{ref.Key}, isTrue(ref.Optional)})
+			visit(reference{pin.ConfigMap, &ref.Name, path + "/configMapKeyRef/name", []string{ref.Key}, isTrue(ref.Optional)})
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			visit(reference{pin.Secret, &ref.Name, []string{ref.Key}, isTrue(ref.Optional)})
+			visit(reference{pin.Secret, &ref.Name, path + "/secretKeyRef/name", []string{ref.Key}, isTrue(ref.Optional)})
 		}
 	}
 }

@@ -195,8 +195,8 @@ func TestWhatIsNoReference(t *testing.T) {
 				t.Errorf("counted %d references", n)
 			}
 			rewrite := func(pin.Source) (string, bool) { return "revision", true }
-			if n := podspec.Rewrite(spec, rewrite); n != 0 {
-				t.Errorf("rewrote %d references", n)
+			if n := podspec.Rewrite(spec, rewrite); len(n) != 0 {
+				t.Errorf("rewrote %v", n)
 			}
 			if diff := cmp.Diff(before, spec); diff != "" {
 				t.Errorf("Rewrite changed it (-before +after):\n%s", diff)
@@ -218,8 +218,8 @@ func TestRewriteChangesTheNamesOfReferencesAndNothingElse(t *testing.T) {
 	}
 	spec := everything("configmap/app", "secret/db")
 	pins := gen.Pins("configmap/app=app-x@1,secret/db=db-y@2,configmap/unused=unused-z@1")
-	if n := podspec.Rewrite(spec, pins.Resolve); n != 11 {
-		t.Errorf("rewrote %d references, want 11", n)
+	if n := podspec.Rewrite(spec, pins.Resolve); len(n) != 11 {
+		t.Errorf("rewrote %v, want 11", n)
 	}
 	if diff := cmp.Diff(everything("configmap/app-x", "secret/db-y"), spec); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

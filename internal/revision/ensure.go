@@ -56,6 +56,9 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	if err != nil {
 		return pin.Pin{}, false, err
 	}
+	if err := s.admit(source, seen.Hash, number); err != nil {
+		return pin.Pin{}, false, err
+	}
 	for salt := range maxSalt {
 		name := content.RevisionName(source.Name, seen.Hash, salt)
 		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, owner))
@@ -75,7 +78,7 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 }
 
 // unchanged reads the source's data, which must still be what was observed.
-func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (*corev1.ConfigMap, error) {
+func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (client.Object, error) {
 	data, snapshot, err := s.read(ctx, source)
 	if apierrors.IsNotFound(err) {
 		return nil, Changed("%s", source)
@@ -86,31 +89,31 @@ func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (*c
 	if snapshot.Hash != seen.Hash {
 		return nil, Changed("%s", source)
 	}
-	return data, nil
+	return data, copyable(data)
 }
 
-func (s *Store) create(ctx context.Context, revision *corev1.ConfigMap) (pin.Pin, error) {
+func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, error) {
+	kind := contentOf(revision).Kind
+	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
 	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) {
-		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy configmap/%s into a revision: %v; pins stay as they are",
-			revision.Annotations[keys.SourceName], err)}
+		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return pin.Pin{}, &TerminalError{"RevisionRefused", fmt.Sprintf("may not copy configmap/%s into a revision: %v; pins stay as they are",
-			revision.Annotations[keys.SourceName], err)}
+		return pin.Pin{}, &TerminalError{"RevisionRefused", fmt.Sprintf("may not copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
 	if err != nil {
-		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.Namespace, revision.Name, err)
+		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)
 	}
-	s.remember(Ref{pin.ConfigMap, revision.Namespace, revision.Name}, revision)
-	return pin.Pin{Revision: revision.Name, Number: number(revision)}, nil
+	s.remember(Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
+	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, nil
 }
 
 // remember notes what a revision holds, by the UID of the object that was created or read.
-func (s *Store) remember(ref Ref, revision *corev1.ConfigMap) {
-	held := content.FromConfigMap(revision)
-	s.verified.Add(revision.UID, Snapshot{Hash: held.Hash(), Digests: held.Digests()})
-	s.known.Add(ref, revision.UID)
+func (s *Store) remember(ref Ref, revision client.Object) {
+	held := contentOf(revision)
+	s.verified.Add(revision.GetUID(), Snapshot{Hash: held.Hash(), Digests: held.Digests()})
+	s.known.Add(ref, revision.GetUID())
 }
 
 // reuse looks whether the object of the given name is a revision with the observed content that can be pinned, and
@@ -134,6 +137,11 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 		return pin.Pin{}, false, Changed("revision %s is being deleted and", ref)
 	}
 	raised := max(least, number(meta))
+	if raised > number(meta) {
+		if err := s.admit(source, seen.Hash, raised); err != nil {
+			return pin.Pin{}, false, err
+		}
+	}
 	if err := s.refresh(ctx, meta, raised, seen.Snapshot.Version, &owner); err != nil {
 		return pin.Pin{}, false, err
 	}
@@ -158,7 +166,7 @@ func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialOb
 	if err != nil {
 		return false, err
 	}
-	if obj.Immutable == nil || !*obj.Immutable || !IsRevision(obj) {
+	if !isImmutable(obj) || !IsRevision(obj) {
 		return false, nil
 	}
 	s.remember(ref, obj)
@@ -268,6 +276,11 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, err)
 	}
 	return nil
+}
+
+// SetFinalizers replaces an object's finalizers, if it is still as it was seen.
+func (s *Store) SetFinalizers(ctx context.Context, meta *metav1.PartialObjectMetadata, finalizers []string) error {
+	return s.patch(ctx, meta, map[string]any{"finalizers": finalizers})
 }
 
 // kindOf gives the kind of source that a metadata-only object is of.

@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -19,11 +18,22 @@ type Owner struct {
 	UID        types.UID
 }
 
+// MaxOwners is how many owners a revision may list. Each takes some 200 bytes, every write of one sends all of them, and an
+// object must stay far from etcd's limit of 1.5 MiB. Beyond it, the namespace's anchor owns the revision (rule 14).
+const MaxOwners = 100
+
 // Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each is read
 // first: an owner whose UID is no longer that of a living object would make the garbage collector delete the revision.
 func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (int, error) {
+	lacking := missing(revision, owners)
+	if len(lacking) == 0 || s.Anchored(revision) {
+		return 0, nil
+	}
+	if len(revision.OwnerReferences)+len(lacking) > MaxOwners {
+		return 1, s.anchor(ctx, revision)
+	}
 	references := slices.Clone(revision.OwnerReferences)
-	for _, owner := range missing(revision, owners) {
+	for _, owner := range lacking {
 		alive, err := s.alive(ctx, revision.Namespace, owner)
 		if err != nil {
 			return 0, err
@@ -40,13 +50,9 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	return added, s.patch(ctx, revision, map[string]any{"ownerReferences": references})
 }
 
-// ownedByWorkload tells whether some workload owns a revision.
+// ownedByWorkload tells whether some workload owns a revision, or the anchor in the place of many.
 func (s *Store) ownedByWorkload(revision client.Object) bool {
-	return slices.ContainsFunc(revision.GetOwnerReferences(), s.isWorkload)
-}
-
-func (s *Store) isWorkload(reference metav1.OwnerReference) bool {
-	return slices.Contains(s.workloads, schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind))
+	return s.Anchored(revision) || slices.ContainsFunc(revision.GetOwnerReferences(), s.kinds.IsWorkload)
 }
 
 func missing(revision client.Object, owners []Owner) []Owner {

@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
@@ -37,7 +38,10 @@ func (r Ref) key() types.NamespacedName {
 }
 
 // Text is the form in which indexes hold a revision: "configmap/app-5f7d8c9b2k".
-func (r Ref) Text() string { return pin.Source{Kind: r.Kind, Name: r.Name}.String() }
+func (r Ref) Text() string { return r.Source().String() }
+
+// Source is the object as templates name it.
+func (r Ref) Source() pin.Source { return pin.Source{Kind: r.Kind, Name: r.Name} }
 
 // GVK gives the API's kind of a source.
 func GVK(kind pin.Kind) schema.GroupVersionKind {
@@ -61,7 +65,8 @@ func Metadata(ref Ref) *metav1.PartialObjectMetadata {
 	return meta
 }
 
-func newMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
+// NewMetadataList makes an empty metadata-only list of a source's kind to read into.
+func NewMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	gvk := GVK(kind)
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -88,18 +93,20 @@ func IndexBySource(kind pin.Kind) client.IndexerFunc {
 	}
 }
 
-// Compact drops what confrev does not need of a source's or revision's metadata in the cache: all but its own keys.
+// Compact drops what confrev does not need of a source's or revision's metadata in the cache: all but the keys that it reads.
 func Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
 	obj.SetAnnotations(own(obj.GetAnnotations()))
 	obj.SetLabels(own(obj.GetLabels()))
 }
 
+var keptKeys = append([]string{
+	keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed, keys.Anchor,
+}, optin.SourceKeys...)
+
 func own(all map[string]string) map[string]string {
 	var kept map[string]string
-	for _, key := range []string{
-		keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed,
-	} {
+	for _, key := range keptKeys {
 		if value, ok := all[key]; ok {
 			if kept == nil {
 				kept = map[string]string{}
@@ -137,33 +144,78 @@ func describe(obj client.Object) plan.Revision {
 
 // object makes the revision itself (see design.md: none of the source's labels, annotations, owners or finalizers, save
 // the change cause).
-func object(source *corev1.ConfigMap, seen Snapshot, name string, number int64, owners ...Owner) *corev1.ConfigMap {
-	immutable := true
-	annotations := map[string]string{
-		keys.SourceName:    source.Name,
-		keys.Number:        strconv.FormatInt(number, 10),
-		keys.SourceVersion: version(source),
+func object(source client.Object, seen Snapshot, name string, number int64, owners ...Owner) client.Object {
+	meta := metav1.ObjectMeta{
+		Name: name, Namespace: source.GetNamespace(),
+		Labels: map[string]string{keys.Source: content.SourceLabel(source.GetName()), keys.Content: string(seen.Hash)},
+		Annotations: map[string]string{
+			keys.SourceName:    source.GetName(),
+			keys.Number:        strconv.FormatInt(number, 10),
+			keys.SourceVersion: version(source),
+		},
 	}
 	if digests, ok := seen.Digests.Text(); ok {
-		annotations[keys.KeyDigests] = digests
+		meta.Annotations[keys.KeyDigests] = digests
 	}
-	if cause, ok := source.Annotations[keys.ChangeCause]; ok {
-		annotations[keys.ChangeCause] = cause
+	if cause, ok := source.GetAnnotations()[keys.ChangeCause]; ok {
+		meta.Annotations[keys.ChangeCause] = cause
 	}
-	var references []metav1.OwnerReference
 	for _, owner := range owners {
-		references = append(references, owner.reference())
+		meta.OwnerReferences = append(meta.OwnerReferences, owner.reference())
 	}
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: source.Namespace, Annotations: annotations, OwnerReferences: references,
-			Labels: map[string]string{keys.Source: content.SourceLabel(source.Name), keys.Content: string(seen.Hash)},
-		},
-		Immutable:  &immutable,
-		Data:       source.Data,
-		BinaryData: source.BinaryData,
+	immutable := true
+	if secret, ok := source.(*corev1.Secret); ok {
+		return &corev1.Secret{ObjectMeta: meta, Immutable: &immutable, Type: secret.Type, Data: secret.Data}
 	}
+	configMap := source.(*corev1.ConfigMap)
+	return &corev1.ConfigMap{ObjectMeta: meta, Immutable: &immutable, Data: configMap.Data, BinaryData: configMap.BinaryData}
 }
+
+// newData makes an empty object of a source's kind to read data into.
+func newData(kind pin.Kind) client.Object {
+	if kind == pin.Secret {
+		return &corev1.Secret{}
+	}
+	return &corev1.ConfigMap{}
+}
+
+// contentOf takes the content of a ConfigMap or Secret.
+func contentOf(obj client.Object) content.Content {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		return content.FromSecret(secret)
+	}
+	return content.FromConfigMap(obj.(*corev1.ConfigMap))
+}
+
+// isImmutable tells whether the data of a ConfigMap or Secret can no longer change.
+func isImmutable(obj client.Object) bool {
+	var immutable *bool
+	switch o := obj.(type) {
+	case *corev1.Secret:
+		immutable = o.Immutable
+	case *corev1.ConfigMap:
+		immutable = o.Immutable
+	}
+	return immutable != nil && *immutable
+}
+
+// neverCopied are the types of Secrets that others make and renew (rule 10).
+var neverCopied = map[corev1.SecretType]string{
+	corev1.SecretTypeServiceAccountToken: "it is the token of a service account",
+	corev1.SecretTypeBootstrapToken:      "it is a bootstrap token",
+	"helm.sh/release.v1":                 "it is Helm's record of a release",
+}
+
+// copyable refuses data that is never copied (rule 10).
+func copyable(obj client.Object) error {
+	if secret, ok := obj.(*corev1.Secret); ok && neverCopied[secret.Type] != "" {
+		return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not copied: %s", secret.Name, neverCopied[secret.Type])}
+	}
+	return nil
+}
+
+// NeverCopied is the reason of a TerminalError about a source that confrev keeps away from (rule 10).
+const NeverCopied = "NeverCopied"
 
 // TerminalError is one that trying again will not mend: the user must change something. Its text is for the user.
 type TerminalError struct{ Reason, Message string }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -16,9 +17,9 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-func snapshotOf(cm *corev1.ConfigMap) Snapshot {
-	c := content.FromConfigMap(cm)
-	return Snapshot{Version: version(cm), Hash: c.Hash(), Digests: c.Digests()}
+func snapshotOf(obj client.Object) Snapshot {
+	c := contentOf(obj)
+	return Snapshot{Version: version(obj), Hash: c.Hash(), Digests: c.Digests()}
 }
 
 // A revision has none of its source's labels, annotations, owners or finalizers, save the change cause: tools that manage
@@ -48,7 +49,7 @@ func TestARevisionIsACopyOfTheContentAndOfNothingElse(t *testing.T) {
 		},
 		Immutable: &immutable, Data: map[string]string{"k": "v"}, BinaryData: map[string][]byte{"b": {0xff}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(client.Object(want), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if snapshotOf(got).Hash != seen.Hash {

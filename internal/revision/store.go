@@ -6,10 +6,8 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,8 +34,9 @@ type Store struct {
 	live   client.Reader
 	writer client.Writer
 	now    func() time.Time
-	// workloads are the kinds of workloads.
-	workloads []schema.GroupVersionKind
+	kinds  Kinds
+	// perHour is how often a source may get a new current revision (rule 11).
+	perHour int
 
 	// flights lets the many workloads of one source share one read or write that is under way.
 	flights singleflight.Group
@@ -48,6 +47,8 @@ type Store struct {
 	verified *lru.Cache
 	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
 	known *lru.Cache
+	// changes has, by source, how often it got a new current revision lately.
+	changes *lru.Cache
 	// done has writes that need not be repeated while the cache lags behind them.
 	done *lru.Cache
 }
@@ -55,12 +56,20 @@ type Store struct {
 // remembered bounds what a Store remembers of each sort. Forgetting costs a read.
 const remembered = 20_000
 
+// Kinds tells what owner references name.
+type Kinds interface {
+	// IsWorkload tells whether it is a workload, IsUser whether it is a workload or a holder.
+	IsWorkload(reference metav1.OwnerReference) bool
+	IsUser(reference metav1.OwnerReference) bool
+}
+
 // NewStore makes a Store. cached reads the metadata of sources and revisions, indexed BySource; live reads from the API
-// server; workloads are the kinds of workloads that may own revisions.
-func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, workloads []schema.GroupVersionKind) *Store {
+// server; perHour is how often a source may get a new current revision.
+func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
-		cached: cached, live: live, writer: writer, now: now, workloads: workloads,
+		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
+		changes: lru.New(remembered),
 	}
 }
 
@@ -127,7 +136,7 @@ func nameFor(source Ref, seen Observation) string {
 }
 
 func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMetadata, error) {
-	list := newMetadataList(source.Kind)
+	list := NewMetadataList(source.Kind)
 	err := s.cached.List(ctx, list, client.InNamespace(source.Namespace), client.MatchingFields{BySource: source.Text()})
 	if err != nil {
 		return nil, fmt.Errorf("list revisions of %s: %w", source, err)
@@ -185,12 +194,12 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 }
 
 // read reads an object's data from the API server.
-func (s *Store) read(ctx context.Context, ref Ref) (*corev1.ConfigMap, Snapshot, error) {
-	obj := &corev1.ConfigMap{}
+func (s *Store) read(ctx context.Context, ref Ref) (client.Object, Snapshot, error) {
+	obj := newData(ref.Kind)
 	if err := s.live.Get(ctx, ref.key(), obj); err != nil {
 		return nil, Snapshot{}, fmt.Errorf("read %s: %w", ref, err)
 	}
-	read := content.FromConfigMap(obj)
+	read := contentOf(obj)
 	return obj, Snapshot{Version: version(obj), Hash: read.Hash(), Digests: read.Digests()}, nil
 }
 

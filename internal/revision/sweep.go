@@ -21,7 +21,7 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 	inUse func(context.Context) (bool, error),
 ) (deleted bool, wait time.Duration, err error) {
 	for _, owner := range revision.OwnerReferences {
-		if !s.isWorkload(owner) {
+		if !s.kinds.IsWorkload(owner) && !isAnchor(owner) {
 			// A holder that is gone: the garbage collector is about to drop it from the list. Or somebody else's.
 			return false, 0, nil
 		}

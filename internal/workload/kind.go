@@ -3,65 +3,149 @@
 package workload
 
 import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Kind adapts one kind of workload: an object with a pod template.
-type Kind interface {
-	// Resource is the kind as kubectl takes it: "deployment".
-	Resource() string
-	// New and NewList make empty objects to read into.
-	New() client.Object
-	NewList() client.ObjectList
-	// Template gives the pod template within the object, not a copy.
-	Template(client.Object) *corev1.PodTemplateSpec
-	// TemplatePath is the JSON pointer of the template.
-	TemplatePath() string
-	// Compact drops what confrev does not need of an object that goes into the cache.
-	Compact(client.Object)
-	// Holder adapts the objects that keep this kind's templates alive.
-	Holder() HolderKind
+// Kind adapts one kind of workload: an object with a pod template. Kinds are values; two equal ones are the same kind.
+type Kind struct {
+	GVK schema.GroupVersionKind
+	// Path leads to the pod template, such as "spec.template".
+	Path string
+	// Holder is the kind of the objects that keep this kind's templates alive.
+	Holder HolderKind
+	// Refers is true when objects of this kind may name another workload that has the template in their place:
+	// spec.workloadRef of Argo Rollouts.
+	Refers bool
 }
 
-// HolderKind adapts one kind of holder: an object that keeps one template of a workload alive, and owns the revisions
-// that the template pins (rule 12).
-type HolderKind interface {
-	Resource() string
-	New() client.Object
-	NewList() client.ObjectList
-	// PinsText gives the template's pins annotation, which may be malformed.
-	PinsText(client.Object) string
-	// Order is higher the later the workload last rolled out this template.
-	Order(client.Object) int64
-	// Compact drops all but the few strings that rules 4 and 12 need.
-	Compact(client.Object)
-}
-
-// Kinds are the kinds of workloads that confrev handles.
-func Kinds() []Kind { return []Kind{Deployment{}} }
-
-// Pins reads the pins of a workload's template. Malformed pins read as none, and as an error.
-func Pins(kind Kind, obj client.Object) (pin.Set, error) {
-	return pin.Parse(kind.Template(obj).Annotations[keys.Pins])
-}
-
-// Track reads what a workload asks confrev to track. With an error it is what could be read.
-func Track(obj client.Object) (plan.Track, error) {
-	return plan.ParseTrack(obj.GetAnnotations()[keys.Track])
-}
-
-// Tracked gives the uses of the sources that a workload tracks, of the kinds that are enabled.
-func Tracked(kind Kind, obj client.Object, enabled func(pin.Kind) bool) (uses []podspec.Use, unused []pin.Source, err error) {
-	track, err := Track(obj)
-	if !track.Enabled() {
-		return nil, nil, err
+// The kinds that confrev knows without configuration.
+var (
+	Deployment  = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Path: "spec.template", Holder: ReplicaSet}
+	StatefulSet = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Path: "spec.template", Holder: ControllerRevision}
+	DaemonSet   = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Path: "spec.template", Holder: ControllerRevision}
+	CronJob     = Kind{GVK: batchv1.SchemeGroupVersion.WithKind("CronJob"), Path: "spec.jobTemplate.spec.template", Holder: Job}
+	Rollout     = Kind{
+		GVK:  schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"},
+		Path: "spec.template", Holder: ReplicaSet, Refers: true,
 	}
-	uses, unused = track.Select(podspec.Uses(&kind.Template(obj).Spec), enabled)
-	return uses, unused, err
+)
+
+// Standard lists the kinds that confrev knows without configuration. Not every cluster serves all of them.
+func Standard() []Kind { return []Kind{Deployment, StatefulSet, DaemonSet, CronJob, Rollout} }
+
+// Resource is the kind in messages and metrics, as kubectl takes it: "deployment".
+func (k Kind) Resource() string { return strings.ToLower(k.GVK.Kind) }
+
+// New makes an empty object to read into.
+func (k Kind) New() client.Object { return newObject(k.GVK) }
+
+// NewList makes an empty list to read into.
+func (k Kind) NewList() client.ObjectList { return newList(k.GVK) }
+
+// TemplatePointer is the JSON pointer of the template.
+func (k Kind) TemplatePointer() string { return "/" + strings.ReplaceAll(k.Path, ".", "/") }
+
+// Template gives an object's pod template, to read only. Without one it is empty; an error says that what is there is not
+// a pod template.
+func (k Kind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
+	return templateOf(obj, k.Path)
+}
+
+// Pins reads the pins of an object's template. Malformed pins read as none, and as an error.
+func (k Kind) Pins(obj client.Object) (pin.Set, error) {
+	return pin.Parse(k.annotation(obj, keys.Pins))
+}
+
+// PinsText gives the pins of an object's template, which may be malformed.
+func (k Kind) PinsText(obj client.Object) string { return k.annotation(obj, keys.Pins) }
+
+// annotation reads an annotation of the template. What is not a template has none.
+func (k Kind) annotation(obj client.Object, key string) string {
+	template, err := k.Template(obj)
+	if err != nil {
+		return ""
+	}
+	return template.Annotations[key]
+}
+
+// Selector gives the labels by which an object's holders can be told among others of the namespace, if its kind has such
+// a selector; else it selects everything.
+func (k Kind) Selector(obj client.Object) labels.Selector {
+	var selector *metav1.LabelSelector
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		selector = o.Spec.Selector
+	case *appsv1.StatefulSet:
+		selector = o.Spec.Selector
+	case *appsv1.DaemonSet:
+		selector = o.Spec.Selector
+	}
+	if selector == nil {
+		return labels.Everything()
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return labels.Everything()
+	}
+	return parsed
+}
+
+// Referred gives the workload that an object names as the one that has the template (Kind.Refers), if it does.
+func (k Kind) Referred(obj client.Object) (kind schema.GroupKind, name string, ok bool) {
+	o, isUnstructured := obj.(*unstructured.Unstructured)
+	if !k.Refers || !isUnstructured {
+		return schema.GroupKind{}, "", false
+	}
+	// What is not as it should be is refused by the kind's own controller.
+	reference, found, err := unstructured.NestedStringMap(o.Object, "spec", "workloadRef")
+	if err != nil || !found {
+		return schema.GroupKind{}, "", false
+	}
+	return schema.FromAPIVersionAndKind(reference["apiVersion"], reference["kind"]).GroupKind(), reference["name"], true
+}
+
+// Compact drops what confrev does not need of a workload that goes into the cache. The annotation of client-side apply
+// alone is as large as the rest.
+func (k Kind) Compact(obj client.Object) {
+	obj.SetManagedFields(nil)
+	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		obj.SetAnnotations(annotations)
+	}
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		o.Status = appsv1.DeploymentStatus{}
+	case *appsv1.StatefulSet:
+		o.Status = appsv1.StatefulSetStatus{}
+	case *appsv1.DaemonSet:
+		o.Status = appsv1.DaemonSetStatus{}
+	case *batchv1.CronJob:
+		o.Status = batchv1.CronJobStatus{}
+	case *unstructured.Unstructured:
+		delete(o.Object, "status")
+	}
+}
+
+// Uses gives the uses of sources by an object's template, as the user wrote it.
+func (k Kind) Uses(obj client.Object) ([]podspec.Use, error) {
+	template, err := k.Template(obj)
+	if err != nil {
+		return nil, err
+	}
+	// Malformed pins have injected nothing.
+	pins, _ := pin.Parse(template.Annotations[keys.Pins])
+	return podspec.Uses(podspec.Original(&template.Spec, pins)), nil
 }

@@ -49,13 +49,14 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
 		return 1, err
 	}
-	if err := cluster.Install(ctx); err != nil {
+	if err := cluster.Install(ctx, "secrets.enabled=true"); err != nil {
 		return 1, err
 	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
 		return 1, err
 	}
-	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String())
+	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
+		"--revisions-per-hour", "1000")
 	if err != nil {
 		return 1, err
 	}

@@ -169,7 +169,7 @@ func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
 				pod.Labels = labels
 				p.wantRefusal(t, pod, "annotation confrev.io/pins was not applied to "+string(kind)+"/app at /spec/",
 					"Look at MutatingAdmissionPolicy", "resolve-pins")
-				if podspec.Rewrite(&pod.Spec, resolveTo("app-1")) == 0 {
+				if len(podspec.Rewrite(&pod.Spec, resolveTo("app-1"))) == 0 {
 					t.Fatal("the spec has no reference")
 				}
 				if err := p.create(t, pod); err != nil {
@@ -196,8 +196,8 @@ func TestPoliciesPassPodsWithinTheirCostLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod, pins := widePod(tt.references, tt.pins, tt.nameLength, tt.perContainer)
 			want := pod.DeepCopy()
-			if n := podspec.Rewrite(&want.Spec, pins.Resolve); n != tt.references+volumesOfWidePod {
-				t.Fatalf("the pod has %d pinned references, want %d", n, tt.references+volumesOfWidePod)
+			if n := podspec.Rewrite(&want.Spec, pins.Resolve); len(n) != tt.references+volumesOfWidePod {
+				t.Fatalf("the pod has %d pinned references, want %d", len(n), tt.references+volumesOfWidePod)
 			}
 			if err := p.create(t, pod); err != nil {
 				t.Fatalf("%.2000s", err.Error())

@@ -12,7 +12,6 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 )
 
@@ -42,7 +41,7 @@ func (w *world) reads() map[string]string {
 		}
 		var names []string
 		for _, use := range podspec.Uses(&pod.Spec) {
-			if !plan.NeverCopied(use.Source) {
+			if use.Name != "kube-root-ca.crt" {
 				names = append(names, use.Name)
 			}
 		}

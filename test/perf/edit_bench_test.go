@@ -30,7 +30,7 @@ func benchmarkEdit(b *testing.B, settle time.Duration, edits int) {
 	w.must(w.create(configMap("web", "first")))
 	w.must(w.create(deployment("web", "web")))
 	w.must(w.create(untracked("floor")))
-	confrev, templates := w.startPinning(names, "--settle", settle.String())
+	confrev, templates := w.startPinning(names, "--settle", settle.String(), "--revisions-per-hour", "100000")
 	var taken, floor []time.Duration
 	mark, cpu := w.mark(), confrev.cpu()
 	for b.Loop() {

@@ -28,7 +28,7 @@ const (
 func BenchmarkShared(b *testing.B) {
 	w := newWorld(b)
 	names := w.sharers()
-	confrev, templates := w.startPinning(names, "--settle", "0s")
+	confrev, templates := w.startPinning(names, "--settle", "0s", "--revisions-per-hour", "100000")
 	times := sharedTimes{}
 	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
 	for b.Loop() {

@@ -1,0 +1,55 @@
+package controller
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+// compact drops what confrev does not need of everything that goes into the cache, whatever its kind: kinds come while
+// confrev runs.
+func (o Options) compact() toolscache.TransformFunc {
+	byKind := map[schema.GroupVersionKind]func(client.Object){}
+	for _, kind := range slices.Concat(workload.Standard(), o.Kinds) {
+		byKind[kind.Holder.GVK] = kind.Holder.Compact
+	}
+	for _, kind := range slices.Concat(workload.Standard(), o.Kinds) {
+		// What is both a workload and a holder is needed as a workload.
+		byKind[kind.GVK] = kind.Compact
+	}
+	return func(obj any) (any, error) {
+		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			compactMetadata(meta)
+			return obj, nil
+		}
+		if o, ok := obj.(client.Object); ok {
+			if compact := byKind[workload.GVKOf(o)]; compact != nil {
+				compact(o)
+			}
+		}
+		return obj, nil
+	}
+}
+
+// compactMetadata drops what confrev does not need of an object of which it knows the metadata only.
+func compactMetadata(meta *metav1.PartialObjectMetadata) {
+	switch meta.Kind {
+	case "ConfigMap", "Secret":
+		revision.Compact(meta)
+	case "Namespace":
+		labels := map[string]string{}
+		if track, ok := meta.Labels[keys.Track]; ok {
+			labels[keys.Track] = track
+		}
+		meta.Labels, meta.Annotations, meta.ManagedFields = labels, nil, nil
+	default:
+		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil
+	}
+}

@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+const (
+	// maxReverts is how often confrev writes the same again when something undoes it right away.
+	maxReverts = 3
+	// revertWindow is how soon after a write its undoing counts as the work of a controller, not of a person.
+	revertWindow = time.Minute
+	// retryReverted is when to try once more, in case the other controller has learned better.
+	retryReverted = time.Hour
+)
+
+// reverts counts how often what was written to a template was undone. The zero value has counted nothing.
+type reverts struct {
+	text   string
+	at     time.Time
+	rounds int
+}
+
+// wrote notes a write. The same again, soon after, means that something undid the write before.
+func (r *reverts) wrote(text string, now time.Time) {
+	if text == r.text && now.Sub(r.at) < revertWindow {
+		r.rounds++
+	} else {
+		r.rounds = 0
+	}
+	r.text, r.at = text, now
+}
+
+// fighting gives how long to leave a template alone that something keeps undoing the same text of.
+func (r *reverts) fighting(text string, now time.Time) time.Duration {
+	if text != r.text || r.rounds < maxReverts {
+		return 0
+	}
+	return max(0, r.at.Add(retryReverted).Sub(now))
+}
+
+// reverter says who keeps undoing what confrev writes on a workload, as far as its managed fields tell.
+func (r *workloads) reverter(ctx context.Context, obj client.Object) string {
+	other := "another controller"
+	live := r.kind.New()
+	if err := r.live.Get(ctx, key(obj), live); err == nil {
+		var latest time.Time
+		for _, entry := range live.GetManagedFields() {
+			if entry.Manager != keys.FieldManager && entry.Subresource == "" && entry.Time != nil && !entry.Time.Time.Before(latest) {
+				latest, other = entry.Time.Time, fmt.Sprintf("field manager %q", entry.Manager)
+			}
+		}
+	}
+	return fmt.Sprintf("%s undid confrev's change of the pod template %d times in a row, so confrev leaves it alone for %s or until a "+
+		"source changes. Let the owner of this %s keep the pod template's annotations, or opt out with %s=none",
+		other, maxReverts, retryReverted, r.kind.Resource(), keys.Track)
+}

@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+)
+
+// triggers looks at the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is
+// cached; what matters of them is read when it is needed.
+type triggers struct {
+	cache  cache.Cache
+	client client.Client
+	live   client.Reader
+
+	mu sync.Mutex
+	// permitted are the resources that confrev was found to have the rights for.
+	permitted map[schema.GroupVersionResource]bool
+}
+
+func newTriggers(c cache.Cache, cl client.Client, live client.Reader) *triggers {
+	return &triggers{cache: c, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
+}
+
+// observe gives a hash of what matters of an object, and sees to it that changes of it reach the workload's reconciler.
+// A missing kind or right is a TerminalError; a missing object is not found.
+func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, trigger optin.Trigger) (string, error) {
+	gvk, err := t.client.RESTMapper().KindFor(trigger.Resource)
+	if meta.IsNoMatchError(err) {
+		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+			"annotation confrev.io/restart-on: the API server does not serve %s", trigger.Kind)}
+	}
+	if err != nil {
+		return "", err
+	}
+	mapping, err := t.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return "", err
+	}
+	if err := t.permit(ctx, trigger.Resource); err != nil {
+		return "", err
+	}
+	if err := r.followTrigger(t.cache, gvk, trigger.Kind); err != nil {
+		return "", err
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	if err := t.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: trigger.Name}, obj); err != nil {
+		return "", err
+	}
+	return fingerprint(obj, trigger.Fields)
+}
+
+// permit makes sure that confrev may follow a resource.
+func (t *triggers) permit(ctx context.Context, resource schema.GroupVersionResource) error {
+	t.mu.Lock()
+	known := t.permitted[resource]
+	t.mu.Unlock()
+	if known {
+		return nil
+	}
+	for _, verb := range []string{"get", "list", "watch"} {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
+			},
+		}}
+		if err := t.client.Create(ctx, review); err != nil {
+			return fmt.Errorf("ask for the right to %s %s: %w", verb, resource, err)
+		}
+		if !review.Status.Allowed {
+			return &revision.TerminalError{Reason: reasonForbidden, Message: fmt.Sprintf(
+				"annotation confrev.io/restart-on: confrev may not %s %s; give its service account get, list and watch on them (chart value restartOn)",
+				verb, resource.GroupResource())}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.permitted[resource] = true
+	return nil
+}
+
+// followTrigger makes changes of objects of a kind reach the workloads that name them.
+func (r *workloads) followTrigger(c cache.Cache, gvk schema.GroupVersionKind, kind pin.Kind) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.followed[gvk] {
+		return nil
+	}
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	err := r.controller.Watch(source.Kind(c, obj, handler.TypedEnqueueRequestsFromMapFunc(
+		func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
+			return r.indexed(ctx, changed.Namespace, pin.Source{Kind: kind, Name: changed.Name}.String())
+		})))
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", gvk, err)
+	}
+	r.followed[gvk] = true
+	return nil
+}
+
+// fingerprint hashes what matters of an object: the given fields, or all but metadata and status. What it covers must
+// never change, since that would restart every workload.
+func fingerprint(obj *unstructured.Unstructured, fields []string) (string, error) {
+	sum := sha256.New()
+	encoder := json.NewEncoder(sum)
+	if len(fields) == 0 {
+		content := map[string]any{}
+		for field, value := range obj.Object {
+			if field != "metadata" && field != "status" {
+				content[field] = value
+			}
+		}
+		if err := encoder.Encode(content); err != nil {
+			return "", err
+		}
+	}
+	for _, field := range fields {
+		values, err := find(obj, field)
+		if err != nil {
+			return "", err
+		}
+		if err := encoder.Encode([]any{field, values}); err != nil {
+			return "", err
+		}
+	}
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil)))[:16], nil
+}
+
+// find gives the values of a field; none when the object does not have it.
+func find(obj *unstructured.Unstructured, field string) ([]any, error) {
+	path := jsonpath.New("field").AllowMissingKeys(true)
+	if err := path.Parse(field); err != nil {
+		return nil, err
+	}
+	results, err := path.FindResults(obj.Object)
+	if err != nil {
+		return nil, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+			"annotation confrev.io/restart-on: %s of %s %s cannot be read: %v", field, obj.GetKind(), obj.GetName(), err)}
+	}
+	var values []any
+	for _, result := range results {
+		for _, value := range result {
+			values = append(values, value.Interface())
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,179 @@
+// Package optin reads what a workload, its namespace and its sources ask of confrev in their annotations and labels. It is
+// pure: it sees strings, and gives what was asked and what was wrong with it.
+package optin
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+// Mode says what confrev does for a workload.
+type Mode string
+
+// The modes.
+const (
+	// Revision makes revisions and pins them. It is the default.
+	Revision Mode = "revision"
+	// Restart stamps hashes on the template, so that a change rolls the workload. Nothing is copied.
+	Restart Mode = "restart"
+	// Attach makes the workload's holders own sources whose names are unique per deploy already.
+	Attach Mode = "attach"
+)
+
+// Injection says where pins are applied.
+type Injection string
+
+// The injections.
+const (
+	// Admission resolves references when pods are created. It is the default.
+	Admission Injection = "admission"
+	// Template writes the revisions' names into the template itself.
+	Template Injection = "template"
+)
+
+// ParseInjection reads the name of an injection.
+func ParseInjection(text string) (Injection, error) {
+	switch injection := Injection(text); injection {
+	case Admission, Template:
+		return injection, nil
+	}
+	return "", fmt.Errorf("%q is not an injection: want %s or %s", text, Admission, Template)
+}
+
+// Problem is something wrong with what was written, for an event on the workload.
+type Problem struct{ Reason, Note string }
+
+// The reasons of problems.
+const (
+	InvalidTrack     = "InvalidTrack"
+	InvalidMode      = "InvalidMode"
+	InvalidSettle    = "InvalidSettle"
+	InvalidRestartOn = "InvalidRestartOn"
+	InvalidCompat    = "InvalidCompat"
+)
+
+// Written is where a workload's wishes are written.
+type Written struct {
+	// Annotations are the workload's, TemplateAnnotations those of its pod template.
+	Annotations, TemplateAnnotations map[string]string
+	// NamespaceLabels are those of its namespace.
+	NamespaceLabels map[string]string
+}
+
+// Defaults are what holds where a workload says nothing.
+type Defaults struct {
+	Settle    time.Duration
+	Injection Injection
+	Compat    Compat
+}
+
+// Asked is what a workload asks for. What could not be read is left at its default and in Problems.
+type Asked struct {
+	Mode      Mode
+	Injection Injection
+	Settle    time.Duration
+	// Track chooses sources among those that the template refers to.
+	Track Track
+	// RestartOn are further objects whose change rolls the workload.
+	RestartOn []Trigger
+	Problems  []Problem
+}
+
+// Read reads what a workload asks for. Its own words win over other tools' annotations, and these over its namespace.
+func Read(w Written, defaults Defaults) Asked {
+	asked := Asked{Mode: Revision, Injection: defaults.Injection, Settle: defaults.Settle}
+	asked.readTrack(w, defaults.Compat)
+	asked.readMode(w.Annotations)
+	asked.readSettle(w.Annotations)
+	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
+	asked.RestartOn = append(asked.RestartOn, triggers...)
+	if err != nil {
+		asked.complain(InvalidRestartOn, "annotation %s: %v", keys.RestartOn, err)
+	}
+	return asked
+}
+
+func (a *Asked) complain(reason, format string, args ...any) {
+	a.Problems = append(a.Problems, Problem{reason, fmt.Sprintf(format, args...)})
+}
+
+func (a *Asked) readTrack(w Written, compat Compat) {
+	if text, ok := w.Annotations[keys.Track]; ok {
+		track, err := ParseTrack(text)
+		if err != nil {
+			a.complain(InvalidTrack, "annotation %s: %v", keys.Track, err)
+		}
+		a.Track = track
+		return
+	}
+	if compat.read(w, a) {
+		return
+	}
+	if text, ok := w.NamespaceLabels[keys.Track]; ok {
+		switch text {
+		case "all":
+			a.Track = Track{all: allKinds()}
+		case "none", "":
+		default:
+			a.complain(InvalidTrack, `label %s=%s of the namespace: want "all" or "none"`, keys.Track, text)
+		}
+	}
+	if w.Annotations[keys.Mode] == string(Attach) && !a.Track.Enabled() {
+		// The sources say for themselves that they may be attached.
+		a.Track = Track{all: allKinds()}
+	}
+}
+
+func (a *Asked) readMode(annotations map[string]string) {
+	if text, ok := annotations[keys.Mode]; ok {
+		switch mode := Mode(text); mode {
+		case Revision, Restart, Attach:
+			a.Mode = mode
+		default:
+			a.complain(InvalidMode, "annotation %s: %q is not a mode: want %s, %s or %s; using %s",
+				keys.Mode, text, Revision, Restart, Attach, a.Mode)
+		}
+	}
+	if text, ok := annotations[keys.Injection]; ok {
+		injection, err := ParseInjection(text)
+		if err != nil {
+			a.complain(InvalidMode, "annotation %s: %v; using %s", keys.Injection, err, a.Injection)
+			return
+		}
+		a.Injection = injection
+	}
+}
+
+func (a *Asked) readSettle(annotations map[string]string) {
+	text, ok := annotations[keys.Settle]
+	if !ok {
+		return
+	}
+	settle, err := time.ParseDuration(text)
+	if err != nil || settle < 0 {
+		a.complain(InvalidSettle, "annotation %s: %q is not a duration such as 5s; using %s", keys.Settle, text, a.Settle)
+		return
+	}
+	a.Settle = settle
+}
+
+// Merge gives the annotations of a workload and of those that refer to it (workload.Kind.Refers). The workload's own win.
+func Merge(own map[string]string, others ...map[string]string) map[string]string {
+	if len(others) == 0 {
+		return own
+	}
+	merged := map[string]string{}
+	for _, other := range others {
+		for key, value := range other {
+			if strings.HasPrefix(key, keys.Prefix) || isCompat(key) {
+				merged[key] = value
+			}
+		}
+	}
+	maps.Copy(merged, own)
+	return merged
+}

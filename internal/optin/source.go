@@ -1,0 +1,85 @@
+package optin
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+)
+
+// neverCopied are ConfigMaps that the cluster itself puts into namespaces and renews (rule 10).
+var neverCopied = []pin.Source{
+	{Kind: pin.ConfigMap, Name: "kube-root-ca.crt"},
+	{Kind: pin.ConfigMap, Name: "openshift-service-ca.crt"},
+	{Kind: pin.ConfigMap, Name: "istio-ca-root-cert"},
+}
+
+// The marks of objects that others keep writing (rule 10).
+const (
+	leaderAnnotation         = "control-plane.alpha.kubernetes.io/leader"
+	serviceAccountAnnotation = "kubernetes.io/service-account.name"
+	injectCABundle           = "service.beta.openshift.io/inject-cabundle"
+	injectTrustedCABundle    = "config.openshift.io/inject-trusted-cabundle"
+)
+
+// SourceKeys are the labels and annotations of sources that this package reads: a cache must keep them.
+var SourceKeys = []string{
+	keys.Policy, keys.Attach, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
+	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle,
+}
+
+// revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that are to be attached.
+const revisionManaged = "configmap.kubernetes.io/revision-managed"
+
+// Describe gives the traits of a source for a workload, and what is wrong with its annotations.
+func (c Compat) Describe(source pin.Source, meta metav1.Object, workload types.UID) (Traits, []Problem) {
+	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
+	var problems []Problem
+	annotations := meta.GetAnnotations()
+	switch policy := Policy(annotations[keys.Policy]); policy {
+	case PolicyRevision, PolicyLive, PolicyIgnore:
+		traits.Policy = policy
+	case "":
+	default:
+		problems = append(problems, Problem{InvalidMode, "annotation " + keys.Policy + " of " + source.String() + ": " +
+			string(policy) + " is not a policy: want revision, live or ignore; using revision"})
+	}
+	if c.Reloader {
+		traits.Marked = annotations[reloaderMatch] == "true"
+		if annotations[reloaderIgnore] == "true" {
+			traits.Policy = PolicyIgnore
+		}
+	}
+	traits.Owned = slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == workload })
+	return traits, problems
+}
+
+// never tells why a source is never copied, from its metadata (rule 10). Its type tells more, once it is read.
+func never(source pin.Source, meta metav1.Object) string {
+	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
+	switch {
+	case slices.Contains(neverCopied, source):
+		return "the cluster itself keeps writing it"
+	case annotations[leaderAnnotation] != "":
+		return "it is the lock of a leader election"
+	case source.Kind == pin.Secret && annotations[serviceAccountAnnotation] != "":
+		return "it is the token of a service account"
+	case annotations[injectCABundle] != "" || labels[injectCABundle] != "" || labels[injectTrustedCABundle] != "":
+		return "a CA bundle is injected into it"
+	}
+	return ""
+}
+
+// Attachable tells whether a source says that it may be attached: deleted with its last holder.
+func Attachable(meta metav1.Object) bool {
+	annotations := meta.GetAnnotations()
+	return annotations[keys.Attach] == "true" || annotations[revisionManaged] == "true"
+}
+
+// Protected tells whether an attachable source wants to outlive its deletion while a holder uses it.
+func Protected(meta metav1.Object) bool {
+	return Attachable(meta) && meta.GetAnnotations()[keys.Protect] == "true"
+}

@@ -1,0 +1,165 @@
+package optin
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// Track chooses the sources that a workload tracks. The zero Track tracks nothing but what says itself that it belongs to
+// the workload (Traits.Owned).
+type Track struct {
+	// none is true when the workload opted out: then not even those.
+	none bool
+	// all has the kinds of which every referenced source is tracked.
+	all    map[pin.Kind]bool
+	listed []pin.Source
+	// matched tracks the referenced sources that are marked for it (Reloader's search and match).
+	matched bool
+	// named has expressions for names; those that match are tracked though nothing refers to them, excluded ones are not.
+	named, excluded map[pin.Kind][]nameForm
+}
+
+// nameForm is an expression for whole names.
+type nameForm struct {
+	// name is the only name that has the form; empty when there may be more.
+	name       string
+	expression *regexp.Regexp
+}
+
+func allKinds() map[pin.Kind]bool { return map[pin.Kind]bool{pin.ConfigMap: true, pin.Secret: true} }
+
+// ParseTrack reads the annotation: "all", "none" or "" for nothing, or a list such as "configmap/app,configmap/web".
+// With an error it tracks what it could read, so that one slip does not stop the rest.
+func ParseTrack(text string) (Track, error) {
+	switch strings.TrimSpace(text) {
+	case "":
+		return Track{}, nil
+	case "none":
+		return Track{none: true}, nil
+	case "all":
+		return Track{all: allKinds()}, nil
+	}
+	var track Track
+	var problems []error
+	for item := range strings.SplitSeq(text, ",") {
+		source, err := pin.ParseSource(strings.TrimSpace(item))
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		track.listed = append(track.listed, source)
+	}
+	if len(problems) > 0 {
+		return track, fmt.Errorf(`want "all", "none" or a list of sources: %w`, errors.Join(problems...))
+	}
+	return track, nil
+}
+
+// Enabled tells whether the workload itself asks for anything.
+func (t Track) Enabled() bool {
+	return len(t.all) > 0 || len(t.listed) > 0 || t.matched || len(t.named) > 0
+}
+
+// Traits are what a source says of itself.
+type Traits struct {
+	// Owned is true when the workload is an owner of the source, which opts in for this source.
+	Owned bool
+	// Marked is true for Reloader's match annotation.
+	Marked bool
+	Policy Policy
+	// Never says why the source is never copied (rule 10); empty when it may be.
+	Never string
+}
+
+// Policy is what a source wants to be done with it, whoever tracks it.
+type Policy string
+
+// The policies.
+const (
+	// PolicyRevision is the default.
+	PolicyRevision Policy = "revision"
+	// PolicyLive is never pinned: pods read the source itself.
+	PolicyLive Policy = "live"
+	// PolicyIgnore is neither pinned nor a reason to roll.
+	PolicyIgnore Policy = "ignore"
+)
+
+// Selection is what is tracked of a template's sources.
+type Selection struct {
+	// Uses are the tracked ones, sorted by source.
+	Uses []podspec.Use
+	// Unused are those that the workload lists and nothing refers to.
+	Unused []pin.Source
+	// Refused are those that the workload lists and that are never copied, with the reason.
+	Refused map[pin.Source]string
+}
+
+// Select chooses among the uses of a template. traits tells what a source says of itself. frozen is true when tracked
+// sources would be copied, so that policy live and rule 10 apply.
+func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) Traits) Selection {
+	var selection Selection
+	for _, use := range uses {
+		about := traits(use.Source)
+		if !t.tracks(use.Source, about) || about.Policy == PolicyIgnore || frozen && about.Policy == PolicyLive {
+			continue
+		}
+		if frozen && about.Never != "" {
+			if slices.Contains(t.listed, use.Source) {
+				if selection.Refused == nil {
+					selection.Refused = map[pin.Source]string{}
+				}
+				selection.Refused[use.Source] = about.Never
+			}
+			continue
+		}
+		selection.Uses = append(selection.Uses, use)
+	}
+	for _, source := range t.listed {
+		if !slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
+			selection.Unused = append(selection.Unused, source)
+		}
+	}
+	return selection
+}
+
+func (t Track) tracks(source pin.Source, about Traits) bool {
+	if t.none || matches(t.excluded[source.Kind], source.Name) {
+		return false
+	}
+	return t.all[source.Kind] || about.Owned || t.matched && about.Marked || slices.Contains(t.listed, source) ||
+		matches(t.named[source.Kind], source.Name)
+}
+
+// Named gives the sources of a kind that are tracked by their names although nothing may refer to them. It is not exact
+// when more names than those may be meant; then Names tells.
+func (t Track) Named(kind pin.Kind) (names []string, exact bool) {
+	exact = true
+	for _, form := range t.named[kind] {
+		if form.name == "" {
+			exact = false
+			continue
+		}
+		names = append(names, form.name)
+	}
+	return names, exact
+}
+
+// Names tells whether a source is tracked by its name although nothing may refer to it.
+func (t Track) Names(source pin.Source) bool {
+	return matches(t.named[source.Kind], source.Name) && !matches(t.excluded[source.Kind], source.Name)
+}
+
+func matches(forms []nameForm, name string) bool {
+	return slices.ContainsFunc(forms, func(f nameForm) bool { return f.expression.MatchString(name) })
+}
+
+// Lists tells whether the annotation names this kind of source.
+func (t Track) Lists(kind pin.Kind) bool {
+	return slices.ContainsFunc(t.listed, func(s pin.Source) bool { return s.Kind == kind })
+}

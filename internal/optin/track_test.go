@@ -1,0 +1,114 @@
+package optin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/test/gen"
+)
+
+func TestTrackSelects(t *testing.T) {
+	const both = "configmap/app configmap/web secret/db"
+	tests := map[string]struct {
+		text, uses       string
+		selected, unused string
+		problem          string // part of the error's text; "" for no error
+		off              bool   // nothing is tracked at all
+	}{
+		"no annotation":                        {text: "", uses: both, off: true},
+		"only spaces":                          {text: "  ", uses: both, off: true},
+		"none":                                 {text: "none", uses: both, off: true},
+		"all":                                  {text: "all", uses: both, selected: both},
+		"all, with spaces":                     {text: " all ", uses: both, selected: both},
+		"all of nothing":                       {text: "all", uses: ""},
+		"one source":                           {text: "configmap/app", uses: both, selected: "configmap/app"},
+		"two sources":                          {text: "secret/db,configmap/app", uses: both, selected: "configmap/app secret/db"},
+		"two sources, with spaces":             {text: " secret/db , configmap/app ", uses: both, selected: "configmap/app secret/db"},
+		"a source twice":                       {text: "configmap/app,configmap/app", uses: both, selected: "configmap/app"},
+		"one that nothing refers to":           {text: "configmap/app,configmap/gone", uses: both, selected: "configmap/app", unused: "configmap/gone"},
+		"the name of one of the other kind":    {text: "secret/app", uses: both, unused: "secret/app"},
+		"a slip beside a source":               {text: "configmap/app,oops", uses: both, selected: "configmap/app", problem: `"oops"`},
+		"two slips are both named":             {text: "oops,ConfigMap/app", uses: both, problem: `"ConfigMap/app"`, off: true},
+		"a comma at the end":                   {text: "configmap/app,", uses: both, selected: "configmap/app", problem: `""`},
+		"all in a list is a slip":              {text: "all,configmap/app", uses: both, selected: "configmap/app", problem: `"all"`},
+		"none in a list is a slip":             {text: "configmap/app,none", uses: both, selected: "configmap/app", problem: `"none"`},
+		"ALL is a slip":                        {text: "ALL", uses: both, problem: `"ALL"`, off: true},
+		"true is a slip, and tracks nothing":   {text: "true", uses: both, problem: `"all", "none" or a list`, off: true},
+		"the plural is a slip":                 {text: "configmaps/app", uses: both, problem: "configmap/NAME", off: true},
+		"semicolons are a slip":                {text: "configmap/app;secret/db", uses: both, problem: "configmap/app;secret/db", off: true},
+		"unused ones are said for every slip ": {text: "oops,configmap/gone", uses: both, unused: "configmap/gone", problem: "oops"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			track, err := optin.ParseTrack(test.text)
+			if (err != nil) != (test.problem != "") || (err != nil && !strings.Contains(err.Error(), test.problem)) {
+				t.Errorf("error %v, want one about %q", err, test.problem)
+			}
+			if track.Enabled() == test.off {
+				t.Errorf("Enabled = %v", track.Enabled())
+			}
+			selection := track.Select(usesOf(test.uses), true, traitsOf(nil))
+			if diff := cmp.Diff(usesOf(test.selected), selection.Uses); diff != "" {
+				t.Errorf("selected (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(sourcesOf(test.unused), selection.Unused); diff != "" {
+				t.Errorf("unused (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// traitsOf gives the traits of sources of which only some have any.
+func traitsOf(some map[string]optin.Traits) func(pin.Source) optin.Traits {
+	return func(source pin.Source) optin.Traits {
+		traits := some[source.String()]
+		if traits.Policy == "" {
+			traits.Policy = optin.PolicyRevision
+		}
+		return traits
+	}
+}
+
+func sourcesOf(texts string) []pin.Source {
+	var sources []pin.Source
+	for text := range strings.FieldsSeq(texts) {
+		sources = append(sources, gen.Source(text))
+	}
+	return sources
+}
+
+func usesOf(texts string) []podspec.Use {
+	var uses []podspec.Use
+	for _, source := range sourcesOf(texts) {
+		uses = append(uses, podspec.Use{Source: source, All: true})
+	}
+	return uses
+}
+
+func TestListsTellsWhichKindsAreNamed(t *testing.T) {
+	tests := map[string]struct{ configMaps, secrets bool }{
+		"":                        {},
+		"all":                     {},
+		"none":                    {},
+		"configmap/app":           {configMaps: true},
+		"secret/db":               {secrets: true},
+		"secret/db,configmap/app": {configMaps: true, secrets: true},
+	}
+	for text, want := range tests {
+		track, err := optin.ParseTrack(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := track.Lists(pin.ConfigMap); got != want.configMaps {
+			t.Errorf("%q lists ConfigMaps: %v", text, got)
+		}
+		if got := track.Lists(pin.Secret); got != want.secrets {
+			t.Errorf("%q lists Secrets: %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package workload
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// HolderKind adapts one kind of holder: an object that keeps one template of a workload alive, and owns the revisions
+// that the template pins (rule 12).
+type HolderKind struct {
+	GVK schema.GroupVersionKind
+	// Path leads to the pod template of a configured kind; those that confrev knows need none.
+	Path string
+}
+
+// The kinds of holders that confrev knows without configuration.
+var (
+	ReplicaSet         = HolderKind{GVK: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
+	ControllerRevision = HolderKind{GVK: appsv1.SchemeGroupVersion.WithKind("ControllerRevision")}
+	Job                = HolderKind{GVK: batchv1.SchemeGroupVersion.WithKind("Job")}
+)
+
+// New makes an empty object to read into.
+func (h HolderKind) New() client.Object { return newObject(h.GVK) }
+
+// NewList makes an empty list to read into.
+func (h HolderKind) NewList() client.ObjectList { return newList(h.GVK) }
+
+// Facts are the few strings that confrev keeps of a holder (rules 4 and 12).
+type Facts struct {
+	// Order is higher the later the workload last rolled out this template.
+	Order int64 `json:"order,omitempty"`
+	// Pins and Hashes are annotations of the template, which may be malformed.
+	Pins   string `json:"pins,omitempty"`
+	Hashes string `json:"hashes,omitempty"`
+	// References are the sources that the template's pod spec names: "configmap/app".
+	References []string `json:"references,omitempty"`
+}
+
+// factsKey is where a compacted holder keeps its Facts. The API server accepts no such key from anyone.
+const factsKey = "facts of a compacted holder"
+
+// Facts reads an object as the API server has it, or as Compact left it. What is not a holder after all has none.
+func (h HolderKind) Facts(obj client.Object) Facts {
+	if text, ok := obj.GetAnnotations()[factsKey]; ok {
+		var facts Facts
+		if err := json.Unmarshal([]byte(text), &facts); err == nil {
+			return facts
+		}
+	}
+	return factsOf(obj, h.Path)
+}
+
+// Facts reads the same of a workload.
+func (k Kind) Facts(obj client.Object) Facts { return factsOf(obj, k.Path) }
+
+func factsOf(obj client.Object, path string) Facts {
+	template, err := templateOf(obj, path)
+	if err != nil {
+		return Facts{}
+	}
+	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes]}
+	for _, use := range podspec.Uses(&template.Spec) {
+		facts.References = append(facts.References, use.String())
+	}
+	return facts
+}
+
+// The annotations in which controllers number the templates that they roll out. `kubectl rollout undo`, and Argo
+// Rollouts' own, raise it (k8s.io/kubectl/pkg/util/deployment, argo-rollouts/utils/annotations).
+var orderAnnotations = []string{"deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"}
+
+// order reads when a template was last rolled out, in comparison with others of its workload. A ReplicaSet that has no
+// number yet has order 0.
+func order(obj client.Object) int64 {
+	switch o := obj.(type) {
+	case *appsv1.ReplicaSet:
+		var highest int64
+		for _, key := range orderAnnotations {
+			if n, err := strconv.ParseInt(o.Annotations[key], 10, 64); err == nil {
+				highest = max(highest, n)
+			}
+		}
+		return highest
+	case *appsv1.ControllerRevision:
+		return o.Revision
+	}
+	return obj.GetCreationTimestamp().UnixNano()
+}
+
+// Compact drops all of a holder that goes into the cache but its identity and its Facts.
+func (h HolderKind) Compact(obj client.Object) {
+	text, err := json.Marshal(h.Facts(obj))
+	if err != nil {
+		// Strings and a number always encode.
+		panic("workload: facts do not encode: " + err.Error())
+	}
+	bare := metav1.ObjectMeta{
+		Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
+		OwnerReferences: slices.Clone(obj.GetOwnerReferences()), Annotations: map[string]string{factsKey: string(text)},
+	}
+	switch o := obj.(type) {
+	case *appsv1.ReplicaSet:
+		*o = appsv1.ReplicaSet{TypeMeta: o.TypeMeta, ObjectMeta: bare}
+	case *appsv1.ControllerRevision:
+		*o = appsv1.ControllerRevision{TypeMeta: o.TypeMeta, ObjectMeta: bare}
+	case *batchv1.Job:
+		*o = batchv1.Job{TypeMeta: o.TypeMeta, ObjectMeta: bare}
+	case *unstructured.Unstructured:
+		gvk := o.GroupVersionKind()
+		o.Object = map[string]any{}
+		o.SetGroupVersionKind(gvk)
+		setMeta(o, bare)
+	}
+}
+
+// setMeta gives an unstructured object the metadata that a bare holder keeps.
+func setMeta(o *unstructured.Unstructured, m metav1.ObjectMeta) {
+	o.SetName(m.Name)
+	o.SetNamespace(m.Namespace)
+	o.SetUID(m.UID)
+	o.SetResourceVersion(m.ResourceVersion)
+	o.SetCreationTimestamp(m.CreationTimestamp)
+	o.SetDeletionTimestamp(m.DeletionTimestamp)
+	o.SetOwnerReferences(m.OwnerReferences)
+	o.SetAnnotations(m.Annotations)
+}

@@ -1,0 +1,125 @@
+package workload
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// typed has the kinds whose Go types are worth using: they take less memory than unstructured ones.
+var typed = map[schema.GroupVersionKind]struct {
+	object func() client.Object
+	list   func() client.ObjectList
+}{
+	Deployment.GVK:         {func() client.Object { return &appsv1.Deployment{} }, func() client.ObjectList { return &appsv1.DeploymentList{} }},
+	StatefulSet.GVK:        {func() client.Object { return &appsv1.StatefulSet{} }, func() client.ObjectList { return &appsv1.StatefulSetList{} }},
+	DaemonSet.GVK:          {func() client.Object { return &appsv1.DaemonSet{} }, func() client.ObjectList { return &appsv1.DaemonSetList{} }},
+	CronJob.GVK:            {func() client.Object { return &batchv1.CronJob{} }, func() client.ObjectList { return &batchv1.CronJobList{} }},
+	ReplicaSet.GVK:         {func() client.Object { return &appsv1.ReplicaSet{} }, func() client.ObjectList { return &appsv1.ReplicaSetList{} }},
+	ControllerRevision.GVK: {func() client.Object { return &appsv1.ControllerRevision{} }, func() client.ObjectList { return &appsv1.ControllerRevisionList{} }},
+	Job.GVK:                {func() client.Object { return &batchv1.Job{} }, func() client.ObjectList { return &batchv1.JobList{} }},
+}
+
+// GVKOf gives the kind of an object, also where a typed client left it out.
+func GVKOf(obj client.Object) schema.GroupVersionKind {
+	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
+		return gvk
+	}
+	return byType[reflect.TypeOf(obj)]
+}
+
+// byType has the kinds of the typed objects.
+var byType = func() map[reflect.Type]schema.GroupVersionKind {
+	kinds := map[reflect.Type]schema.GroupVersionKind{}
+	for gvk, known := range typed {
+		kinds[reflect.TypeOf(known.object())] = gvk
+	}
+	return kinds
+}()
+
+func newObject(gvk schema.GroupVersionKind) client.Object {
+	if known, ok := typed[gvk]; ok {
+		return known.object()
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	return obj
+}
+
+func newList(gvk schema.GroupVersionKind) client.ObjectList {
+	if known, ok := typed[gvk]; ok {
+		return known.list()
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	return list
+}
+
+// templateOf gives the pod template of a workload or holder; path says where it is in one of a configured kind.
+func templateOf(obj client.Object, path string) (*corev1.PodTemplateSpec, error) {
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		return &o.Spec.Template, nil
+	case *appsv1.StatefulSet:
+		return &o.Spec.Template, nil
+	case *appsv1.DaemonSet:
+		return &o.Spec.Template, nil
+	case *appsv1.ReplicaSet:
+		return &o.Spec.Template, nil
+	case *batchv1.CronJob:
+		return &o.Spec.JobTemplate.Spec.Template, nil
+	case *batchv1.Job:
+		return &o.Spec.Template, nil
+	case *appsv1.ControllerRevision:
+		return recorded(o)
+	case *unstructured.Unstructured:
+		return templateAt(o, path)
+	}
+	return nil, fmt.Errorf("a %T has no pod template that confrev knows", obj)
+}
+
+// recorded reads the template that a ControllerRevision of a StatefulSet or DaemonSet records: a patch of the whole
+// template. Those of other kinds may hold anything.
+func recorded(revision *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
+	var patch struct {
+		Spec struct {
+			Template corev1.PodTemplateSpec `json:"template"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(revision.Data.Raw, &patch); err != nil {
+		return nil, fmt.Errorf("controllerrevision %s records no pod template: %w", revision.Name, err)
+	}
+	return &patch.Spec.Template, nil
+}
+
+// templateAt reads the pod template at a path of an object of any kind. Nothing there, or null, is an empty template.
+func templateAt(obj *unstructured.Unstructured, path string) (*corev1.PodTemplateSpec, error) {
+	template := &corev1.PodTemplateSpec{}
+	var content any = obj.Object
+	for field := range strings.SplitSeq(path, ".") {
+		fields, ok := content.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s has no pod template at %s", obj.GetKind(), path)
+		}
+		if content = fields[field]; content == nil {
+			return template, nil
+		}
+	}
+	fields, ok := content.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template); err != nil {
+		return nil, fmt.Errorf("%s of the %s is not a pod template: %w", path, obj.GetKind(), err)
+	}
+	return template, nil
+}
