@@ -9,8 +9,11 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,24 +46,32 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	name := cmp.Or(os.Getenv("CONFREV_TEST_CLUSTER"), "e2e")
-	if cluster, err = env.Up(ctx, name, os.Stderr); err != nil {
+	if cluster, err = env.Up(ctx, name, os.Stderr, "--argo-rollouts"); err != nil {
 		return 1, err
 	}
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
 		return 1, err
 	}
-	if err := cluster.Install(ctx, "secrets.enabled=true"); err != nil {
+	if err := errors.Join(removeWebApps(ctx), install(ctx)); err != nil {
 		return 1, err
 	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
 		return 1, err
 	}
+	config, err := configOfChart(ctx)
+	if err != nil {
+		return 1, err
+	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
-		"--revisions-per-hour", "1000")
+		"--revisions-per-hour", "1000", "--config", config)
 	if err != nil {
 		return 1, err
 	}
 	if err := confrev.Start(ctx); err != nil {
+		return 1, err
+	}
+	// Only now, so that confrev has to notice that its configured kind is served.
+	if err := startOperator(ctx); err != nil {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "e2e: confrev logs to", confrev.Log)
@@ -69,4 +80,19 @@ func run(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)
 	}
 	return code, nil
+}
+
+// install installs the chart with Secrets and the configured kind. Further values come last.
+func install(ctx context.Context, set ...string) error {
+	return cluster.Install(ctx, slices.Concat([]string{"secrets.enabled=true"}, webAppValues, set)...)
+}
+
+// configOfChart writes the file that the chart mounts for --config.
+func configOfChart(ctx context.Context) (path string, err error) {
+	text, err := cluster.Kubectl(ctx, "--namespace", env.Namespace, "get", "configmap", "confrev", "-o", `jsonpath={.data.workloads\.yaml}`)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(cluster.Dir, "workloads.yaml")
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
