@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -102,7 +103,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 		seen.say(reasonNoTemplate, "%v", err)
 		return seen, nil
 	}
-	if err := r.selectUses(ctx, obj, &seen); err != nil {
+	if err := r.selectUses(ctx, append(slices.Clone(referring), obj), &seen); err != nil {
 		return seen, err
 	}
 	if len(seen.pins.Uses) == 0 && len(seen.hashes.Uses) == 0 {
@@ -123,12 +124,14 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 }
 
 // selectUses chooses what is tracked, and says what of it cannot be.
-func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
-	uses, err := r.kind.Uses(obj)
+//
+// objects are the workloads that may own a source: last the one with the template, before it those that refer to it.
+func (r *workloads) selectUses(ctx context.Context, objects []client.Object, seen *observed) error {
+	uses, err := r.kind.Uses(objects[len(objects)-1])
 	if err != nil {
 		return err
 	}
-	traits, err := r.traits(ctx, obj, uses, seen)
+	traits, err := r.traits(ctx, objects, uses, seen)
 	if err != nil {
 		return err
 	}
@@ -152,8 +155,12 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 }
 
 // traits gives what the sources of a template say of themselves.
-func (r *workloads) traits(ctx context.Context, obj client.Object, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
+func (r *workloads) traits(ctx context.Context, objects []client.Object, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
+	var uids []types.UID
+	for _, obj := range objects {
+		uids = append(uids, obj.GetUID())
+	}
 	for _, use := range uses {
 		if !r.options.enabled(use.Kind) {
 			continue
@@ -164,7 +171,7 @@ func (r *workloads) traits(ctx context.Context, obj client.Object, uses []podspe
 			return nil, err
 		}
 		// One that does not exist has no metadata, and its name still counts.
-		about, problems := r.options.Compat.Describe(use.Source, source, obj.GetUID())
+		about, problems := r.options.Compat.Describe(use.Source, source, uids...)
 		traits[use.Source] = about
 		if seen.asked.Track.Enabled() || about.Owned {
 			seen.sayProblems(problems)

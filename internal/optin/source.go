@@ -34,8 +34,9 @@ var SourceKeys = []string{
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that are to be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
 
-// Describe gives the traits of a source for a workload, and what is wrong with its annotations.
-func (c Compat) Describe(source pin.Source, meta metav1.Object, workload types.UID) (Traits, []Problem) {
+// Describe gives the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of
+// the workload and of those that refer to it (workload.Kind.Refers).
+func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
 	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
 	var problems []Problem
 	annotations := meta.GetAnnotations()
@@ -53,7 +54,7 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workload types.U
 			traits.Policy = PolicyIgnore
 		}
 	}
-	traits.Owned = slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == workload })
+	traits.Owned = slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return slices.Contains(workloads, o.UID) })
 	return traits, problems
 }
 

@@ -7,6 +7,7 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -78,6 +79,10 @@ func run(m *testing.M) (code int, err error) {
 	code = m.Run()
 	if err := confrev.Stop(); err != nil {
 		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)
+	}
+	// A reconciler that panics is called again, so its tests may pass all the same.
+	if log, err := os.ReadFile(confrev.Log); err != nil || bytes.Contains(log, []byte("Observed a panic")) {
+		return 1, errors.Join(fmt.Errorf("confrev panicked, see %s", confrev.Log), err)
 	}
 	return code, nil
 }
