@@ -60,11 +60,10 @@ func without(finalizers []string) []string {
 	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == keys.ProtectFinalizer })
 }
 
-// sweepAttached deletes a source that was attached and that nobody has used for the grace time. One that no workload owns
-// was never attached, and stays.
+// sweepAttached deletes a source that was attached and that nobody has used for the grace time.
 func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
-	if !slices.ContainsFunc(obj.OwnerReferences, r.kinds.IsWorkload) && !r.store.Anchored(obj) {
-		return 0, nil
+	if was, err := r.wasAttached(ctx, obj, ref); !was || err != nil {
+		return 0, err
 	}
 	since, known := r.unused.Get(obj.UID)
 	if !known {
@@ -75,4 +74,26 @@ func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 		return wait, nil
 	}
 	return r.sweep(ctx, obj, r.options.Grace, names(ref))
+}
+
+// wasAttached tells whether confrev attached a source that nobody uses any more: a workload that asks for it owns it, or
+// the anchor. Any other owner is the user's own doing, and no reason to delete anything.
+func (r *revisions) wasAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (bool, error) {
+	for _, reference := range obj.OwnerReferences {
+		kind, known := r.kinds.of(reference)
+		if !known {
+			continue
+		}
+		owner, err := r.workload(ctx, ref.Namespace, reference)
+		if err != nil {
+			return false, err
+		}
+		if owner == nil {
+			continue
+		}
+		if attaches, err := r.attaches(ctx, kind, owner, ref); attaches || err != nil {
+			return attaches, err
+		}
+	}
+	return r.store.Anchored(obj), nil
 }

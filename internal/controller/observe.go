@@ -142,11 +142,15 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}
-	named, err := r.named(ctx, seen)
+	unreferenced, err := r.unreferenced(ctx, obj, seen)
 	if err != nil {
 		return err
 	}
-	seen.addUnreferenced(named)
+	for _, source := range unreferenced {
+		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
+			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
+		}
+	}
 	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
 	return nil
 }
@@ -155,22 +159,29 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 func (r *workloads) traits(ctx context.Context, obj client.Object, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
-		if !r.options.enabled(use.Kind) {
-			continue
-		}
-		source := revision.Metadata(revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
-		err := r.client.Get(ctx, key(source), source)
-		if client.IgnoreNotFound(err) != nil {
+		about, problems, err := r.describe(ctx, obj, use.Source)
+		if err != nil {
 			return nil, err
 		}
-		// One that does not exist has no metadata, and its name still counts.
-		about, problems := r.options.Compat.Describe(use.Source, source, obj.GetUID())
 		traits[use.Source] = about
 		if seen.asked.Track.Enabled() || about.Owned {
 			seen.sayProblems(problems)
 		}
 	}
 	return traits, nil
+}
+
+// describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
+func (r *workloads) describe(ctx context.Context, obj client.Object, source pin.Source) (optin.Traits, []optin.Problem, error) {
+	if !r.options.enabled(source.Kind) {
+		return optin.Traits{}, nil, nil
+	}
+	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: obj.GetNamespace(), Name: source.Name})
+	if err := r.client.Get(ctx, key(meta), meta); client.IgnoreNotFound(err) != nil {
+		return optin.Traits{}, nil, err
+	}
+	about, problems := r.options.Compat.Describe(source, meta, obj.GetUID())
+	return about, problems, nil
 }
 
 // sayUntracked says which of the listed sources have no effect, and why.
@@ -225,19 +236,27 @@ func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, er
 	return found, nil
 }
 
-// addUnreferenced adds what makes the workload restart beside what its template refers to.
-func (seen *observed) addUnreferenced(named []pin.Source) {
-	add := func(source pin.Source) {
-		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
-			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
-		}
-	}
-	for _, source := range named {
-		add(source)
+// unreferenced gives what makes the workload restart beside what its template refers to.
+func (r *workloads) unreferenced(ctx context.Context, obj client.Object, seen *observed) ([]pin.Source, error) {
+	all, err := r.named(ctx, seen)
+	if err != nil {
+		return nil, err
 	}
 	for _, trigger := range seen.asked.RestartOn {
-		add(trigger.Source)
+		all = append(all, trigger.Source)
 	}
+	var wanted []pin.Source
+	for _, source := range all {
+		about, problems, err := r.describe(ctx, obj, source)
+		if err != nil {
+			return nil, err
+		}
+		seen.sayProblems(problems)
+		if about.Policy != optin.PolicyIgnore {
+			wanted = append(wanted, source)
+		}
+	}
+	return wanted, nil
 }
 
 // readNotes reads what confrev wrote on the workload and its template before.

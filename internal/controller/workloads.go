@@ -296,7 +296,9 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 	}
 	now := r.now()
 	known.settling = known.settling.Observe(want.text(), now)
-	if want.pins.Urgent() {
+	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
+	// where nothing else resolves them.
+	if want.pins.Urgent() || !want.pins.Changed() && len(want.inject) > 0 {
 		return 0
 	}
 	return known.settling.Remaining(seen.asked.Settle, now)

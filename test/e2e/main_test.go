@@ -31,6 +31,17 @@ var (
 	binary string
 )
 
+// chartValues give confrev the rights that it is tested with. They do not include any on pods.
+var chartValues = []string{
+	"secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
+}
+
+// reinstall brings back what a test took away of the chart.
+func reinstall(t *testing.T) error {
+	t.Helper()
+	return cluster.Install(t.Context(), chartValues...)
+}
+
 func TestMain(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
@@ -49,14 +60,14 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
 		return 1, err
 	}
-	if err := cluster.Install(ctx, "secrets.enabled=true"); err != nil {
+	if err := cluster.Install(ctx, chartValues...); err != nil {
 		return 1, err
 	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
 		return 1, err
 	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
-		"--revisions-per-hour", "1000")
+		"--revisions-per-hour", "1000", "--compat", "reloader,wave")
 	if err != nil {
 		return 1, err
 	}

@@ -212,7 +212,7 @@ func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
 		t.Errorf("pinned: %s", got)
 	}
 
-	w.must(cluster.Install(w.ctx))
+	w.must(reinstall(t))
 	w.must(confrev.WaitReady(w.ctx))
 	a := w.waitPinned("web", "web", "color", "A")
 	w.podsRead(a.Revision)

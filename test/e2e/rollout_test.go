@@ -295,7 +295,6 @@ func TestMistakesInAnnotationsAreSaid(t *testing.T) {
 	w.waitEvent("InvalidTrack", "web", `"cm/web" is not a source`)
 	w.waitEvent("NotReferenced", "web", "configmap/nobody, which the pod template does not refer to")
 	w.waitEvent("NotReferenced", "web", "secret/s, which the pod template does not refer to")
-	w.waitEvent("KindNotEnabled", "web", "Secret")
 	w.waitEvent("InvalidSettle", "web", `"soon"`)
 
 	w.kubectl("patch", "deployment", "web", "--type=merge", "-p",
