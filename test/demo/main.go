@@ -54,7 +54,9 @@ type tale struct {
 	about string
 	// rollouts tells that Argo Rollouts is needed.
 	rollouts bool
-	tell     func(*story) error
+	// flags are further ones of confrev.
+	flags []string
+	tell  func(*story) error
 	// hints are commands to play with in the end.
 	hints string
 }
@@ -96,7 +98,7 @@ func demo(ctx context.Context, o options, t tale) error {
 	out := newPrinter(os.Stdout)
 	header(out, o, t)
 	s := &story{ctx: ctx, out: out, place: p, began: time.Now()}
-	err = s.setUp(t.rollouts)
+	err = s.setUp(t)
 	if err == nil {
 		s.createOther()
 		err = t.tell(s)
