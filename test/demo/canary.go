@@ -17,6 +17,7 @@ import (
 
 // canaryTale is about a Rollout whose canary is faulty. It is told twice, once for each way to give it configuration.
 var canaryTale = tale{
+	verb: []string{"canary"},
 	about: `the real Argo Rollouts controller takes a Rollout of five pods through a faulty canary: once with revisions of an
 edited ConfigMap, once with ConfigMaps that the user names. All of that takes little more than a minute;`,
 	rollouts: true,
