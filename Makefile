@@ -18,6 +18,10 @@ help: ## List the targets
 demo: ## The whole story on a real control plane, from nothing; each step checks what it claims
 	go run ./test/demo
 
+.PHONY: demo-canary
+demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothing; each step checked
+	go run ./test/demo canary
+
 .PHONY: test
 test: unit fuzz verify lint e2e ## Everything that must pass, from nothing
 

@@ -243,7 +243,7 @@ func (c cluster) waitServing(ctx context.Context) error {
 	return err
 }
 
-// applyStages gives KWOK its stages: its own for nodes and pods, and ours. Only once, since a demo changes them.
+// applyStages gives KWOK its stages: its own for nodes and pods, and ours. Not at each start, since a demo changes them.
 func (c cluster) applyStages(ctx context.Context) error {
 	dir, err := c.sourceDir(ctx, moduleKwok)
 	if err != nil {

@@ -39,6 +39,7 @@ var components = []component{
 	{name: "helm", module: moduleHelm, pkg: "helm.sh/helm/v4/cmd/helm"},
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
+	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},
 }
 
 // controlPlane are the components that kwokctl can also download; tools are those that it cannot.

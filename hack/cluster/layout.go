@@ -79,7 +79,7 @@ func (l layout) pid(name, process string) string {
 }
 func (l layout) kwokctlConfig(name string) string { return filepath.Join(l.cluster(name), "kwok.yaml") }
 
-// prepared marks a cluster whose set-up (stages) once came to its end.
+// prepared marks a cluster whose set-up once came to its end, and has the stages that it got.
 func (l layout) prepared(name string) string { return filepath.Join(l.cluster(name), "prepared") }
 
 // verbLog outlives the cluster's directory, which kwokctl removes when it fails.

@@ -81,9 +81,10 @@ func (c cluster) bring(ctx context.Context, o upOptions, download bool) error {
 	if err := c.start(ctx, o, download); err != nil {
 		return err
 	}
-	_, err := os.Stat(c.prepared(c.name))
+	mark, err := os.ReadFile(c.prepared(c.name))
 	fresh := errors.Is(err, os.ErrNotExist)
-	if fresh {
+	// A cluster of an older tree gets this tree's stages.
+	if string(mark) != stages {
 		if err := c.applyStages(ctx); err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (c cluster) bring(ctx context.Context, o upOptions, download bool) error {
 	if err := c.waitUsable(ctx); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.prepared(c.name), nil, 0o644); err != nil {
+	if err := os.WriteFile(c.prepared(c.name), []byte(stages), 0o644); err != nil {
 		return fmt.Errorf("mark the cluster as prepared: %w", err)
 	}
 	return nil

@@ -22,7 +22,7 @@ func (s *story) barrier() {
 	s.out.note("  … confrev is given something later to do: another ConfigMap, %q, is edited", otherName)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: otherName}}
 	s.err = s.patch(cm, fmt.Sprintf(`{"data":{"index.html":%q}}`, stamp))
-	s.await("confrev has rolled that out", stamp, s.pinnedPage(otherName))
+	s.await("confrev has rolled that out", stamp, s.pinnedPage(deployment(otherName)))
 }
 
 // otherName is that of the Deployment and the ConfigMap of the barrier.

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestShellQuotesOnlyWhatNeedsIt(t *testing.T) {
@@ -24,6 +26,34 @@ func TestShellQuotesOnlyWhatNeedsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := shell(tt.words...); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadsNamesEachConfigMapOnce(t *testing.T) {
+	t.Parallel()
+	volume := func(name string) corev1.Volume {
+		source := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
+		return corev1.Volume{VolumeSource: corev1.VolumeSource{ConfigMap: source}}
+	}
+	env := func(name string) corev1.Container {
+		source := &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
+		return corev1.Container{EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: source}}}
+	}
+	tests := map[string]struct {
+		pod  corev1.PodSpec
+		want string
+	}{
+		"a pod without ConfigMaps": {corev1.PodSpec{Volumes: []corev1.Volume{{}}, Containers: []corev1.Container{{}}}, "nothing"},
+		"all places agree":         {corev1.PodSpec{Volumes: []corev1.Volume{volume("a")}, Containers: []corev1.Container{env("a")}}, "a"},
+		"one place was forgotten":  {corev1.PodSpec{Volumes: []corev1.Volume{volume("b")}, Containers: []corev1.Container{env("a")}}, "a and b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := reads(tt.pod); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

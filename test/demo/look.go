@@ -11,6 +11,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,19 +22,47 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
+// subject is a workload that the demo looks at. Its source has its name, and its pods have it as their label "app".
+type subject struct {
+	gvk  schema.GroupVersionKind
+	name string
+}
+
+func deployment(name string) subject {
+	return subject{appsv1.SchemeGroupVersion.WithKind("Deployment"), name}
+}
+
+// workload reads a workload of any kind.
+func (s *story) workload(of subject) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(of.gvk)
+	return obj, s.object(of.name, obj)
+}
+
+// template reads a workload's pod template.
+func (s *story) template(of subject) (*corev1.PodTemplateSpec, error) {
+	obj, err := s.workload(of)
+	if err != nil {
+		return nil, err
+	}
+	fields, _, err := unstructured.NestedMap(obj.Object, "spec", "template")
+	if err != nil {
+		return nil, fmt.Errorf("read the pod template of %s %s: %w", of.gvk.Kind, of.name, err)
+	}
+	template := &corev1.PodTemplateSpec{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template); err != nil {
+		return nil, fmt.Errorf("read the pod template of %s %s: %w", of.gvk.Kind, of.name, err)
+	}
+	return template, nil
+}
+
 func (s *story) object(name string, obj client.Object) error {
 	return s.cluster.Client.Get(s.ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
 }
 
-// read reads an object that must be there.
-func (s *story) read(name string, obj client.Object) {
-	if s.err == nil {
-		s.err = s.object(name, obj)
-	}
-}
-
-func (s *story) list(app string, into client.ObjectList) error {
-	return s.cluster.Client.List(s.ctx, into, client.InNamespace(namespace), client.MatchingLabels{"app": app})
+// list lists what belongs to the story's workload.
+func (s *story) list(into client.ObjectList) error {
+	return s.cluster.Client.List(s.ctx, into, client.InNamespace(namespace), client.MatchingLabels{"app": s.subject.name})
 }
 
 // counts are the pods that read one ConfigMap.
@@ -46,15 +77,15 @@ func describe(pods map[string]counts) string {
 	return strings.Join(words, ", ")
 }
 
-// pods gives which ConfigMap the pods of Deployment web mount. Pods that are on their way out count as well.
+// pods gives which ConfigMap the workload's pods read. Pods that are on their way out count as well.
 func (s *story) pods() (string, error) {
 	all := &corev1.PodList{}
-	if err := s.list("web", all); err != nil {
+	if err := s.list(all); err != nil {
 		return "", err
 	}
 	found := map[string]counts{}
 	for _, pod := range all.Items {
-		name := mounts(&pod)
+		name := reads(pod.Spec)
 		if pod.DeletionTimestamp != nil {
 			name += " (terminating)"
 		}
@@ -69,14 +100,24 @@ func (s *story) pods() (string, error) {
 	return describe(found), nil
 }
 
-// mounts gives the name of the ConfigMap that the pod's page comes from.
-func mounts(pod *corev1.Pod) string {
-	for _, volume := range pod.Spec.Volumes {
-		if volume.Name == "page" && volume.ConfigMap != nil {
-			return volume.ConfigMap.Name
+// reads gives the names of the ConfigMaps that pods read, by volumes and by envFrom, each once: one name if all places
+// agree.
+func reads(pod corev1.PodSpec) string {
+	var names []string
+	for _, volume := range pod.Volumes {
+		if volume.ConfigMap != nil {
+			names = append(names, volume.ConfigMap.Name)
 		}
 	}
-	return "nothing"
+	for _, container := range pod.Containers {
+		for _, from := range container.EnvFrom {
+			if from.ConfigMapRef != nil {
+				names = append(names, from.ConfigMapRef.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return cmp.Or(strings.Join(slices.Compact(names), " and "), "nothing")
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -85,25 +126,29 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// podWith gives the name of the first pod that mounts a ConfigMap.
-func (s *story) podWith(configMap string) string {
+// podsWith gives the names of the pods that read a ConfigMap.
+func (s *story) podsWith(configMap string) []string {
 	all := &corev1.PodList{}
 	if s.err == nil {
-		s.err = s.list("web", all)
+		s.err = s.list(all)
 	}
+	var names []string
 	for _, pod := range all.Items {
-		if mounts(&pod) == configMap {
-			return pod.Name
+		if reads(pod.Spec) == configMap {
+			names = append(names, pod.Name)
 		}
 	}
-	s.err = cmp.Or(s.err, fmt.Errorf("no pod mounts %s", configMap))
-	return ""
+	if len(names) == 0 {
+		s.err = cmp.Or(s.err, fmt.Errorf("no pod reads %s", configMap))
+	}
+	return names
 }
 
-// identities gives what would show any movement of Deployment web: its generation, its ReplicaSets and its pods.
+// identities gives what would show any movement of the workload: its generation, its ReplicaSets and its pods.
 func (s *story) identities() (string, error) {
-	d, sets, pods := &appsv1.Deployment{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}
-	if err := errors.Join(s.object("web", d), s.list("web", sets), s.list("web", pods)); err != nil {
+	workload, err := s.workload(s.subject)
+	sets, pods := &appsv1.ReplicaSetList{}, &corev1.PodList{}
+	if err := errors.Join(err, s.list(sets), s.list(pods)); err != nil {
 		return "", err
 	}
 	var ids []string
@@ -114,78 +159,56 @@ func (s *story) identities() (string, error) {
 		ids = append(ids, pod.Name)
 	}
 	slices.Sort(ids)
-	return fmt.Sprintf("generation %d, %s", d.Generation, strings.Join(ids, " ")), nil
+	return fmt.Sprintf("generation %d, %s", workload.GetGeneration(), strings.Join(ids, " ")), nil
 }
 
-// replicaSets counts those of Deployment web.
+// replicaSets counts those of the workload.
 func (s *story) replicaSets() (string, error) {
 	all := &appsv1.ReplicaSetList{}
-	err := s.list("web", all)
+	err := s.list(all)
 	return replicaSets(len(all.Items)), err
 }
 
 func replicaSets(n int) string { return fmt.Sprintf("%d ReplicaSets", n) }
 
-func (s *story) countReplicaSets() int {
-	all := &appsv1.ReplicaSetList{}
-	if s.err == nil {
-		s.err = s.list("web", all)
-	}
-	return len(all.Items)
-}
-
-func (s *story) generation() (string, error) {
-	d := &appsv1.Deployment{}
-	err := s.object("web", d)
-	return generation(d.Generation), err
-}
-
-func generation(n int64) string { return fmt.Sprintf("generation %d", n) }
-
-const rolledOut = "rolled out"
-
-// rollout tells whether the Deployment controller is through with Deployment web.
-func (s *story) rollout() (string, error) {
-	d := &appsv1.Deployment{}
-	if err := s.object("web", d); err != nil {
+// manifestSays gives the ConfigMap that the workload's template names.
+func (s *story) manifestSays() (string, error) {
+	template, err := s.template(s.subject)
+	if err != nil {
 		return "", err
 	}
-	want, is := *d.Spec.Replicas, d.Status
-	if is.ObservedGeneration < d.Generation || is.UpdatedReplicas != want || is.Replicas != want || is.AvailableReplicas != want {
-		return fmt.Sprintf("%d of %d pods updated, %d available", is.UpdatedReplicas, want, is.AvailableReplicas), nil
-	}
-	return rolledOut, nil
+	return reads(template.Spec), nil
 }
 
-// pinOf reads how a Deployment's source of the same name is pinned.
-func (s *story) pinOf(name string) (pin.Pin, error) {
-	d := &appsv1.Deployment{}
-	if err := s.object(name, d); err != nil {
+// pinOf reads how a workload's source is pinned.
+func (s *story) pinOf(of subject) (pin.Pin, error) {
+	template, err := s.template(of)
+	if err != nil {
 		return pin.Pin{}, err
 	}
-	pins, err := pin.Parse(d.Spec.Template.Annotations[keys.Pins])
-	return pins[pin.Source{Kind: pin.ConfigMap, Name: name}], err
+	pins, err := pin.Parse(template.Annotations[keys.Pins])
+	return pins[pin.Source{Kind: pin.ConfigMap, Name: of.name}], err
 }
 
-// pinned gives the pin of Deployment web.
+// pinned gives the pin of the story's workload.
 func (s *story) pinned() (string, error) {
-	p, err := s.pinOf("web")
+	p, err := s.pinOf(s.subject)
 	return p.String(), err
 }
 
-// page gives the content of a ConfigMap.
+// page gives the content of a ConfigMap, which has one key.
 func (s *story) page(configMap string) look {
 	return func() (string, error) {
 		cm := &corev1.ConfigMap{}
 		err := s.object(configMap, cm)
-		return cm.Data["index.html"], err
+		return strings.Join(slices.Sorted(maps.Values(cm.Data)), " "), err
 	}
 }
 
-// pinnedPage gives the content of the revision that a Deployment's source of the same name is pinned to.
-func (s *story) pinnedPage(name string) look {
+// pinnedPage gives the content of the revision that a workload's source is pinned to.
+func (s *story) pinnedPage(of subject) look {
 	return func() (string, error) {
-		p, err := s.pinOf(name)
+		p, err := s.pinOf(of)
 		if err != nil || p == (pin.Pin{}) {
 			return "no pin", err
 		}
@@ -193,26 +216,27 @@ func (s *story) pinnedPage(name string) look {
 	}
 }
 
-// revisions lists the revisions of ConfigMap web.
-func (s *story) revisions() (string, error) {
+// copies lists the ConfigMaps whose names go on after the workload's: revisions, or those that the user names so.
+func (s *story) copies() (string, error) {
 	all := &corev1.ConfigMapList{}
-	if err := s.cluster.Client.List(s.ctx, all, client.InNamespace(namespace),
-		client.MatchingLabels{keys.Source: "web"}, client.HasLabels{keys.Content}); err != nil {
+	if err := s.cluster.Client.List(s.ctx, all, client.InNamespace(namespace)); err != nil {
 		return "", err
 	}
-	var names []string
+	var found []string
 	for _, cm := range all.Items {
-		names = append(names, cm.Name)
+		if strings.HasPrefix(cm.Name, s.subject.name+"-") {
+			found = append(found, cm.Name)
+		}
 	}
-	return revisions(names...), nil
+	return names(found...), nil
 }
 
-func revisions(names ...string) string {
-	slices.Sort(names)
-	return strings.Join(names, " ")
+// names puts names into words, in order.
+func names(list ...string) string {
+	return cmp.Or(strings.Join(slices.Sorted(slices.Values(list)), " "), "none")
 }
 
-// event tells whether there is an event of a reason on Deployment web.
+// event tells whether there is an event of a reason on the workload.
 func (s *story) event(reason string) look {
 	return func() (string, error) {
 		all := &corev1.EventList{}
@@ -220,7 +244,7 @@ func (s *story) event(reason string) look {
 			return "", err
 		}
 		for _, e := range all.Items {
-			if e.Reason == reason && e.InvolvedObject.Kind == "Deployment" && e.InvolvedObject.Name == "web" {
+			if e.Reason == reason && e.InvolvedObject.Kind == s.subject.gvk.Kind && e.InvolvedObject.Name == s.subject.name {
 				return "event " + reason, nil
 			}
 		}
@@ -228,8 +252,22 @@ func (s *story) event(reason string) look {
 	}
 }
 
-// writesSince lists confrev's writes since a mark in the API server's audit log, but for those that the barrier's edit
-// needs.
+// note gives the note confrev.io/held of the workload.
+func (s *story) note() (string, error) {
+	workload, err := s.workload(s.subject)
+	if err != nil {
+		return "", err
+	}
+	if note, held := workload.GetAnnotations()[keys.Held]; held {
+		return note, nil
+	}
+	return noNote, nil
+}
+
+const noNote = "no note"
+
+// writesSince lists confrev's writes in the story's namespace since a mark in the API server's audit log, but for those
+// that the barrier's edit needs.
 func (s *story) writesSince(mark env.AuditMark) look {
 	return func() (string, error) {
 		requests, err := s.cluster.ConfrevRequests(mark)
@@ -238,7 +276,7 @@ func (s *story) writesSince(mark env.AuditMark) look {
 		}
 		var writes []string
 		for _, r := range requests {
-			if r.Writes() && r.Object.Name != otherName && !strings.HasPrefix(r.Object.Name, otherName+"-") &&
+			if r.Writes() && r.Object.Namespace == namespace && r.Object.Name != otherName && !strings.HasPrefix(r.Object.Name, otherName+"-") &&
 				!strings.HasPrefix(r.Object.Name, otherName+".") {
 				writes = append(writes, r.String())
 			}
@@ -247,14 +285,14 @@ func (s *story) writesSince(mark env.AuditMark) look {
 	}
 }
 
-// listUnready tells KWOK which revisions' pods never become ready.
-func (s *story) listUnready(ctx context.Context, revision string) error {
-	_, err := s.cluster.Kubectl(ctx, "patch", "stage", "pod-unready", "--type", "json", "-p", unreadyPatch(revision))
+// listUnready tells KWOK which configuration's pods never become ready.
+func (s *story) listUnready(ctx context.Context, listed string) error {
+	_, err := s.cluster.Kubectl(ctx, "patch", "stage", "pod-unready", "--type", "json", "-p", unreadyPatch(listed))
 	return err
 }
 
-func unreadyPatch(revision string) string {
-	return fmt.Sprintf(`[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":[%q]}]`, revision)
+func unreadyPatch(listed string) string {
+	return fmt.Sprintf(`[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":[%q]}]`, listed)
 }
 
 // patch merges JSON into an object.

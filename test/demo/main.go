@@ -48,21 +48,31 @@ status 1.
 Builds what is missing (the first time some 10 minutes), starts the cluster if it does not run, and leaves the cluster
 and confrev running for you to play with. A demo that ran before in the same cluster is replaced.`
 
+// tale is one of the stories that the demo can tell.
+type tale struct {
+	// verb is the word on the command line; the first tale has none.
+	verb []string
+	// about goes on after a sentence on the cluster.
+	about string
+	// rollouts tells that Argo Rollouts is needed.
+	rollouts bool
+	// flags are further ones of confrev.
+	flags []string
+	tell  func(*story) error
+	// hints are commands to play with in the end.
+	hints string
+}
+
 func newCommand() *cobra.Command {
 	var o options
-	cmd := &cobra.Command{
-		Use:           "demo",
-		Short:         "confrev's whole story on a real control plane",
-		Long:          long,
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), o) },
-	}
+	cmd := newTaleCommand(&o, webTale)
+	cmd.Use, cmd.Short, cmd.Long = "demo", "confrev's whole story on a real control plane", long
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.PersistentFlags().StringVar(&o.name, "name", "confrev", "`name` of the cluster")
-	cmd.Flags().BoolVar(&o.keep, "keep", true, "leave the cluster and confrev running; with false, both go when all claims held")
-	cmd.AddCommand(&cobra.Command{
+	canary := newTaleCommand(&o, canaryTale)
+	canary.Use, canary.Short = canaryTale.verb[0], "The story of a faulty canary on the real Argo Rollouts controller, with revisions and with mode attach"
+	cmd.AddCommand(canary, &cobra.Command{
 		Use:   "down",
 		Short: "Stop the confrev that the demo started, and remove the cluster",
 		Args:  cobra.NoArgs,
@@ -71,23 +81,33 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// demo sets up, tells the story and says how to go on.
-func demo(ctx context.Context, o options) error {
+func newTaleCommand(o *options, t tale) *cobra.Command {
+	cmd := &cobra.Command{
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd.Context(), *o, t) },
+	}
+	cmd.Flags().BoolVar(&o.keep, "keep", true, "leave the cluster and confrev running; with false, both go when all claims held")
+	return cmd
+}
+
+// demo sets up, tells a tale and says how to go on.
+func demo(ctx context.Context, o options, t tale) error {
 	p, unlock, err := claimPlace(o.name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	out := newPrinter(os.Stdout)
-	header(out, o)
+	header(out, o, t)
 	s := &story{ctx: ctx, out: out, place: p, began: time.Now()}
-	err = s.setUp()
+	err = s.setUp(t)
 	if err == nil {
-		err = s.tell()
+		s.createOther()
+		err = t.tell(s)
 	}
 	switch {
 	case ctx.Err() != nil:
-		interrupted(out, p)
+		interrupted(out, p, t)
 		return ctx.Err()
 	case err != nil:
 		s.report(err)
@@ -96,27 +116,27 @@ func demo(ctx context.Context, o options) error {
 	if !o.keep {
 		return tearDown(ctx, p)
 	}
-	s.farewell()
+	s.farewell(t.hints)
 	return nil
 }
 
-func header(out *printer, o options) {
+func header(out *printer, o options, t tale) {
 	out.title("confrev: configuration that rolls out, and back, like an image")
 	out.say(`A real Kubernetes control plane on this machine (cluster %q; KWOK plays the nodes) gets the chart by Helm,
-then eight steps show what happens to one Deployment and its ConfigMap. All of that takes less than a minute;
-on a machine that never did it, Kubernetes itself is built or downloaded first: up to 10 minutes.`, o.name)
+then %s
+on a machine that never did it, Kubernetes itself is built or downloaded first: up to 10 minutes.`, o.name, t.about)
 	out.blank()
 }
 
 // interrupted says after ^C what is left.
-func interrupted(out *printer, p place) {
+func interrupted(out *printer, p place, t tale) {
 	state := "confrev does not run."
 	if pid := p.livePid(); pid != 0 {
 		state = fmt.Sprintf("confrev goes on running (pid %d, log %s).", pid, p.log())
 	}
 	out.blank()
 	out.say(`Interrupted. The cluster is left as it is; %s
-Start over: %s. Remove everything: %s.`, state, p.command(), p.command("down"))
+Start over: %s. Remove everything: %s.`, state, p.command(t.verb...), p.command("down"))
 }
 
 // down is the verb that removes everything.

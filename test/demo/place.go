@@ -21,9 +21,6 @@ func (p place) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig.yam
 // confrevKubeconfig has the rights of the chart's ServiceAccount only.
 func (p place) confrevKubeconfig() string { return filepath.Join(p.dir, "confrev.kubeconfig") }
 
-// manifests is where the user's files are, and where the shown commands run.
-func (p place) manifests() string { return filepath.Join(p.dir, "web") }
-
 // command is this command for the same cluster, as the user types it.
 func (p place) command(args ...string) string {
 	words := append([]string{"go run ./test/demo"}, args...)

@@ -26,7 +26,7 @@ type process struct {
 	ended chan struct{}
 }
 
-func newProcess(p place, binary, namespace string) (*process, error) {
+func newProcess(p place, binary, namespace string, flags ...string) (*process, error) {
 	var addresses [2]string
 	for i := range addresses {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,10 +41,10 @@ func newProcess(p place, binary, namespace string) (*process, error) {
 		place:  p,
 		binary: binary,
 		health: "http://" + addresses[0] + "/readyz",
-		args: []string{
+		args: append([]string{
 			"--kubeconfig", p.confrevKubeconfig(), "--namespace", namespace, "--log-level", "debug",
 			"--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1],
-		},
+		}, flags...),
 	}, nil
 }
 
@@ -137,11 +137,16 @@ func commandLine(pid int) string {
 // stop ends the confrev that a demo in this place started, if it runs: as Kubernetes would, politely, and by force when
 // that does not help. It gives the pid.
 func (p place) stop(ctx context.Context) (pid int, err error) {
+	return p.end(ctx, syscall.SIGTERM, syscall.SIGKILL)
+}
+
+// end ends confrev, if it runs, by the first of the signals that does it.
+func (p place) end(ctx context.Context, signals ...syscall.Signal) (pid int, err error) {
 	pid = p.livePid()
 	if pid == 0 {
 		return 0, forget(p.pid())
 	}
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+	for _, signal := range signals {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return pid, fmt.Errorf("stop confrev (pid %d): %w", pid, err)
 		}

@@ -18,7 +18,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/env"
 )
 
@@ -31,18 +33,18 @@ var ours = map[string]string{"app.kubernetes.io/managed-by": "confrev-demo"}
 // userFiles are what a user would have written (no trace of confrev but one annotation), and the columns for kubectl to
 // show.
 //
-//go:embed web columns
+//go:embed web canary attach columns
 var userFiles embed.FS
 
 // setUp starts the cluster and confrev in it, and clears away what an earlier demo left.
-func (s *story) setUp() error {
+func (s *story) setUp(t tale) error {
 	steps := []struct {
 		what string
 		do   func(context.Context) error
 	}{
-		{fmt.Sprintf("Start cluster %q, unless it runs", s.place.name), s.startCluster},
+		{fmt.Sprintf("Start cluster %q, unless it runs", s.place.name), func(ctx context.Context) error { return s.startCluster(ctx, t.rollouts) }},
 		{"Install the chart by Helm, build confrev, make an empty namespace " + namespace, s.installAll},
-		{"Start confrev as a process with the rights of the chart's ServiceAccount", s.startConfrev},
+		{"Start confrev as a process with the rights of the chart's ServiceAccount", func(ctx context.Context) error { return s.startConfrev(ctx, t.flags) }},
 	}
 	for _, step := range steps {
 		began := time.Now()
@@ -58,8 +60,12 @@ func (s *story) setUp() error {
 	return nil
 }
 
-func (s *story) startCluster(ctx context.Context) error {
-	cluster, err := env.Up(ctx, s.place.name, os.Stdout)
+func (s *story) startCluster(ctx context.Context, rollouts bool) error {
+	var flags []string
+	if rollouts {
+		flags = append(flags, "--argo-rollouts")
+	}
+	cluster, err := env.Up(ctx, s.place.name, os.Stdout, flags...)
 	if err != nil {
 		return err
 	}
@@ -69,6 +75,13 @@ func (s *story) startCluster(ctx context.Context) error {
 	s.cluster = cluster
 	if s.kubectlPath, err = cluster.Tool(ctx, "kubectl"); err != nil {
 		return err
+	}
+	if rollouts {
+		plugin, err := cluster.Tool(ctx, "kubectl-argo-rollouts")
+		if err != nil {
+			return err
+		}
+		s.plugins = filepath.Dir(plugin)
 	}
 	return errors.Join(os.Remove(temporary), s.writeKubeconfig(), s.writeManifests())
 }
@@ -84,9 +97,15 @@ func (s *story) writeKubeconfig() error {
 }
 
 func (s *story) writeManifests() error {
-	// CopyFS does not overwrite.
-	if err := errors.Join(os.RemoveAll(s.place.manifests()), os.RemoveAll(filepath.Join(s.place.dir, "columns"))); err != nil {
+	folders, err := userFiles.ReadDir(".")
+	if err != nil {
 		return err
+	}
+	// CopyFS does not overwrite.
+	for _, folder := range folders {
+		if err := os.RemoveAll(filepath.Join(s.place.dir, folder.Name())); err != nil {
+			return err
+		}
 	}
 	return os.CopyFS(s.place.dir, userFiles)
 }
@@ -126,6 +145,10 @@ func (s *story) freshNamespace(ctx context.Context) error {
 			if err := s.cluster.Delete(ctx, ns); err != nil {
 				return err
 			}
+		default:
+			if err := s.release(ctx); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -136,7 +159,27 @@ func (s *story) freshNamespace(ctx context.Context) error {
 	return fmt.Errorf("namespace %s is still being deleted after a minute", namespace)
 }
 
-func (s *story) startConfrev(ctx context.Context) error {
+// release takes confrev's finalizer from the ConfigMaps of the namespace, as whoever uninstalls confrev must: nobody else
+// does while it does not run.
+func (s *story) release(ctx context.Context) error {
+	all := &corev1.ConfigMapList{}
+	if err := s.cluster.Client.List(ctx, all, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, cm := range all.Items {
+		if !controllerutil.ContainsFinalizer(&cm, keys.ProtectFinalizer) {
+			continue
+		}
+		before := cm.DeepCopy()
+		controllerutil.RemoveFinalizer(&cm, keys.ProtectFinalizer)
+		if err := s.cluster.Client.Patch(ctx, &cm, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("take the finalizer from ConfigMap %s: %w", cm.Name, err)
+		}
+	}
+	return nil
+}
+
+func (s *story) startConfrev(ctx context.Context, flags []string) error {
 	if err := s.writeConfrevKubeconfig(ctx); err != nil {
 		return err
 	}
@@ -145,7 +188,7 @@ func (s *story) startConfrev(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.confrev, err = newProcess(s.place, s.binary, env.Namespace); err != nil {
+	if s.confrev, err = newProcess(s.place, s.binary, env.Namespace, flags...); err != nil {
 		return err
 	}
 	return s.confrev.start(ctx)

@@ -2,15 +2,20 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
+
+	"confrev.io/confrev/test/env"
 )
 
 // printer writes what the user reads, in colours on a terminal only.
@@ -79,8 +84,8 @@ func (s *story) kubectl(args ...string) string {
 	}
 	s.out.command(shell(append([]string{"kubectl"}, args...)...))
 	cmd := exec.CommandContext(s.ctx, s.kubectlPath, args...)
-	cmd.Dir = s.place.manifests()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.place.kubeconfig())
+	cmd.Dir = s.files()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.place.kubeconfig(), "PATH="+s.toolPath()+":"+os.Getenv("PATH"))
 	var out bytes.Buffer
 	// Both in one, as on a terminal: warnings are part of what the user sees.
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -90,6 +95,11 @@ func (s *story) kubectl(args ...string) string {
 		s.err = fmt.Errorf("kubectl %s: %w", args[0], err)
 	}
 	return out.String()
+}
+
+// toolPath has the folders of kubectl and of its plugins, as $PATH would.
+func (s *story) toolPath() string {
+	return strings.Join(slices.Compact([]string{filepath.Dir(s.kubectlPath), cmp.Or(s.plugins, filepath.Dir(s.kubectlPath))}), ":")
 }
 
 var plainWord = regexp.MustCompile(`^[-\w./:=,@%+]+$`)
@@ -111,14 +121,21 @@ func (s *story) get(resource string, args ...string) {
 	s.kubectl(append(append([]string{"get", resource}, args...), "-o", "custom-columns-file=../columns/"+resource)...)
 }
 
-func (s *story) showPods() { s.get("pods", "-l", "app=web") }
-
-func (s *story) showDeployment() { s.get("deployments", "web") }
-
-func (s *story) showReplicaSets() {
-	s.get("replicasets", "-l", "app=web", "--sort-by=.metadata.creationTimestamp")
-}
-
-func (s *story) showRevisions() { s.get("configmaps", "-l", "confrev.io/source=web") }
+func (s *story) showPods() { s.get("pods", "-l", "app="+s.subject.name) }
 
 func (s *story) showEvents(reason string) { s.get("events", "--field-selector", "reason="+reason) }
+
+// farewell says how to go on.
+func (s *story) farewell(hints string) {
+	s.out.blank()
+	s.out.title(fmt.Sprintf("All of it held, in %s.", seconds(time.Since(s.began))))
+	s.out.say("The cluster and confrev (pid %d) go on running. To play with them:", s.place.livePid())
+	s.out.say(`
+  export KUBECONFIG=%s PATH=%s:"$PATH"
+  cd %s
+
+%s
+  tail -f %s
+`, shell(s.place.kubeconfig()), shell(s.toolPath()), shell(s.files()), hints, shell(s.place.log()))
+	s.out.say("Remove all of it:\n\n  cd %s && %s", shell(filepath.Clean(env.Root())), s.place.command("down"))
+}
