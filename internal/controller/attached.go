@@ -20,14 +20,14 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 	if err != nil {
 		return 0, err
 	}
+	if !optin.Protected(obj) && protected {
+		return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+	}
 	if obj.DeletionTimestamp != nil {
 		if !protected || !users.empty() {
 			return 0, nil
 		}
 		return r.letGo(ctx, obj, ref)
-	}
-	if !optin.Protected(obj) && protected {
-		return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 	}
 	if !optin.Attachable(obj) {
 		return 0, nil
@@ -60,7 +60,10 @@ func without(finalizers []string) []string {
 	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == keys.ProtectFinalizer })
 }
 
-// sweepAttached deletes a source that was attached and that nobody has used for the grace time.
+// unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
+const unusedFor = revision.PinWindow
+
+// sweepAttached deletes a source that was attached and that nobody uses any more.
 func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	if was, err := r.wasAttached(ctx, obj, ref); !was || err != nil {
 		return 0, err
@@ -70,7 +73,7 @@ func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 		since = r.now()
 		r.unused.Add(obj.UID, since)
 	}
-	if wait := since.(time.Time).Add(r.options.Grace).Sub(r.now()); wait > 0 {
+	if wait := since.(time.Time).Add(unusedFor).Sub(r.now()); wait > 0 {
 		return wait, nil
 	}
 	return r.sweep(ctx, obj, r.options.Grace, names(ref))

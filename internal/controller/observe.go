@@ -105,10 +105,10 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 	if err := r.selectUses(ctx, obj, &seen); err != nil {
 		return seen, err
 	}
-	if len(seen.pins.Uses) == 0 && len(seen.hashes.Uses) == 0 {
+	seen.readNotes(obj)
+	if !seen.follows() {
 		return seen, nil
 	}
-	seen.readNotes(obj)
 	return seen, errors.Join(r.observeHolders(ctx, obj, referring, known, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
 }
 

@@ -116,6 +116,21 @@ func TestSwitchingTheInjection(t *testing.T) {
 	}
 }
 
+// Switching from there to mode attach gives the names back with the pins.
+func TestSwitchingFromInjectionToModeAttach(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t, injecting(optin.Template), historyLimit(0))
+	w.waitTemplateNames(a.Revision)
+	w.kubectl("annotate", "deployment", "web", keys.Mode+"=attach")
+	w.waitTemplateNames("web")
+	w.waitEvent("Unpinned", "web", "the mode is attach")
+	w.waitGone(a.Revision)
+	w.barrier()
+	if w.gone("web") {
+		t.Error("the source went")
+	}
+}
+
 // Pins need no policies when they are in the template.
 func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 	stop(t)
