@@ -361,16 +361,26 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 	return errors.Join(errs...)
 }
 
+// absent stands for the hash of an object that does not exist.
+const absent = "absent"
+
 // setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
+// One that is not there is noted too, so that its appearance is a change (rule 6).
 func (seen *observed) setHash(use podspec.Use, source plan.Source) {
 	seen.hashes.Sources[use.Source] = source
-	_, follows := seen.hashes.Pins[use.Source]
-	if follows || !source.Present || seen.frozen(use.Source) || seen.knownToHolders(use.Source) {
-		return
+	before, follows := seen.hashes.Pins[use.Source]
+	if !follows && !seen.frozen(use.Source) && !seen.knownToHolders(use.Source) {
+		before = pin.Pin{Revision: absent, Number: 1}
+		if source.Present {
+			before.Revision = source.Name
+		}
+		seen.baseline[use.Source], seen.hashes.Pins[use.Source] = before, before
 	}
-	baseline := pin.Pin{Revision: source.Name, Number: 1}
-	seen.baseline[use.Source], seen.hashes.Pins[use.Source] = baseline, baseline
+	if before.Revision == absent && !source.Present {
+		// Nothing that was there is missing.
+		delete(seen.hashes.Pins, use.Source)
+	}
 }
 
 // frozen tells whether pods of the template read a revision of a source.

@@ -66,8 +66,8 @@ func (i intent) stamped(seen observed) pin.Set {
 // noted gives the hashes that the workload itself should note: those of its opting in, until its template has others.
 func (i intent) noted(seen observed) pin.Set {
 	noted := pin.Set{}
-	for source, p := range i.hashes.Pins {
-		if seen.baseline[source] == p {
+	for source, p := range seen.baseline {
+		if wanted, planned := i.hashes.Pins[source]; !planned || wanted == p {
 			noted[source] = p
 		}
 	}

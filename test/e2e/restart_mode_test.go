@@ -101,6 +101,26 @@ func TestModeRestartRollsOnceForEachChangeThatMatters(t *testing.T) {
 	}
 }
 
+// Rule 6: a source that was not there when the workload opted in, and appears.
+func TestModeRestartRollsWhenAnOptionalSourceAppears(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", inMode(optin.Restart), envKey("web", "color", true)))
+	w.waitFollowed("web", "configmap/web")
+	w.barrier()
+	if got := w.events("SourceMissing", "web"); len(got) > 0 {
+		t.Errorf("warned of an optional source: %s", got)
+	}
+	w.create(configMap("web", "color", "A"))
+	w.waitRestarted("web", "configmap/web", "")
+	before := w.hashes("web")
+	w.kubectl("delete", "configmap", "web")
+	w.barrier()
+	if got := w.hashes("web"); got != before {
+		t.Errorf("restarted when its source went: %s", got)
+	}
+}
+
 // What confrev missed while it was down is caught up with; what it did not miss is no restart.
 func TestModeRestartCatchesUp(t *testing.T) {
 	w := restarting(t)
@@ -142,15 +162,16 @@ func TestRestartOn(t *testing.T) {
 
 	w.kubectl("label", "pvc", "data", "y=1")
 	w.edit("off", "k", "w")
-	w.create(configMap("later", "k", "v"))
-	w.waitFollowed("web", "configmap/later")
 	w.barrier()
 	if got := w.hashes("web"); got != "" {
 		t.Errorf("restarted for what does not matter: %s", got)
 	}
-	w.kubectl("label", "pvc", "data", "x=2", "--overwrite")
-	w.waitRestarted("web", "persistentvolumeclaims.v1/data", "")
+	w.create(configMap("later", "k", "v"))
+	w.waitRestarted("web", "configmap/later", "")
 	before := w.hashes("web")
+	w.kubectl("label", "pvc", "data", "x=2", "--overwrite")
+	w.waitRestarted("web", "persistentvolumeclaims.v1/data", before)
+	before = w.hashes("web")
 	w.edit("api", "k", "w")
 	w.waitRestarted("web", "configmap/api", before)
 	if got := w.pinsText("web"); got != pins {
