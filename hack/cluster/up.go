@@ -18,6 +18,7 @@ type upOptions struct {
 	nodesGiven bool
 	port       int // 0: a free one
 	rollouts   bool
+	realNode   bool
 }
 
 func (o upOptions) validate() error {
@@ -48,6 +49,13 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 			return err
 		}
 	}
+	o.realNode = o.realNode || l.hasNode(o.name)
+	var nodeTools nodeTools
+	if o.realNode {
+		if nodeTools, err = prepareNode(ctx, l); err != nil {
+			return err
+		}
+	}
 	unlock, err := lockClusters(ctx, l)
 	if err != nil {
 		return err
@@ -62,6 +70,11 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	}
 	if o.rollouts {
 		if err := c.startRollouts(ctx); err != nil {
+			return err
+		}
+	}
+	if o.realNode {
+		if err := c.startNode(ctx, nodeTools); err != nil {
 			return err
 		}
 	}
