@@ -272,7 +272,7 @@ func (c cluster) scaleNodes(ctx context.Context, nodes int) error {
 func (c cluster) waitUsable(ctx context.Context) error {
 	return step(ctx, "wait for nodes", func(ctx context.Context) error {
 		// A real node says so when it is started.
-		wait := c.kubectlCommand("wait", "nodes", "--selector", "confrev.io/node!=real", "--for", "condition=Ready", "--timeout", "60s")
+		wait := c.kubectlCommand("wait", "nodes", "--selector", nodeKey+"!="+nodeName, "--for", "condition=Ready", "--timeout", "60s")
 		if err := wait.run(ctx); err != nil {
 			return fmt.Errorf("%w; see also %s", err, c.layout.log(c.name, "kwok-controller"))
 		}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,6 +18,8 @@ const (
 	// nodeProcess is the first process of a real node. The others are its children, and the kernel ends them with it.
 	nodeProcess = "node"
 	nodeName    = "real"
+	// nodeKey is that of the node's label and taint.
+	nodeKey = "confrev.io/node"
 )
 
 // nodeTools are the directories of the binaries that a real node runs.
@@ -25,12 +27,8 @@ type nodeTools struct {
 	kubernetes, containerd, runc string
 }
 
-// prepareNode makes sure that this machine can run a real node, before anything is built, and of the binaries.
-func prepareNode(ctx context.Context, l layout) (nodeTools, error) {
-	runc, err := checkNode(ctx, l)
-	if err != nil {
-		return nodeTools{}, err
-	}
+// ensureNode builds what a real node runs beside runc.
+func ensureNode(ctx context.Context, l layout, runc string) (nodeTools, error) {
 	if err := ensure(ctx, l, nodeComponents...); err != nil {
 		return nodeTools{}, err
 	}
@@ -49,7 +47,7 @@ func (l layout) hasNode(name string) bool {
 func (c cluster) startNode(ctx context.Context, tools nodeTools) error {
 	if livePid(c.layout, c.name, nodeProcess) != 0 {
 		say("the real node already runs")
-		return nil
+		return c.waitNode(ctx, anyPort)
 	}
 	return step(ctx, "start the real node", func(ctx context.Context) error {
 		// Of a node that was killed, cgroups may be left. The kubelet would look for their containers for long.
@@ -59,22 +57,25 @@ func (c cluster) startNode(ctx context.Context, tools nodeTools) error {
 		if err := makeCgroup(c.cgroup()); err != nil {
 			return err
 		}
-		ports, err := freePorts(2)
+		ports, err := freePorts(1)
 		if err != nil {
 			return err
 		}
-		settings := kubeletSettings{Port: ports[0], HealthPort: ports[1], Cgroup: c.cgroup()}
+		settings := kubeletSettings{Port: ports[0], Cgroup: c.cgroup()}
 		if err := errors.Join(c.writeNodeFiles(ctx, settings), c.makeImages(ctx)); err != nil {
 			return err
 		}
 		if err := c.createNode(ctx); err != nil {
 			return err
 		}
-		begin := time.Now()
 		if err := c.launchNode(tools); err != nil {
 			return err
 		}
-		return c.waitNode(ctx, settings.HealthPort, begin)
+		if err := c.waitNode(ctx, settings.Port); err != nil {
+			// Half a node would look like a whole one to the next run.
+			return errors.Join(err, c.stopNode(context.WithoutCancel(ctx)))
+		}
+		return nil
 	})
 }
 
@@ -98,8 +99,8 @@ func (c cluster) cgroup() string { return "/confrev-" + c.name }
 const nodeObject = `{
   "apiVersion": "v1", "kind": "Node",
   "metadata": {"name": "` + nodeName + `", "labels": {
-    "confrev.io/node": "real", "kubernetes.io/hostname": "` + nodeName + `", "kubernetes.io/os": "linux", "kubernetes.io/arch": "` + runtime.GOARCH + `"}},
-  "spec": {"taints": [{"key": "confrev.io/node", "value": "real", "effect": "NoSchedule"}]},
+    "` + nodeKey + `": "` + nodeName + `", "kubernetes.io/hostname": "` + nodeName + `", "kubernetes.io/os": "linux", "kubernetes.io/arch": "` + runtime.GOARCH + `"}},
+  "spec": {"taints": [{"key": "` + nodeKey + `", "value": "` + nodeName + `", "effect": "NoSchedule"}]},
   "status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}
 }`
 
@@ -113,46 +114,44 @@ func (c cluster) createNode(ctx context.Context) error {
 	return create.run(ctx)
 }
 
-// waitNode waits until the kubelet serves and has said that the node is ready, later than begin: what the API server
-// says of a node that was stopped is old.
-func (c cluster) waitNode(ctx context.Context, healthPort int, begin time.Time) error {
-	health := fmt.Sprintf("http://127.0.0.1:%d/healthz", healthPort)
-	logs := fmt.Sprintf("see also %s and %s", c.layout.log(c.name, "kubelet"), c.layout.log(c.name, "containerd"))
+// anyPort is for a kubelet that was started before.
+const anyPort = 0
+
+// waitNode waits until the kubelet with that port has said that the node is ready. What the API server says of a node
+// that was stopped is old, and names another port.
+func (c cluster) waitNode(ctx context.Context, port int) error {
 	err := poll(ctx, time.Minute, func() (bool, error) {
 		if livePid(c.layout, c.name, nodeProcess) == 0 {
-			return false, withLog(fmt.Errorf("the real node ended (%s)", logs), c.layout.log(c.name, nodeProcess))
+			return false, withLog(errors.New("the real node ended"), c.endedLog())
 		}
-		return healthy(ctx, health) && c.nodeReadySince(ctx, begin), nil
+		return c.nodeReady(ctx, port), nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return withLog(fmt.Errorf("the real node is not ready after a minute (%s)", logs), c.layout.log(c.name, "kubelet"))
+		return withLog(errors.New("the real node is not ready after a minute"), c.layout.log(c.name, "kubelet"))
 	}
 	return err
 }
 
-func healthy(ctx context.Context, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// endedLog is the log that says why the node ended. The node's own may name that of the process which ended first.
+func (c cluster) endedLog() string {
+	own := c.layout.log(c.name, nodeProcess)
+	content, err := os.ReadFile(own)
 	if err != nil {
-		return false
+		return own
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
+	for _, process := range []string{"containerd", "kubelet"} {
+		if strings.Contains(lastLine(string(content)), process+".log") {
+			return c.layout.log(c.name, process)
+		}
 	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	return own
 }
 
-func (c cluster) nodeReadySince(ctx context.Context, begin time.Time) bool {
-	const ready = `{range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}`
-	out, err := c.kubectlCommand("get", "node", nodeName, "-o", "jsonpath="+ready).output(ctx)
-	if err != nil {
-		return false
-	}
-	status, heartbeat, _ := strings.Cut(out, " ")
-	at, err := time.Parse(time.RFC3339, heartbeat)
-	// Heartbeats have whole seconds.
-	return err == nil && status == "True" && !at.Before(begin.Truncate(time.Second))
+func (c cluster) nodeReady(ctx context.Context, port int) bool {
+	const look = `{.status.daemonEndpoints.kubeletEndpoint.Port} {.status.conditions[?(@.type=="Ready")].status}`
+	out, err := c.kubectlCommand("get", "node", nodeName, "-o", "jsonpath="+look).output(ctx)
+	said, status, _ := strings.Cut(out, " ")
+	return err == nil && status == "True" && (port == anyPort || said == strconv.Itoa(port))
 }
 
 // stopNode ends kubelet, containerd and all containers, as a reboot does. Pods come back when the node is started.

@@ -68,10 +68,13 @@ func tryContainer(ctx context.Context, l layout, runc string) error {
 	cmd := exec.CommandContext(ctx, self, "node", "trial", dir, runc)
 	isolate(cmd)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return errors.Join(fmt.Errorf("runc cannot start a container: %s (%w)", lastLine(string(out)), err), removeCgroups(ctx, cgroup))
+	if text := lastLine(string(out)); err != nil && text != "" {
+		err = errors.New(text)
 	}
-	return removeCgroups(ctx, cgroup)
+	if err != nil {
+		err = fmt.Errorf("no container can be started: %w", err)
+	}
+	return errors.Join(err, removeCgroups(ctx, cgroup))
 }
 
 func lastLine(text string) string {

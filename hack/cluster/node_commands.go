@@ -46,7 +46,11 @@ func newNodeVerb(verb, short string, do func(context.Context, layout, cluster) e
 }
 
 func startNode(ctx context.Context, l layout, c cluster) error {
-	tools, err := prepareNode(ctx, l)
+	runc, err := checkNode(ctx, l)
+	if err != nil {
+		return err
+	}
+	tools, err := ensureNode(ctx, l, runc)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,8 @@ var (
 const cniSettings = `{"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "none"}]}`
 
 type kubeletSettings struct {
-	Port, HealthPort int
-	Cgroup           string
+	Port   int
+	Cgroup string
 }
 
 func (c cluster) writeNodeFiles(ctx context.Context, s kubeletSettings) error {
