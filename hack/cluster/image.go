@@ -14,7 +14,7 @@ import (
 // image is a container image of one layer with one file, which is its entry point.
 type image struct {
 	name       string // with a tag
-	binary     string // the file's content
+	binary     []byte // the file's content
 	entrypoint string // its absolute path in the image
 	args       []string
 }
@@ -32,7 +32,7 @@ func (i image) write(path string) error {
 }
 
 func (i image) archive() ([]byte, error) {
-	layer, err := tarball(tarFile{i.entrypoint[1:], 0o755, []byte(i.binary)})
+	layer, err := tarball(tarFile{i.entrypoint[1:], 0o755, i.binary})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestImageArchive(t *testing.T) {
-	made := image{name: "example/x:1", binary: "binary", entrypoint: "/x", args: []string{"pause"}}
+	made := image{name: "example/x:1", binary: []byte("binary"), entrypoint: "/x", args: []string{"pause"}}
 	archive, err := made.archive()
 	checkError(t, err, "")
 	files := untar(t, archive)

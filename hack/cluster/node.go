@@ -50,22 +50,12 @@ func (c cluster) startNode(ctx context.Context, tools nodeTools) error {
 		return c.waitNode(ctx, anyPort)
 	}
 	return step(ctx, "start the real node", func(ctx context.Context) error {
-		// Of a node that was killed, cgroups may be left. The kubelet would look for their containers for long.
-		if err := removeCgroups(ctx, c.cgroup()); err != nil {
-			return err
-		}
-		if err := makeCgroup(c.cgroup()); err != nil {
-			return err
-		}
 		ports, err := freePorts(1)
 		if err != nil {
 			return err
 		}
 		settings := kubeletSettings{Port: ports[0], Cgroup: c.cgroup()}
-		if err := errors.Join(c.writeNodeFiles(ctx, settings), c.makeImages(ctx)); err != nil {
-			return err
-		}
-		if err := c.createNode(ctx); err != nil {
+		if err := c.furnishNode(ctx, settings); err != nil {
 			return err
 		}
 		if err := c.launchNode(tools); err != nil {
@@ -77,6 +67,24 @@ func (c cluster) startNode(ctx context.Context, tools nodeTools) error {
 		}
 		return nil
 	})
+}
+
+// furnishNode makes all that a node finds when it starts.
+func (c cluster) furnishNode(ctx context.Context, settings kubeletSettings) error {
+	// Of a node that was killed, cgroups may be left. The kubelet would look for their containers for long.
+	if err := removeCgroups(ctx, settings.Cgroup); err != nil {
+		return err
+	}
+	if err := makeCgroup(settings.Cgroup); err != nil {
+		return err
+	}
+	if err := c.writeNodeFiles(ctx, settings); err != nil {
+		return err
+	}
+	if err := c.makeImages(ctx); err != nil {
+		return err
+	}
+	return c.createNode(ctx)
 }
 
 // launchNode starts this program again as the first process of the node.
@@ -99,7 +107,8 @@ func (c cluster) cgroup() string { return "/confrev-" + c.name }
 const nodeObject = `{
   "apiVersion": "v1", "kind": "Node",
   "metadata": {"name": "` + nodeName + `", "labels": {
-    "` + nodeKey + `": "` + nodeName + `", "kubernetes.io/hostname": "` + nodeName + `", "kubernetes.io/os": "linux", "kubernetes.io/arch": "` + runtime.GOARCH + `"}},
+    "` + nodeKey + `": "` + nodeName + `", "kubernetes.io/hostname": "` + nodeName + `",
+    "kubernetes.io/os": "linux", "kubernetes.io/arch": "` + runtime.GOARCH + `"}},
   "spec": {"taints": [{"key": "` + nodeKey + `", "value": "` + nodeName + `", "effect": "NoSchedule"}]},
   "status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}
 }`

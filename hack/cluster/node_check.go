@@ -87,7 +87,8 @@ func writeBundle(ctx context.Context, l layout, dir, cgroup string) error {
 	if err := os.Mkdir(filepath.Join(dir, "rootfs"), 0o755); err != nil {
 		return err
 	}
-	if err := buildProbe(ctx, l, filepath.Join(l.cache, "logs", "build-probe.log"), filepath.Join(dir, "rootfs", "probe")); err != nil {
+	log := filepath.Join(l.cache, "logs", "build-probe.log")
+	if err := buildProbe(ctx, l, log, filepath.Join(dir, "rootfs", "probe")); err != nil {
 		return err
 	}
 	spec, err := json.Marshal(map[string]any{

@@ -136,9 +136,10 @@ func (c cluster) makeImages(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make images: %w", err)
 	}
-	probe := image{name: "confrev.io/probe:latest", entrypoint: "/probe", binary: string(content)}
-	pause := image{name: "confrev.io/pause:latest", entrypoint: "/probe", binary: string(content), args: []string{"pause"}}
-	return errors.Join(probe.write(filepath.Join(dir, "images", "probe.tar")), pause.write(filepath.Join(dir, "images", "pause.tar")))
+	images := filepath.Join(dir, "images")
+	probe := image{name: "confrev.io/probe:latest", entrypoint: "/probe", binary: content}
+	pause := image{name: "confrev.io/pause:latest", entrypoint: "/probe", binary: content, args: []string{"pause"}}
+	return errors.Join(probe.write(filepath.Join(images, "probe.tar")), pause.write(filepath.Join(images, "pause.tar")))
 }
 
 func buildProbe(ctx context.Context, l layout, log, to string) error {

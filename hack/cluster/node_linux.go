@@ -189,6 +189,7 @@ func nodeTrial(ctx context.Context, dir, runc string) error {
 	if err := enterNode([]bind{{dir, insideNode}, {runc, insideTool("runc")}}); err != nil {
 		return err
 	}
-	_, err := command{name: insideTool("runc") + "/runc", args: []string{"--root", "/run/runc", "run", "--bundle", insideNode, "trial"}}.output(ctx)
+	args := []string{"--root", "/run/runc", "run", "--bundle", insideNode, "trial"}
+	_, err := command{name: insideTool("runc") + "/runc", args: args}.output(ctx)
 	return err
 }

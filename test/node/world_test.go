@@ -68,7 +68,8 @@ func (w *world) eventually(what string, check func() (complaint string)) {
 
 // describe shows the namespace as a user would look at it.
 func (w *world) describe() string {
-	out, err := cluster.Kubectl(context.Background(), "--namespace", w.ns, "get", "deployments,replicasets,pods,configmaps,events", "-o", "wide")
+	out, err := cluster.Kubectl(context.Background(), "--namespace", w.ns, "get",
+		"deployments,replicasets,pods,configmaps,events", "-o", "wide")
 	if err != nil {
 		return err.Error()
 	}
