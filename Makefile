@@ -4,8 +4,10 @@ NAME ?= confrev
 FUZZTIME ?= 5s
 TEST_CLUSTER ?= e2e
 BENCH_CLUSTER ?= bench
+NODE_CLUSTER ?= node
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
+export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
 tool = $$(go run ./hack/cluster path $(1))
 
 .DEFAULT_GOAL := help
@@ -23,7 +25,7 @@ demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothi
 	go run ./test/demo canary
 
 .PHONY: test
-test: unit fuzz verify lint e2e ## Everything that must pass, from nothing
+test: unit fuzz verify lint e2e node ## Everything that must pass, from nothing
 
 .PHONY: build
 build: ## Build bin/confrev
@@ -50,14 +52,22 @@ e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
 	status=0; go test -tags e2e -count=1 -timeout 40m -parallel 6 $(RUN) ./test/e2e || status=$$?; \
 	go run ./hack/cluster down --name $(TEST_CLUSTER) && exit $$status
 
+.PHONY: node
+node: ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
+	@go run ./hack/cluster node check || { \
+		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
+		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
+	status=0; go test -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node || status=$$?; \
+	go run ./hack/cluster down --name $(NODE_CLUSTER) && exit $$status
+
 .PHONY: bench
 bench: ## Figures of speed and memory, on a real control plane
 	status=0; go test -tags perf -count=1 -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/perf || status=$$?; \
 	go run ./hack/cluster down --name $(BENCH_CLUSTER) && exit $$status
 
 .PHONY: cluster-up
-cluster-up: ## A real control plane on this machine (NAME=…, ARGO_ROLLOUTS=1)
-	go run ./hack/cluster up --name $(NAME) $(if $(ARGO_ROLLOUTS),--argo-rollouts)
+cluster-up: ## A real control plane on this machine (NAME=…, ARGO_ROLLOUTS=1, NODE=real)
+	go run ./hack/cluster up --name $(NAME) $(if $(ARGO_ROLLOUTS),--argo-rollouts) $(if $(filter real,$(NODE)),--real-node)
 
 .PHONY: cluster-down
 cluster-down: ## Stop and remove it (NAME=…)

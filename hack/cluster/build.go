@@ -57,8 +57,7 @@ func ensureModule(ctx context.Context, l layout, m module, wanted []component) e
 func missing(dir string, wanted []component) []component {
 	var out []component
 	for _, c := range wanted {
-		info, err := os.Stat(filepath.Join(dir, c.name))
-		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o100 == 0 || info.Size() == 0 {
+		if !runnable(filepath.Join(dir, c.name)) {
 			out = append(out, c)
 		}
 	}
@@ -98,6 +97,12 @@ func buildModule(ctx context.Context, l layout, m module, dir string, todo []com
 		return err
 	}
 	return install(scratch, dir, todo)
+}
+
+// runnable tells whether there is a binary that could be run.
+func runnable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o100 != 0 && info.Size() > 0
 }
 
 func install(scratch, dir string, built []component) error {

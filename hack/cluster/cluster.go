@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -79,7 +80,9 @@ func (c cluster) create(ctx context.Context, o upOptions, download bool) error {
 // createArgs writes the settings to files, since kwokctl takes no others, and returns kwokctl's arguments.
 func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
 	settings, policy := filepath.Join(c.state, "kwokctl.yaml"), filepath.Join(c.state, "audit-policy.yaml")
-	if err := errors.Join(os.WriteFile(settings, kwokctlSettings, 0o644), os.WriteFile(policy, auditPolicy, 0o644)); err != nil {
+	// Where the cluster's certificates will be.
+	content := bytes.ReplaceAll(kwokctlSettings, []byte("{{pki}}"), []byte(filepath.Join(c.cluster(c.name), "pki")))
+	if err := errors.Join(os.WriteFile(settings, content, 0o644), os.WriteFile(policy, auditPolicy, 0o644)); err != nil {
 		return nil, fmt.Errorf("write the settings of the cluster: %w", err)
 	}
 	kwok, err := c.binary("kwok")
@@ -182,7 +185,7 @@ func (c cluster) endedError(process string) error {
 
 // remove stops the cluster's processes and deletes its directory.
 func (c cluster) remove(ctx context.Context) error {
-	if err := c.stopRollouts(ctx); err != nil {
+	if err := errors.Join(c.stopNode(ctx), c.stopRollouts(ctx)); err != nil {
 		return err
 	}
 	if err := dropStalePids(c.layout, c.name); err != nil {
@@ -268,7 +271,8 @@ func (c cluster) scaleNodes(ctx context.Context, nodes int) error {
 // waitUsable waits until a pod could be created and would run: nodes are ready, the namespace has its account.
 func (c cluster) waitUsable(ctx context.Context) error {
 	return step(ctx, "wait for nodes", func(ctx context.Context) error {
-		wait := c.kubectlCommand("wait", "nodes", "--all", "--for", "condition=Ready", "--timeout", "60s")
+		// A real node says so when it is started.
+		wait := c.kubectlCommand("wait", "nodes", "--selector", nodeKey+"!="+nodeName, "--for", "condition=Ready", "--timeout", "60s")
 		if err := wait.run(ctx); err != nil {
 			return fmt.Errorf("%w; see also %s", err, c.layout.log(c.name, "kwok-controller"))
 		}

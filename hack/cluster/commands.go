@@ -17,7 +17,7 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newUpCommand(), newDownCommand(), newListCommand(), newBuildCommand(), newPathCommand(),
+	root.AddCommand(newUpCommand(), newDownCommand(), newListCommand(), newBuildCommand(), newPathCommand(), newNodeCommand(),
 		newFileCommand("kubeconfig", "Print the path of a cluster's kubeconfig", layout.kubeconfig),
 		newFileCommand("audit-log", "Print the path of a cluster's audit log", layout.auditLog))
 	return root
@@ -45,6 +45,7 @@ func newUpCommand() *cobra.Command {
 	cmd.Flags().IntVar(&options.nodes, "nodes", 3, "number of simulated nodes; an existing cluster changes only if given")
 	cmd.Flags().IntVar(&options.port, "port", 0, "port of a new cluster's API server (0: a free one)")
 	cmd.Flags().BoolVar(&options.rollouts, "argo-rollouts", false, "also run the Argo Rollouts controller")
+	cmd.Flags().BoolVar(&options.realNode, "real-node", false, "also run a real node, with a kubelet and containers (Linux, root)")
 	return cmd
 }
 

@@ -16,6 +16,7 @@ var (
 	moduleKwok       = module{"kwok", "sigs.k8s.io/kwok"}
 	moduleHelm       = module{"helm", "helm.sh/helm/v4"}
 	moduleLint       = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
+	moduleContainerd = module{"containerd", "github.com/containerd/containerd/v2"}
 	moduleRollouts   = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
 )
 
@@ -40,12 +41,19 @@ var components = []component{
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
 	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},
+	{name: "kubelet", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kubelet"},
+	{name: "containerd", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
+	{name: "containerd-shim-runc-v2", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
+	{name: "ctr", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
 }
 
-// controlPlane are the components that kwokctl can also download; tools are those that it cannot.
+// controlPlane are the components that kwokctl can also download; tools are those that it cannot. nodeComponents are what
+// a real node has beside runc.
 var (
 	controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	tools        = []string{"kubectl", "kwok", "kwokctl"}
+
+	nodeComponents = []string{"kubelet", "containerd", "containerd-shim-runc-v2", "ctr"}
 )
 
 func componentNames() []string {

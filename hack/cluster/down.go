@@ -41,19 +41,23 @@ func list(l layout, out io.Writer) error {
 		return fmt.Errorf("list clusters: %w", err)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tSTATE\tARGO ROLLOUTS\tKUBECONFIG")
+	_, _ = fmt.Fprintln(table, "NAME\tSTATE\tARGO ROLLOUTS\tREAL NODE\tKUBECONFIG")
 	for _, entry := range entries {
 		name := entry.Name()
 		if !l.exists(name) {
 			continue
 		}
-		rollouts := "no"
-		if livePid(l, name, rolloutsProcess) != 0 {
-			rollouts = "yes"
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, clusterState(l, name), rollouts, l.kubeconfig(name))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, clusterState(l, name),
+			yesNo(livePid(l, name, rolloutsProcess) != 0), yesNo(livePid(l, name, nodeProcess) != 0), l.kubeconfig(name))
 	}
 	return table.Flush()
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
 }
 
 func clusterState(l layout, name string) string {

@@ -70,6 +70,9 @@ func (l layout) cluster(name string) string { return filepath.Join(l.clusters(),
 func (l layout) kubeconfig(name string) string {
 	return filepath.Join(l.cluster(name), "kubeconfig.yaml")
 }
+
+// node is the directory of the real node.
+func (l layout) node(name string) string     { return filepath.Join(l.cluster(name), "node") }
 func (l layout) auditLog(name string) string { return l.log(name, "audit") }
 func (l layout) log(name, process string) string {
 	return filepath.Join(l.cluster(name), "logs", process+".log")
@@ -86,6 +89,9 @@ func (l layout) prepared(name string) string { return filepath.Join(l.cluster(na
 func (l layout) verbLog(verb, name string) string {
 	return filepath.Join(l.state, "logs", verb+"-"+name+".log")
 }
+
+// root is the source tree.
+func (l layout) root() string { return filepath.Dir(filepath.Dir(l.modules)) }
 
 func (l layout) exists(name string) bool {
 	_, err := os.Stat(l.kwokctlConfig(name))

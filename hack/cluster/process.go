@@ -116,16 +116,22 @@ func stopProcess(ctx context.Context, l layout, name, process string) error {
 
 // startProcess starts a process of a cluster that outlives this one.
 func startProcess(l layout, name, process, binary string, args ...string) error {
+	return startCommand(l, name, process, exec.Command(binary, args...))
+}
+
+func startCommand(l layout, name, process string, cmd *exec.Cmd) error {
 	log, err := openLog(l.log(name, process))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(binary, args...)
 	cmd.Dir = l.cluster(name)
 	cmd.Stdout, cmd.Stderr = log, log
 	// A session of its own: neither ^C nor the end of the terminal reaches it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", process, err)
 	}

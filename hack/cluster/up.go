@@ -18,6 +18,7 @@ type upOptions struct {
 	nodesGiven bool
 	port       int // 0: a free one
 	rollouts   bool
+	realNode   bool
 }
 
 func (o upOptions) validate() error {
@@ -35,18 +36,10 @@ func (o upOptions) validate() error {
 
 func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	begin := time.Now()
-	download, err := controlPlaneSource(ctx, l)
+	o.keepExtras(l)
+	p, err := prepare(ctx, l, o)
 	if err != nil {
 		return err
-	}
-	// A cluster that had Argo Rollouts gets it back after a reboot.
-	if _, err := os.Stat(l.log(o.name, rolloutsProcess)); err == nil {
-		o.rollouts = true
-	}
-	if o.rollouts {
-		if err := ensure(ctx, l, "rollouts-controller"); err != nil {
-			return err
-		}
 	}
 	unlock, err := lockClusters(ctx, l)
 	if err != nil {
@@ -57,7 +50,7 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := c.bring(ctx, o, download); err != nil {
+	if err := c.bring(ctx, o, p.download); err != nil {
 		return err
 	}
 	if o.rollouts {
@@ -65,7 +58,46 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 			return err
 		}
 	}
+	if o.realNode {
+		if err := c.startNode(ctx, p.node); err != nil {
+			return err
+		}
+	}
 	return printReady(out, c, time.Since(begin))
+}
+
+// keepExtras gives a cluster back, after a reboot, what it had: Argo Rollouts, a real node.
+func (o *upOptions) keepExtras(l layout) {
+	_, err := os.Stat(l.log(o.name, rolloutsProcess))
+	o.rollouts = o.rollouts || err == nil
+	o.realNode = o.realNode || l.hasNode(o.name)
+}
+
+// preparation is what up knows once all binaries are there.
+type preparation struct {
+	download bool // kwokctl downloads those of the control plane
+	node     nodeTools
+}
+
+func prepare(ctx context.Context, l layout, o upOptions) (p preparation, err error) {
+	if o.realNode {
+		// First of all, since a machine may not allow it: better to know now than after minutes of building.
+		if p.node.runc, err = checkNode(ctx, l); err != nil {
+			return p, err
+		}
+	}
+	if p.download, err = controlPlaneSource(ctx, l); err != nil {
+		return p, err
+	}
+	if o.rollouts {
+		if err := ensure(ctx, l, "rollouts-controller"); err != nil {
+			return p, err
+		}
+	}
+	if o.realNode {
+		p.node, err = ensureNode(ctx, l, p.node.runc)
+	}
+	return p, err
 }
 
 // lockClusters keeps two runs from choosing the same free ports, or from working on one cluster.

@@ -20,14 +20,14 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 	if err != nil {
 		return 0, err
 	}
+	if !optin.Protected(obj) && protected {
+		return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+	}
 	if obj.DeletionTimestamp != nil {
 		if !protected || !users.empty() {
 			return 0, nil
 		}
 		return r.letGo(ctx, obj, ref)
-	}
-	if !optin.Protected(obj) && protected {
-		return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 	}
 	if !optin.Attachable(obj) {
 		return 0, nil
@@ -60,19 +60,43 @@ func without(finalizers []string) []string {
 	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == keys.ProtectFinalizer })
 }
 
-// sweepAttached deletes a source that was attached and that nobody has used for the grace time. One that no workload owns
-// was never attached, and stays.
+// unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
+const unusedFor = revision.PinWindow
+
+// sweepAttached deletes a source that was attached and that nobody uses any more.
 func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
-	if !slices.ContainsFunc(obj.OwnerReferences, r.kinds.IsWorkload) && !r.store.Anchored(obj) {
-		return 0, nil
+	if was, err := r.wasAttached(ctx, obj, ref); !was || err != nil {
+		return 0, err
 	}
 	since, known := r.unused.Get(obj.UID)
 	if !known {
 		since = r.now()
 		r.unused.Add(obj.UID, since)
 	}
-	if wait := since.(time.Time).Add(r.options.Grace).Sub(r.now()); wait > 0 {
+	if wait := since.(time.Time).Add(unusedFor).Sub(r.now()); wait > 0 {
 		return wait, nil
 	}
 	return r.sweep(ctx, obj, r.options.Grace, names(ref))
+}
+
+// wasAttached tells whether confrev attached a source that nobody uses any more: a workload that asks for it owns it, or
+// the anchor. Any other owner is the user's own doing, and no reason to delete anything.
+func (r *revisions) wasAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (bool, error) {
+	for _, reference := range obj.OwnerReferences {
+		kind, known := r.kinds.of(reference)
+		if !known {
+			continue
+		}
+		owner, err := r.workload(ctx, ref.Namespace, reference)
+		if err != nil {
+			return false, err
+		}
+		if owner == nil {
+			continue
+		}
+		if attaches, err := r.attaches(ctx, kind, owner, ref); attaches || err != nil {
+			return attaches, err
+		}
+	}
+	return r.store.Anchored(obj), nil
 }

@@ -24,6 +24,7 @@ const (
 	reasonKindNotEnabled = "KindNotEnabled"
 	reasonTooComplex     = "TooManyReferences"
 	reasonRestarted      = "Restarted"
+	reasonUnpinned       = "Unpinned"
 	reasonNoTemplate     = "NoPodTemplate"
 	reasonForbidden      = "RestartOnForbidden"
 	reasonReverted       = "Reverted"

@@ -31,6 +31,8 @@ const namespaceTerminating = corev1.NamespaceTerminatingCause
 // observed is all that the plans for one workload need, and what to say of what its user wrote.
 type observed struct {
 	namespace string
+	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
+	uids      []types.UID
 	asked     optin.Asked
 	template  *corev1.PodTemplateSpec
 	// pins is what the plan of pins is made of, hashes what that of hashes is made of: the same decisions for what is
@@ -98,18 +100,21 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 		return seen, err
 	}
 	seen.asked = asked
+	for _, o := range append(slices.Clone(referring), obj) {
+		seen.uids = append(seen.uids, o.GetUID())
+	}
 	seen.sayProblems(asked.Problems)
 	if seen.template, err = r.kind.Template(obj); err != nil {
 		seen.say(reasonNoTemplate, "%v", err)
 		return seen, nil
 	}
-	if err := r.selectUses(ctx, append(slices.Clone(referring), obj), &seen); err != nil {
+	if err := r.selectUses(ctx, obj, &seen); err != nil {
 		return seen, err
 	}
-	if len(seen.pins.Uses) == 0 && len(seen.hashes.Uses) == 0 {
+	seen.readNotes(obj)
+	if !seen.follows() {
 		return seen, nil
 	}
-	seen.readNotes(obj)
 	return seen, errors.Join(r.observeHolders(ctx, obj, referring, known, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
 }
 
@@ -124,14 +129,12 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 }
 
 // selectUses chooses what is tracked, and says what of it cannot be.
-//
-// objects are the workloads that may own a source: last the one with the template, before it those that refer to it.
-func (r *workloads) selectUses(ctx context.Context, objects []client.Object, seen *observed) error {
-	uses, err := r.kind.Uses(objects[len(objects)-1])
+func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
+	uses, err := r.kind.Uses(obj)
 	if err != nil {
 		return err
 	}
-	traits, err := r.traits(ctx, objects, uses, seen)
+	traits, err := r.traits(ctx, uses, seen)
 	if err != nil {
 		return err
 	}
@@ -145,39 +148,46 @@ func (r *workloads) selectUses(ctx context.Context, objects []client.Object, see
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}
-	named, err := r.named(ctx, seen)
+	unreferenced, err := r.unreferenced(ctx, seen)
 	if err != nil {
 		return err
 	}
-	seen.addUnreferenced(named)
+	for _, source := range unreferenced {
+		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
+			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
+		}
+	}
 	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
 	return nil
 }
 
 // traits gives what the sources of a template say of themselves.
-func (r *workloads) traits(ctx context.Context, objects []client.Object, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
+func (r *workloads) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
-	var uids []types.UID
-	for _, obj := range objects {
-		uids = append(uids, obj.GetUID())
-	}
 	for _, use := range uses {
-		if !r.options.enabled(use.Kind) {
-			continue
-		}
-		source := revision.Metadata(revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
-		err := r.client.Get(ctx, key(source), source)
-		if client.IgnoreNotFound(err) != nil {
+		about, problems, err := r.describe(ctx, seen, use.Source)
+		if err != nil {
 			return nil, err
 		}
-		// One that does not exist has no metadata, and its name still counts.
-		about, problems := r.options.Compat.Describe(use.Source, source, uids...)
 		traits[use.Source] = about
 		if seen.asked.Track.Enabled() || about.Owned {
 			seen.sayProblems(problems)
 		}
 	}
 	return traits, nil
+}
+
+// describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
+func (r *workloads) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
+	if !r.options.enabled(source.Kind) {
+		return optin.Traits{}, nil, nil
+	}
+	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
+	if err := r.client.Get(ctx, key(meta), meta); client.IgnoreNotFound(err) != nil {
+		return optin.Traits{}, nil, err
+	}
+	about, problems := r.options.Compat.Describe(source, meta, seen.uids...)
+	return about, problems, nil
 }
 
 // sayUntracked says which of the listed sources have no effect, and why.
@@ -232,19 +242,27 @@ func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, er
 	return found, nil
 }
 
-// addUnreferenced adds what makes the workload restart beside what its template refers to.
-func (seen *observed) addUnreferenced(named []pin.Source) {
-	add := func(source pin.Source) {
-		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
-			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
-		}
-	}
-	for _, source := range named {
-		add(source)
+// unreferenced gives what makes the workload restart beside what its template refers to.
+func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
+	all, err := r.named(ctx, seen)
+	if err != nil {
+		return nil, err
 	}
 	for _, trigger := range seen.asked.RestartOn {
-		add(trigger.Source)
+		all = append(all, trigger.Source)
 	}
+	var wanted []pin.Source
+	for _, source := range all {
+		about, problems, err := r.describe(ctx, seen, source)
+		if err != nil {
+			return nil, err
+		}
+		seen.sayProblems(problems)
+		if about.Policy != optin.PolicyIgnore {
+			wanted = append(wanted, source)
+		}
+	}
+	return wanted, nil
 }
 
 // readNotes reads what confrev wrote on the workload and its template before.
@@ -349,16 +367,26 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 	return errors.Join(errs...)
 }
 
+// absent stands for the hash of an object that does not exist.
+const absent = "absent"
+
 // setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
+// One that is not there is noted too, so that its appearance is a change (rule 6).
 func (seen *observed) setHash(use podspec.Use, source plan.Source) {
 	seen.hashes.Sources[use.Source] = source
-	_, follows := seen.hashes.Pins[use.Source]
-	if follows || !source.Present || seen.frozen(use.Source) || seen.knownToHolders(use.Source) {
-		return
+	before, follows := seen.hashes.Pins[use.Source]
+	if !follows && !seen.frozen(use.Source) && !seen.knownToHolders(use.Source) {
+		before = pin.Pin{Revision: absent, Number: 1}
+		if source.Present {
+			before.Revision = source.Name
+		}
+		seen.baseline[use.Source], seen.hashes.Pins[use.Source] = before, before
 	}
-	baseline := pin.Pin{Revision: source.Name, Number: 1}
-	seen.baseline[use.Source], seen.hashes.Pins[use.Source] = baseline, baseline
+	if before.Revision == absent && !source.Present {
+		// Nothing that was there is missing.
+		delete(seen.hashes.Pins, use.Source)
+	}
 }
 
 // frozen tells whether pods of the template read a revision of a source.

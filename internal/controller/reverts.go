@@ -3,8 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -49,14 +52,27 @@ func (r *workloads) reverter(ctx context.Context, obj client.Object) string {
 	other := "another controller"
 	live := r.kind.New()
 	if err := r.live.Get(ctx, key(obj), live); err == nil {
-		var latest time.Time
-		for _, entry := range live.GetManagedFields() {
-			if entry.Manager != keys.FieldManager && entry.Subresource == "" && entry.Time != nil && !entry.Time.Time.Before(latest) {
-				latest, other = entry.Time.Time, fmt.Sprintf("field manager %q", entry.Manager)
-			}
+		if latest := latestManagers(live.GetManagedFields()); len(latest) > 0 {
+			other += " (the last one to write was field manager " + strings.Join(latest, " or ") + ")"
 		}
 	}
 	return fmt.Sprintf("%s undid confrev's change of the pod template %d times in a row, so confrev leaves it alone for %s or until a "+
 		"source changes. Let the owner of this %s keep the pod template's annotations, or opt out with %s=none",
 		other, maxReverts, retryReverted, r.kind.Resource(), keys.Track)
+}
+
+// latestManagers gives the field managers, other than confrev, that wrote an object last. They are noted by the second.
+func latestManagers(entries []metav1.ManagedFieldsEntry) []string {
+	var latest time.Time
+	var managers []string
+	for _, entry := range entries {
+		if entry.Manager == keys.FieldManager || entry.Subresource != "" || entry.Time == nil || entry.Time.Time.Before(latest) {
+			continue
+		}
+		if entry.Time.After(latest) {
+			latest, managers = entry.Time.Time, nil
+		}
+		managers = append(managers, strconv.Quote(entry.Manager))
+	}
+	return managers
 }

@@ -115,6 +115,10 @@ func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata
 // live: when a workload is deleted, its revisions may go before the cache shows that their holders went.
 func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) error {
 	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Text()}
+	if users.empty() {
+		r.lost.forget(name)
+		return nil
+	}
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, revision.NewMetadata(ref.Kind))
 	if err == nil || !apierrors.IsNotFound(err) {
 		// New, and not in the cache yet; its event is on the way.

@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"confrev.io/confrev/internal/admission"
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -252,9 +251,8 @@ func (r *workloads) intend(seen observed) intent {
 	if seen.template == nil {
 		return want
 	}
-	leaving, _ := pin.Parse(seen.template.Annotations[keys.Pins])
-	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(leaving) > 0
-	if want.release || len(seen.pins.Uses)+len(seen.hashes.Uses) > 0 {
+	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0
+	if want.release || seen.follows() {
 		want.inject = seen.injections(want.pins.Pins, want.pins.Changed() || want.hashes.Changed() || want.release)
 	}
 	return want
@@ -296,7 +294,9 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 	}
 	now := r.now()
 	known.settling = known.settling.Observe(want.text(), now)
-	if want.pins.Urgent() {
+	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
+	// where nothing else resolves them.
+	if want.pins.Urgent() || !want.pins.Changed() && len(want.inject) > 0 {
 		return 0
 	}
 	return known.settling.Remaining(seen.asked.Settle, now)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -65,8 +66,8 @@ func (i intent) stamped(seen observed) pin.Set {
 // noted gives the hashes that the workload itself should note: those of its opting in, until its template has others.
 func (i intent) noted(seen observed) pin.Set {
 	noted := pin.Set{}
-	for source, p := range i.hashes.Pins {
-		if seen.baseline[source] == p {
+	for source, p := range seen.baseline {
+		if wanted, planned := i.hashes.Pins[source]; !planned || wanted == p {
 			noted[source] = p
 		}
 	}
@@ -148,7 +149,7 @@ func (r *workloads) patch(obj client.Object, seen observed, want intent) []opera
 	if want.changes() {
 		ops = r.patchTemplate(seen, want)
 	}
-	if seen.follows() {
+	if seen.follows() || want.release {
 		held := maps.Clone(want.pins.Held)
 		maps.Copy(held, want.hashes.Held)
 		ops = append(ops, setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations(), Name: obj.GetName()},
@@ -233,6 +234,11 @@ func (r *workloads) tell(ctx context.Context, obj client.Object, seen observed, 
 	for _, d := range want.hashes.Decisions {
 		r.tellHash(ctx, obj, seen, d)
 	}
+	if want.changes() && seen.asked.Mode != optin.Revision && len(seen.pins.Pins) > 0 {
+		log.FromContext(ctx).Info("unpinned", "mode", string(seen.asked.Mode), "pins", seen.pins.Pins.String())
+		r.events.normal(obj, nil, reasonUnpinned, "Unpin", fmt.Sprintf(
+			"Took the pins out of the pod template, since the mode is %s: pods read the sources themselves", seen.asked.Mode))
+	}
 }
 
 func (r *workloads) tellPin(ctx context.Context, obj client.Object, seen observed, d plan.Decision) {
@@ -258,6 +264,9 @@ func (r *workloads) tellPin(ctx context.Context, obj client.Object, seen observe
 func (r *workloads) tellHash(ctx context.Context, obj client.Object, seen observed, d plan.Decision) {
 	source := seen.object(d.Source)
 	switch {
+	case d.To != d.From && d.From == pin.Pin{}:
+		// It restarts for another reason than a change, such as its pins going.
+		log.FromContext(ctx).Info("following", "object", d.Source.String())
 	case d.To != d.From:
 		metricRestarts.WithLabelValues(r.kind.Resource()).Inc()
 		log.FromContext(ctx).Info("restarted", "because", d.Source.String())

@@ -17,9 +17,11 @@ import (
 
 // canaryTale is about a Rollout whose canary is faulty. It is told twice, once for each way to give it configuration.
 var canaryTale = tale{
+	verb: []string{"canary"},
 	about: `the real Argo Rollouts controller takes a Rollout of five pods through a faulty canary: once with revisions of an
 edited ConfigMap, once with ConfigMaps that the user names. All of that takes little more than a minute;`,
 	rollouts: true,
+	flags:    []string{"--grace=" + grace},
 	tell: func(s *story) error {
 		s.subject = subject{schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}, "app"}
 		edited, named := &canaryStory{story: s}, &canaryStory{story: s}
@@ -30,6 +32,10 @@ edited ConfigMap, once with ConfigMaps that the user names. All of that takes li
   kubectl argo rollouts get rollout app --watch
   kubectl argo rollouts promote app                               # also: abort, retry, undo`,
 }
+
+// grace is for how long confrev keeps what nobody uses any more. It is minutes unless somebody says otherwise, and nobody
+// wants to watch that.
+const grace = "5s"
 
 // The contents of GREETING in the order in which the user writes them. The first is that of the files.
 const (
@@ -64,6 +70,8 @@ type way interface {
 	label() string
 	// inMidCanary are steps that happen in mid-canary, before pods are lost.
 	inMidCanary() []step
+	// pruning says more of what goes with ReplicaSets.
+	pruning() string
 	// undone says and claims what there is to say after an undo.
 	undone()
 	// deleted says and claims what there is to say after the Rollout's deletion.
@@ -183,7 +191,7 @@ func (c *canaryStory) prune() {
 	c.say(`revisionHistoryLimit is 2, for configuration as for ReplicaSets. Argo Rollouts prunes the ReplicaSet that is the
 oldest. There are now:`)
 	c.showConfigMaps()
-	c.say("\nEach new image pushes one old ReplicaSet out:")
+	c.say("\nEach new image pushes one old ReplicaSet out:%s", c.way.pruning())
 	for i, step := range []struct {
 		claim string
 		left  []string

@@ -266,8 +266,8 @@ func (s *story) note() (string, error) {
 
 const noNote = "no note"
 
-// writesSince lists confrev's writes since a mark in the API server's audit log, but for those that the barrier's edit
-// needs.
+// writesSince lists confrev's writes in the story's namespace since a mark in the API server's audit log, but for those
+// that the barrier's edit needs.
 func (s *story) writesSince(mark env.AuditMark) look {
 	return func() (string, error) {
 		requests, err := s.cluster.ConfrevRequests(mark)
@@ -276,7 +276,7 @@ func (s *story) writesSince(mark env.AuditMark) look {
 		}
 		var writes []string
 		for _, r := range requests {
-			if r.Writes() && r.Object.Name != otherName && !strings.HasPrefix(r.Object.Name, otherName+"-") &&
+			if r.Writes() && r.Object.Namespace == namespace && r.Object.Name != otherName && !strings.HasPrefix(r.Object.Name, otherName+"-") &&
 				!strings.HasPrefix(r.Object.Name, otherName+".") {
 				writes = append(writes, r.String())
 			}

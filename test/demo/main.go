@@ -50,11 +50,15 @@ and confrev running for you to play with. A demo that ran before in the same clu
 
 // tale is one of the stories that the demo can tell.
 type tale struct {
+	// verb is the word on the command line; the first tale has none.
+	verb []string
 	// about goes on after a sentence on the cluster.
 	about string
 	// rollouts tells that Argo Rollouts is needed.
 	rollouts bool
-	tell     func(*story) error
+	// flags are further ones of confrev.
+	flags []string
+	tell  func(*story) error
 	// hints are commands to play with in the end.
 	hints string
 }
@@ -67,7 +71,7 @@ func newCommand() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.PersistentFlags().StringVar(&o.name, "name", "confrev", "`name` of the cluster")
 	canary := newTaleCommand(&o, canaryTale)
-	canary.Use, canary.Short = "canary", "The story of a faulty canary on the real Argo Rollouts controller, with revisions and with mode attach"
+	canary.Use, canary.Short = canaryTale.verb[0], "The story of a faulty canary on the real Argo Rollouts controller, with revisions and with mode attach"
 	cmd.AddCommand(canary, &cobra.Command{
 		Use:   "down",
 		Short: "Stop the confrev that the demo started, and remove the cluster",
@@ -96,14 +100,14 @@ func demo(ctx context.Context, o options, t tale) error {
 	out := newPrinter(os.Stdout)
 	header(out, o, t)
 	s := &story{ctx: ctx, out: out, place: p, began: time.Now()}
-	err = s.setUp(t.rollouts)
+	err = s.setUp(t)
 	if err == nil {
 		s.createOther()
 		err = t.tell(s)
 	}
 	switch {
 	case ctx.Err() != nil:
-		interrupted(out, p)
+		interrupted(out, p, t)
 		return ctx.Err()
 	case err != nil:
 		s.report(err)
@@ -125,14 +129,14 @@ on a machine that never did it, Kubernetes itself is built or downloaded first: 
 }
 
 // interrupted says after ^C what is left.
-func interrupted(out *printer, p place) {
+func interrupted(out *printer, p place, t tale) {
 	state := "confrev does not run."
 	if pid := p.livePid(); pid != 0 {
 		state = fmt.Sprintf("confrev goes on running (pid %d, log %s).", pid, p.log())
 	}
 	out.blank()
 	out.say(`Interrupted. The cluster is left as it is; %s
-Start over: %s. Remove everything: %s.`, state, p.command(), p.command("down"))
+Start over: %s. Remove everything: %s.`, state, p.command(t.verb...), p.command("down"))
 }
 
 // down is the verb that removes everything.

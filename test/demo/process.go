@@ -26,7 +26,7 @@ type process struct {
 	ended chan struct{}
 }
 
-func newProcess(p place, binary, namespace string) (*process, error) {
+func newProcess(p place, binary, namespace string, flags ...string) (*process, error) {
 	var addresses [2]string
 	for i := range addresses {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,10 +41,10 @@ func newProcess(p place, binary, namespace string) (*process, error) {
 		place:  p,
 		binary: binary,
 		health: "http://" + addresses[0] + "/readyz",
-		args: []string{
+		args: append([]string{
 			"--kubeconfig", p.confrevKubeconfig(), "--namespace", namespace, "--log-level", "debug",
 			"--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1],
-		},
+		}, flags...),
 	}, nil
 }
 

@@ -37,14 +37,14 @@ var ours = map[string]string{"app.kubernetes.io/managed-by": "confrev-demo"}
 var userFiles embed.FS
 
 // setUp starts the cluster and confrev in it, and clears away what an earlier demo left.
-func (s *story) setUp(rollouts bool) error {
+func (s *story) setUp(t tale) error {
 	steps := []struct {
 		what string
 		do   func(context.Context) error
 	}{
-		{fmt.Sprintf("Start cluster %q, unless it runs", s.place.name), func(ctx context.Context) error { return s.startCluster(ctx, rollouts) }},
+		{fmt.Sprintf("Start cluster %q, unless it runs", s.place.name), func(ctx context.Context) error { return s.startCluster(ctx, t.rollouts) }},
 		{"Install the chart by Helm, build confrev, make an empty namespace " + namespace, s.installAll},
-		{"Start confrev as a process with the rights of the chart's ServiceAccount", s.startConfrev},
+		{"Start confrev as a process with the rights of the chart's ServiceAccount", func(ctx context.Context) error { return s.startConfrev(ctx, t.flags) }},
 	}
 	for _, step := range steps {
 		began := time.Now()
@@ -159,8 +159,6 @@ func (s *story) freshNamespace(ctx context.Context) error {
 	return fmt.Errorf("namespace %s is still being deleted after a minute", namespace)
 }
 
-const protectFinalizer = keys.Prefix + "protect"
-
 // release takes confrev's finalizer from the ConfigMaps of the namespace, as whoever uninstalls confrev must: nobody else
 // does while it does not run.
 func (s *story) release(ctx context.Context) error {
@@ -169,11 +167,11 @@ func (s *story) release(ctx context.Context) error {
 		return err
 	}
 	for _, cm := range all.Items {
-		if !controllerutil.ContainsFinalizer(&cm, protectFinalizer) {
+		if !controllerutil.ContainsFinalizer(&cm, keys.ProtectFinalizer) {
 			continue
 		}
 		before := cm.DeepCopy()
-		controllerutil.RemoveFinalizer(&cm, protectFinalizer)
+		controllerutil.RemoveFinalizer(&cm, keys.ProtectFinalizer)
 		if err := s.cluster.Client.Patch(ctx, &cm, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("take the finalizer from ConfigMap %s: %w", cm.Name, err)
 		}
@@ -181,7 +179,7 @@ func (s *story) release(ctx context.Context) error {
 	return nil
 }
 
-func (s *story) startConfrev(ctx context.Context) error {
+func (s *story) startConfrev(ctx context.Context, flags []string) error {
 	if err := s.writeConfrevKubeconfig(ctx); err != nil {
 		return err
 	}
@@ -190,7 +188,7 @@ func (s *story) startConfrev(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.confrev, err = newProcess(s.place, s.binary, env.Namespace); err != nil {
+	if s.confrev, err = newProcess(s.place, s.binary, env.Namespace, flags...); err != nil {
 		return err
 	}
 	return s.confrev.start(ctx)

@@ -33,6 +33,8 @@ func (w *revisionsWay) change(page string) string {
 	return p.Revision
 }
 
+func (w *revisionsWay) pruning() string { return "" }
+
 // listNext has the number of the revision to come, since its hash is not known yet.
 func (w *revisionsWay) listNext() string {
 	var p pin.Pin
@@ -105,6 +107,12 @@ func (w *attachWay) inMidCanary() []step {
 	return []step{{"the deploy tool deletes the old ConfigMap too early", w.deleteEarly}}
 }
 
+func (w *attachWay) pruning() string {
+	return fmt.Sprintf(`
+(A ConfigMap that the deploy tool did not delete is kept for a grace time after its last user, in case that a deploy is
+about to name it again. That is %s here: --grace=%s.)`, grace, grace)
+}
+
 func (w *attachWay) deleteEarly() {
 	w.say(`app-v1 is not in the user's files any more, so a deploy tool deletes it, although four pods read it. It has
 confrev.io/protect: "true", and for that confrev gave it a finalizer:`)
@@ -145,7 +153,7 @@ func (w *attachWay) protection(configMap string) look {
 		if cm.DeletionTimestamp != nil {
 			words = append(words, "being deleted")
 		}
-		if controllerutil.ContainsFinalizer(cm, protectFinalizer) {
+		if controllerutil.ContainsFinalizer(cm, keys.ProtectFinalizer) {
 			words = append(words, "protected")
 		}
 		return strings.Join(words, ", "), nil

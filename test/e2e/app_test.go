@@ -59,8 +59,8 @@ func (a *app) createWorkload(annotations map[string]string) {
 	a.create(obj)
 }
 
-// deploy makes a tracked workload with the value A in its sources, and waits until its pods read that.
-func (w *world) deploy(s subject, name string) (a *app, pinned pins) {
+// launch makes a tracked workload with the value A in its sources, and waits until its pods read that.
+func (w *world) launch(s subject, name string) (a *app, pinned pins) {
 	w.Helper()
 	a = w.app(s, name)
 	a.createSources("A")

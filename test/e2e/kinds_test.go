@@ -31,7 +31,7 @@ func forEachKind(t *testing.T, test func(w *world, s subject)) {
 // Rules 1, 2, 4: the main job. Pods refer to their sources in every form.
 func TestEveryKindRollsForwardAndBack(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
-		a, first := w.deploy(s, "web")
+		a, first := w.launch(s, "web")
 		w.barrier()
 		generation, holders := a.templateObject().GetGeneration(), len(a.holders())
 
@@ -122,7 +122,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 		if s.rollingOut == nil {
 			w.Skip("nothing rolls out")
 		}
-		a, before := w.deploy(s, "web")
+		a, before := w.launch(s, "web")
 		if s.partly != nil {
 			s.partly(a)
 		}
@@ -170,7 +170,7 @@ func TestOnDeleteIsRespected(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			a, before := w.deploy(s, "web")
+			a, before := w.launch(s, "web")
 			a.patch(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
 			a.editBoth("B")
 			w.eventually("the new template is pinned", func() string {
@@ -197,7 +197,7 @@ func TestOnDeleteIsRespected(t *testing.T) {
 // Rule 5.
 func TestEveryKindReturnsToEarlierContent(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
-		a, first := w.deploy(s, "web")
+		a, first := w.launch(s, "web")
 		second := a.editTo("B")
 		again := a.editTo("A")
 		if again.revisions() != first.revisions() || again.conf.Number <= second.conf.Number || again.secret.Number <= second.secret.Number {

@@ -35,6 +35,17 @@ var (
 	binary string
 )
 
+// chartValues give confrev the rights that it is tested with. They do not include any on pods.
+var chartValues = slices.Concat([]string{
+	"secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
+}, webAppValues)
+
+// reinstall brings back what a test took away of the chart, with other values for some.
+func reinstall(t *testing.T, but ...string) error {
+	t.Helper()
+	return cluster.Install(t.Context(), slices.Concat(chartValues, but)...)
+}
+
 func TestMain(m *testing.M) {
 	code, err := run(m)
 	if err != nil {
@@ -53,7 +64,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
 		return 1, err
 	}
-	if err := errors.Join(removeWebApps(ctx), install(ctx)); err != nil {
+	if err := errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...)); err != nil {
 		return 1, err
 	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
@@ -64,7 +75,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
-		"--revisions-per-hour", "1000", "--config", config)
+		"--revisions-per-hour", "1000", "--compat", "reloader,wave", "--config", config)
 	if err != nil {
 		return 1, err
 	}
@@ -85,11 +96,6 @@ func run(m *testing.M) (code int, err error) {
 		return 1, errors.Join(fmt.Errorf("confrev panicked, see %s", confrev.Log), err)
 	}
 	return code, nil
-}
-
-// install installs the chart with Secrets and the configured kind. Further values come last.
-func install(ctx context.Context, set ...string) error {
-	return cluster.Install(ctx, slices.Concat([]string{"secrets.enabled=true"}, webAppValues, set)...)
 }
 
 // configOfChart writes the file that the chart mounts for --config.

@@ -43,7 +43,7 @@ func TestNamespaceLabelOptsEveryKindInAndOut(t *testing.T) {
 // Taking the annotation away, or writing none, changes nothing but that edits are not followed any more.
 func TestOptingOutLeavesEveryKindAsItIs(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
-		a, before := w.deploy(s, "web")
+		a, before := w.launch(s, "web")
 		a.waitOwned(before)
 		w.barrier()
 		w.kubectl("annotate", a.resource(), keys.Track+"=none", "--overwrite")
@@ -156,8 +156,8 @@ func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 	stop(t)
 	defer start(t)
 	w := newWorld(t)
-	w.must(install(w.ctx, "secrets.enabled=false"))
-	defer func() { w.must(install(w.ctx)) }()
+	w.must(reinstall(t, "secrets.enabled=false"))
+	defer func() { w.must(reinstall(t)) }()
 	account := "system:serviceaccount:" + env.Namespace + ":confrev"
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 		out, err := cluster.Kubectl(w.ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
@@ -214,7 +214,7 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 	for _, name := range []string{"text", "list", "odd"} {
 		w.waitEvent("NoPodTemplate", name, "spec.template of the WebApp is not a pod template")
 	}
-	w.deploy(subjectOf("Configured"), "web")
+	w.launch(subjectOf("Configured"), "web")
 
 	// A template without metadata gets them.
 	bare := objectOf(webApp, "bare", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{

@@ -121,7 +121,7 @@ func TestTwentyRestartsWithSixtyWorkloadsWriteNothing(t *testing.T) {
 	w.kubectl("annotate", "configmap", "web-1", "note=only metadata")
 	apps := map[*app]int64{}
 	for i, s := range subjects {
-		a, pinned := w.deploy(s, fmt.Sprintf("kind-%d", i))
+		a, pinned := w.launch(s, fmt.Sprintf("kind-%d", i))
 		a.waitOwned(pinned)
 		if s.kind == statefulSetKind {
 			a.editTo("B")
@@ -231,7 +231,7 @@ func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
 		t.Errorf("pinned: %s", got)
 	}
 
-	w.must(install(w.ctx))
+	w.must(reinstall(t))
 	w.must(confrev.WaitReady(w.ctx))
 	a := w.waitPinned("web", "web", "color", "A")
 	w.podsRead(a.Revision)

@@ -29,7 +29,7 @@ func subjectOf(name string) subject {
 func TestStatefulSetStuckOnAFaultyRevisionIsUndone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, before := w.deploy(subjectOf("StatefulSet"), "web")
+	a, before := w.launch(subjectOf("StatefulSet"), "web")
 	value, _ := a.faulty()
 	a.editBoth(value)
 	w.eventually("the last pod is stuck", func() string {
@@ -107,7 +107,7 @@ func TestJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
 func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, stable := w.deploy(subjectOf("RolloutStepwise"), "web")
+	a, stable := w.launch(subjectOf("RolloutStepwise"), "web")
 	_, shared := stable.conf, stable.secret
 	value, release := a.faulty()
 	w.edit(a.conf, sourceKey, value)

@@ -47,8 +47,8 @@ type Cluster struct {
 	tools sync.Map
 }
 
-// Up starts the named cluster, or uses the one that runs, and says on progress what it does. Flags are further ones of
-// hack/cluster, such as --argo-rollouts.
+// Up starts the named cluster, or uses the one that runs, and says on progress what it does. It takes flags of
+// hack/cluster's verb up, such as RealNode.
 func Up(ctx context.Context, name string, progress *os.File, flags ...string) (*Cluster, error) {
 	up := exec.CommandContext(ctx, "go", append([]string{"run", "./hack/cluster", "up", "--name", name}, flags...)...)
 	// Its standard output tells a person what to do next; that is not for those who read ours.

@@ -15,19 +15,21 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-const (
-	// users is how many Deployments share one ConfigMap.
-	users = 200
-	// sharedEdits is how often it is edited.
-	sharedEdits = 5
-)
+// sharedEdits is how often the shared ConfigMap is edited.
+const sharedEdits = 5
 
 // BenchmarkShared measures the times from the update of a ConfigMap having returned until a watch shows the first, the
 // median and the last pin of the Deployments that share it. The floor is a bare patch of each template and one more,
 // with 1, 4 and 16 in flight, while the Deployment controller is as busy as it is with confrev's.
 func BenchmarkShared(b *testing.B) {
+	for _, users := range []int{200, 1000} {
+		b.Run(fmt.Sprintf("workloads=%d", users), func(b *testing.B) { benchmarkShared(b, users) })
+	}
+}
+
+func benchmarkShared(b *testing.B, users int) {
 	w := newWorld(b)
-	names := w.sharers()
+	names := w.sharers(users)
 	confrev, templates := w.startPinning(names, "--settle", "0s", "--revisions-per-hour", "100000")
 	times := sharedTimes{}
 	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
@@ -43,13 +45,13 @@ func BenchmarkShared(b *testing.B) {
 	writes := owners.stop()
 	revision := w.revisionOf(names[0])
 	confrev.stop()
-	best := w.reportFloor(w.floors())
-	w.reportShared(times, best)
+	best := w.reportFloor(users, w.floors(users))
+	w.reportShared(users, times, best)
 	w.reportRequests(requests, cpu)
 	w.reportOwners(writes, revision, len(times.last))
 }
 
-func (w *world) sharers() (names []string) {
+func (w *world) sharers(users int) (names []string) {
 	w.Helper()
 	w.must(w.create(configMap("app", "first")))
 	for i := range users {
@@ -92,9 +94,9 @@ var inFlight = []int{1, 4, 16}
 const floorRounds = 3
 
 // floors patches as many templates as an edit does, and one more in place of the revision.
-func (w *world) floors() map[int][]time.Duration {
+func (w *world) floors(users int) map[int][]time.Duration {
 	w.Helper()
-	const patches = users + 1
+	patches := users + 1
 	name := func(i int) string { return fmt.Sprint("floor-", i) }
 	w.many(patches, creating, func(i int) error { return w.create(untracked(name(i))) })
 	time.Sleep(quiet)
@@ -110,7 +112,7 @@ func (w *world) floors() map[int][]time.Duration {
 	return taken
 }
 
-func (w *world) reportFloor(floors map[int][]time.Duration) (best time.Duration) {
+func (w *world) reportFloor(users int, floors map[int][]time.Duration) (best time.Duration) {
 	t := newTable(w.B, fmt.Sprintf("%d bare patches", users+1), "median", "min", "max")
 	for _, n := range inFlight {
 		t.row(fmt.Sprintf("%d in flight", n), middle(floors[n]), quantile(floors[n], 0), quantile(floors[n], 1))
@@ -122,7 +124,7 @@ func (w *world) reportFloor(floors map[int][]time.Duration) (best time.Duration)
 	return best
 }
 
-func (w *world) reportShared(times sharedTimes, best time.Duration) {
+func (w *world) reportShared(users int, times sharedTimes, best time.Duration) {
 	t := newTable(w.B, fmt.Sprintf("%d edits, %d Deployments", len(times.last), users), "median", "min", "max")
 	row := func(name string, d []time.Duration) {
 		t.row(name+" pin", middle(d), quantile(d, 0), quantile(d, 1))
@@ -149,8 +151,8 @@ func (w *world) reportOwners(writes []int, revision *corev1.ConfigMap, edits int
 	for _, owners := range writes {
 		sent += float64(owners) * one
 	}
-	fmt.Printf("owners: %.1f writes per edit with %.0f KiB in all; in the end %d owners are %d of the revision's %d KiB\nowners after each write: %d\n",
-		float64(len(writes))/float64(edits), sent/float64(edits)/1024, len(revision.OwnerReferences), len(list)/1024, len(whole)/1024, writes)
+	fmt.Printf("owners: %.1f writes per edit with %.1f KiB in all; in the end the revision has %d owners and %.1f KiB\nowners after each write: %d\n",
+		float64(len(writes))/float64(edits), sent/float64(edits)/1024, len(revision.OwnerReferences), float64(len(whole))/1024, writes)
 	w.ReportMetric(float64(len(writes))/float64(edits), "owner-writes")
 	w.ReportMetric(sent/float64(edits), "owner-bytes")
 }

@@ -3,6 +3,7 @@
 package perf
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -113,18 +114,22 @@ func (w *world) watchOwners() *ownerWrites {
 	return o
 }
 
-// follow notes the number of owners whenever it has grown, which tells writes of owners from all others.
+// follow notes the number of owners whenever they are others than before, which tells writes of owners from all others.
 func (o *ownerWrites) follow() {
 	var counts []int
-	last := map[string]int{}
+	last := map[string]string{}
 	for event := range o.stream.ResultChan() {
 		meta, ok := event.Object.(*metav1.PartialObjectMetadata)
 		if !ok {
 			continue
 		}
-		if n := len(meta.OwnerReferences); n > last[meta.Name] {
-			last[meta.Name] = n
-			counts = append(counts, n)
+		var owners strings.Builder
+		for _, o := range meta.OwnerReferences {
+			owners.WriteString(string(o.UID) + " ")
+		}
+		if event.Type != watch.Deleted && owners.String() != last[meta.Name] {
+			last[meta.Name] = owners.String()
+			counts = append(counts, len(meta.OwnerReferences))
 		}
 	}
 	o.counts <- counts

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newNodeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "node", Short: "The real node of a cluster ('up --real-node')"}
+	cmd.AddCommand(
+		newNodeVerb("start", "Start the real node of a cluster and wait until it is ready", startNode),
+		newNodeVerb("stop", "Stop the real node: kubelet, containerd and all containers, as a reboot does", stopNode),
+		newNodeCheckCommand(), newNodeInitCommand(), newNodeTrialCommand())
+	return cmd
+}
+
+func newNodeVerb(verb, short string, do func(context.Context, layout, cluster) error) *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   verb,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := validateName(name); err != nil {
+				return err
+			}
+			l, err := newLayout()
+			if err != nil {
+				return err
+			}
+			if !l.hasNode(name) {
+				return fmt.Errorf("cluster %q has no real node: use 'go run ./hack/cluster up --real-node --name %s'", name, name)
+			}
+			c, err := newCluster(l, name)
+			if err != nil {
+				return err
+			}
+			c.log = l.verbLog("node-"+verb, name)
+			return do(cmd.Context(), l, c)
+		},
+	}
+	addNameFlag(cmd, &name)
+	return cmd
+}
+
+func startNode(ctx context.Context, l layout, c cluster) error {
+	runc, err := checkNode(ctx, l)
+	if err != nil {
+		return err
+	}
+	tools, err := ensureNode(ctx, l, runc)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockClusters(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return c.startNode(ctx, tools)
+}
+
+func stopNode(ctx context.Context, l layout, c cluster) error {
+	unlock, err := lockClusters(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return step(ctx, "stop the real node", c.stopNode)
+}
+
+func newNodeCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Say whether this machine can run a real node, and if not, why",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := newLayout()
+			if err != nil {
+				return err
+			}
+			if _, err := checkNode(cmd.Context(), l); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "this machine can run a real node")
+			return err
+		},
+	}
+}
+
+// newNodeInitCommand makes the verb that is the first process of a node. Only startNode uses it.
+func newNodeInitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "init directory kubernetes containerd runc",
+		Hidden: true,
+		Args:   cobra.ExactArgs(4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return nodeInit(cmd.Context(), args[0], nodeTools{args[1], args[2], args[3]})
+		},
+	}
+}
+
+// newNodeTrialCommand makes the verb that runs one container. Only tryContainer uses it.
+func newNodeTrialCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "trial directory runc",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return nodeTrial(cmd.Context(), args[0], args[1])
+		},
+	}
+}

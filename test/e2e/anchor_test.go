@@ -1,0 +1,60 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/revision"
+)
+
+// Rule 14: past about a hundred owners, the namespace's anchor owns a revision; confrev lets go of it when nobody uses it.
+func TestRevisionOfVeryManyUsersIsOwnedByTheAnchor(t *testing.T) {
+	t.Parallel()
+	const workloads = revision.MaxOwners
+	w := newWorld(t)
+	w.create(configMap("shared", "k", "A"))
+	for i := range workloads {
+		d := deployment(fmt.Sprintf("web-%d", i), envFrom("shared"), replicas(0), historyLimit(0))
+		d.Labels = map[string]string{"many": "true"}
+		w.create(d)
+	}
+	w.eventually("the anchor owns the revision", func() string {
+		revisions := w.revisions("shared")
+		if len(revisions) != 1 {
+			return fmt.Sprint(len(revisions), " revisions")
+		}
+		owners := revisions[0].OwnerReferences
+		if len(owners) != 1 || owners[0].Name != revision.AnchorName {
+			return fmt.Sprint(len(owners), " owners")
+		}
+		return ""
+	})
+	first := w.revisions("shared")[0].Name
+	anchor := &corev1.ConfigMap{}
+	w.must(w.get(revision.AnchorName, anchor))
+	if anchor.Annotations[keys.Anchor] != "true" || len(anchor.Data) > 0 {
+		t.Errorf("the anchor is %+v", anchor)
+	}
+	w.edit("shared", "k", "B")
+	w.waitGone(first)
+	second := w.revisions("shared")[0].Name
+	w.waitPinned("web-0", "shared", "k", "B")
+	if err := cluster.Client.DeleteAllOf(w.ctx, &appsv1.Deployment{}, client.InNamespace(w.ns),
+		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(labels.Set{"many": "true"})},
+		client.PropagationPolicy("Background")); err != nil {
+		t.Fatal(err)
+	}
+	w.waitGone(second)
+	if w.gone("shared") {
+		t.Error("the source went")
+	}
+}

@@ -1,0 +1,222 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+// attachable makes a ConfigMap of a name that is unique per deploy.
+func attachable(name string, annotations ...string) *corev1.ConfigMap {
+	cm := configMap(name, "color", name)
+	cm.Annotations = map[string]string{keys.Attach: "true"}
+	for _, key := range annotations {
+		cm.Annotations[key] = "true"
+	}
+	return cm
+}
+
+// deploy changes the name that Deployment web reads, as deploy tools do.
+func (w *world) deploy(configMap string) {
+	w.Helper()
+	w.kubectl("patch", "deployment", "web", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"`+configMap+`"}]`)
+	w.eventually("rolled out", func() string { return w.notRolledOut("web") })
+}
+
+// waitOwners waits until exactly the Deployment and the ReplicaSets that name a ConfigMap own it.
+func (w *world) waitOwners(name string) {
+	w.Helper()
+	w.eventually(name+" is owned by those that use it", func() string {
+		cm := &corev1.ConfigMap{}
+		if err := w.get(name, cm); err != nil {
+			return err.Error()
+		}
+		var got, want []string
+		for _, o := range cm.OwnerReferences {
+			got = append(got, o.Name)
+		}
+		for _, rs := range w.replicaSets("web") {
+			if rs.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name == name {
+				want = append(want, rs.Name)
+			}
+		}
+		slices.Sort(want)
+		got = slices.DeleteFunc(got, func(n string) bool { return n == "web" })
+		slices.Sort(got)
+		if len(want) == 0 || !slices.Equal(got, want) {
+			return fmt.Sprintf("owners %q, want %q", got, want)
+		}
+		return ""
+	})
+}
+
+func (w *world) waitGone(name string) {
+	w.Helper()
+	w.eventually(name+" goes", func() string {
+		if !w.gone(name) {
+			return "still there"
+		}
+		return ""
+	})
+}
+
+// Mode attach: a ConfigMap of each deploy goes with the last ReplicaSet that uses it, and no earlier; the workload's
+// template is never touched.
+func TestModeAttach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(attachable("web-v1"), configMap("plain", "k", "v"),
+		deployment("web", inMode(optin.Attach), tracking("all"), historyLimit(1), envFrom("web-v1"), volume("plain")))
+	w.waitOwners("web-v1")
+	w.create(attachable("web-v2"))
+	w.deploy("web-v2")
+	w.waitOwners("web-v2")
+	w.waitOwners("web-v1")
+	// A rollback by hand uses the old one again.
+	w.undo("web")
+	w.eventually("rolled back", func() string { return w.notRolledOut("web") })
+	w.waitOwners("web-v1")
+	w.create(attachable("web-v3"))
+	w.deploy("web-v3")
+	w.waitGone("web-v2")
+	w.waitOwners("web-v1")
+	if w.deployment("web").Spec.Template.Annotations[keys.Pins] != "" {
+		t.Error("the template was touched")
+	}
+	plain := &corev1.ConfigMap{}
+	w.must(w.get("plain", plain))
+	if len(plain.OwnerReferences) > 0 {
+		t.Errorf("what is not marked for it was attached: %+v", plain.OwnerReferences)
+	}
+	w.kubectl("delete", "deployment", "web")
+	w.waitGone("web-v1")
+	w.waitGone("web-v3")
+	if w.gone("plain") {
+		t.Error("a user's object went")
+	}
+}
+
+// The annotation of Pulumi's recipe marks too, without confrev.io/track; an object that nobody has used yet stays.
+func TestModeAttachTakesThePulumiAnnotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	marked := configMap("web-1a2b", "k", "v")
+	marked.Annotations = map[string]string{"configmap.kubernetes.io/revision-managed": "true"}
+	w.create(marked, attachable("early"), deployment("web", inMode(optin.Attach), untracked(), annotated(keys.Mode, "attach"), envFrom("web-1a2b")))
+	w.waitOwners("web-1a2b")
+	w.graceTimePasses()
+	if w.gone("early") {
+		t.Error("an object that was never attached went")
+	}
+}
+
+// While one workload attaches a ConfigMap, every other holder that uses it owns it too: else it would go under them.
+func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(attachable("shared"), deployment("web", inMode(optin.Attach), envFrom("shared")), deployment("other", untracked(), envFrom("shared")))
+	w.eventually("both own it", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("shared", cm))
+		if len(cm.OwnerReferences) != 4 {
+			return fmt.Sprint(len(cm.OwnerReferences), " owners")
+		}
+		return ""
+	})
+	w.kubectl("delete", "deployment", "web")
+	w.eventually("the other is left", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("shared", cm))
+		if len(cm.OwnerReferences) != 2 {
+			return fmt.Sprint(len(cm.OwnerReferences), " owners")
+		}
+		return ""
+	})
+}
+
+// Rule 16: protection keeps what a deploy tool deletes early, exactly as long as a holder uses it.
+func TestProtectedSourceOutlivesItsDeletionAsLongAsAHolderUsesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), historyLimit(0), envFrom("web-v1")))
+	w.waitOwners("web-v1")
+	w.eventually("the finalizer is on", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("web-v1", cm))
+		return missingFinalizer(cm)
+	})
+	w.kubectl("delete", "configmap", "web-v1", "--wait=false")
+	w.barrier()
+	if w.gone("web-v1") {
+		t.Fatal("it went while pods use it")
+	}
+	w.create(attachable("web-v2"))
+	w.deploy("web-v2")
+	w.waitGone("web-v1")
+	// Without the wish, the finalizer goes.
+	w.kubectl("annotate", "configmap", "web-v2", keys.Protect+"=true")
+	w.eventually("the finalizer is on", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("web-v2", cm))
+		return missingFinalizer(cm)
+	})
+	w.kubectl("annotate", "configmap", "web-v2", keys.Protect+"-")
+	w.eventually("the finalizer is off", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("web-v2", cm))
+		if missingFinalizer(cm) == "" {
+			return "still on"
+		}
+		return ""
+	})
+}
+
+func missingFinalizer(cm *corev1.ConfigMap) string {
+	if slices.Contains(cm.Finalizers, keys.ProtectFinalizer) {
+		return ""
+	}
+	return "no finalizer"
+}
+
+// Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go.
+func TestAttachedSourceInUseStaysWhileConfrevIsDown(t *testing.T) {
+	w := newWorld(t)
+	w.create(attachable("web-v1"), deployment("web", inMode(optin.Attach), historyLimit(0), envFrom("web-v1")))
+	w.waitOwners("web-v1")
+	stop(t)
+	for _, image := range []string{"app:2", "app:3"} {
+		w.kubectl("set", "image", "deployment/web", "app="+image)
+		w.kubectl("rollout", "status", "deployment/web")
+	}
+	w.collected("web-v1")
+	if w.gone("web-v1") {
+		t.Error("garbage collection took what the pods use")
+	}
+	start(t)
+	w.waitOwners("web-v1")
+}
+
+// An ownerReference of the user's own is no attachment: confrev deletes nothing for it.
+func TestSourceThatItsWorkloadOwnsIsNotSweptInModeRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	d := w.deployment("web")
+	owned := attachable("mine")
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: d.UID}}
+	w.create(owned)
+	w.waitPinned("web", "web", "color", "A")
+	w.graceTimePasses()
+	if w.gone("mine") {
+		t.Error("it went")
+	}
+}

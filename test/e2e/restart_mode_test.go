@@ -1,0 +1,286 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+func inMode(mode optin.Mode) deploymentOption { return annotated(keys.Mode, string(mode)) }
+
+func (w *world) hashes(deployment string) string {
+	w.Helper()
+	return w.deployment(deployment).Spec.Template.Annotations[keys.Hashes]
+}
+
+// waitFollowed waits until a Deployment in mode restart has noted, on itself or its template, what it follows.
+func (w *world) waitFollowed(deployment string, objects ...string) {
+	w.Helper()
+	w.eventually(deployment+" follows "+strings.Join(objects, ", "), func() string {
+		d := w.deployment(deployment)
+		notes := d.Annotations[keys.Hashes] + "," + d.Spec.Template.Annotations[keys.Hashes]
+		for _, object := range objects {
+			if !strings.Contains(notes, object+"=") {
+				return "notes " + notes
+			}
+		}
+		return ""
+	})
+}
+
+// waitRestarted waits until a Deployment has restarted for an object, and rolled out.
+func (w *world) waitRestarted(deployment, object, before string) {
+	w.Helper()
+	w.eventually(deployment+" restarted for "+object, func() string {
+		now := w.hashes(deployment)
+		if now == before || !strings.Contains(now, object+"=") {
+			return "hashes " + now
+		}
+		return w.notRolledOut(deployment)
+	})
+}
+
+// restarting makes a Deployment in mode restart that reads ConfigMap web.
+func restarting(t *testing.T, options ...deploymentOption) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A", "other", "1"),
+		deployment("web", append([]deploymentOption{inMode(optin.Restart), envKey("web", "color", false)}, options...)...))
+	w.waitFollowed("web", "configmap/web")
+	return w
+}
+
+// Mode restart: no copies, one rollout for each change that matters, none for opting in; an undo is left alone.
+func TestModeRestartRollsOnceForEachChangeThatMatters(t *testing.T) {
+	t.Parallel()
+	w := restarting(t)
+	w.kubectl("annotate", "configmap", "web", "note=x")
+	w.edit("web", "other", "2")
+	w.barrier()
+	if got := w.hashes("web"); got != "" {
+		t.Errorf("restarted for opting in, for a key that it does not use, or for metadata: %s", got)
+	}
+
+	w.edit("web", "color", "B")
+	w.waitRestarted("web", "configmap/web", "")
+	w.waitEvent("Restarted", "web", "configmap/web changed")
+	second := w.hashes("web")
+	w.edit("web", "color", "C")
+	w.waitRestarted("web", "configmap/web", second)
+	third := w.hashes("web")
+	if got := len(w.replicaSets("web")); got != 3 {
+		t.Errorf("%d ReplicaSets, want 3", got)
+	}
+	if got := w.revisions("web"); len(got) != 0 {
+		t.Errorf("made a revision: %s", got[0].Name)
+	}
+
+	w.undo("web")
+	w.waitHeld("web", "web")
+	w.barrier()
+	if got := w.hashes("web"); got != second {
+		t.Errorf("the undo was undone: %s, want %s", got, second)
+	}
+	// Rule 5: content that was there before is new again.
+	w.edit("web", "color", "A")
+	w.waitRestarted("web", "configmap/web", second)
+	fourth := w.hashes("web")
+	w.edit("web", "color", "C")
+	w.waitRestarted("web", "configmap/web", fourth)
+	if got := w.hashes("web"); got == third {
+		t.Errorf("content C a second time has the number of the first: %s", got)
+	}
+}
+
+// Rule 6: a source that was not there when the workload opted in, and appears.
+func TestModeRestartRollsWhenAnOptionalSourceAppears(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(deployment("web", inMode(optin.Restart), envKey("web", "color", true)))
+	w.waitFollowed("web", "configmap/web")
+	w.barrier()
+	if got := w.events("SourceMissing", "web"); len(got) > 0 {
+		t.Errorf("warned of an optional source: %s", got)
+	}
+	w.create(configMap("web", "color", "A"))
+	w.waitRestarted("web", "configmap/web", "")
+	before := w.hashes("web")
+	w.kubectl("delete", "configmap", "web")
+	w.barrier()
+	if got := w.hashes("web"); got != before {
+		t.Errorf("restarted when its source went: %s", got)
+	}
+}
+
+// What confrev missed while it was down is caught up with; what it did not miss is no restart.
+func TestModeRestartCatchesUp(t *testing.T) {
+	w := restarting(t)
+	w.edit("web", "color", "B")
+	w.waitRestarted("web", "configmap/web", "")
+	before := w.hashes("web")
+	stop(t)
+	start(t)
+	w.barrier()
+	if got := w.hashes("web"); got != before {
+		t.Errorf("starting confrev restarted the workload: %s", got)
+	}
+	stop(t)
+	w.edit("web", "color", "C")
+	start(t)
+	w.waitRestarted("web", "configmap/web", before)
+}
+
+// confrev.io/restart-on: sources that the pod reads over the API, and objects of any kind, by a field or as a whole.
+func TestRestartOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: map[string]string{"x": "1"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}
+	w.create(configMap("web", "k", "v"), configMap("api", "k", "v"), configMap("off", "k", "v"), claim,
+		deployment("web", envFrom("web"), annotated(keys.RestartOn,
+			"configmap/api,configmap/off,configmap/later,persistentvolumeclaims.v1./data{.metadata.labels.x},pods.v1/x,oops")))
+	w.kubectl("annotate", "configmap", "off", keys.Policy+"=ignore")
+	w.waitPinned("web", "web", "k", "v")
+	w.waitFollowed("web", "configmap/api", "persistentvolumeclaims.v1/data")
+	w.waitEvent("RestartOnForbidden", "web", "confrev may not get pods")
+	w.waitEvent("InvalidRestartOn", "web", `"oops"`)
+	pins := w.pinsText("web")
+
+	w.kubectl("label", "pvc", "data", "y=1")
+	w.edit("off", "k", "w")
+	w.barrier()
+	if got := w.hashes("web"); got != "" {
+		t.Errorf("restarted for what does not matter: %s", got)
+	}
+	w.create(configMap("later", "k", "v"))
+	w.waitRestarted("web", "configmap/later", "")
+	before := w.hashes("web")
+	w.kubectl("label", "pvc", "data", "x=2", "--overwrite")
+	w.waitRestarted("web", "persistentvolumeclaims.v1/data", before)
+	before = w.hashes("web")
+	w.edit("api", "k", "w")
+	w.waitRestarted("web", "configmap/api", before)
+	if got := w.pinsText("web"); got != pins {
+		t.Errorf("pins became %s, were %s", got, pins)
+	}
+	if got := w.revisions("api"); len(got) != 0 {
+		t.Errorf("made revision %s of what is only followed", got[0].Name)
+	}
+}
+
+// Switching the mode of a live workload: at most one rollout each way, and nothing is orphaned.
+func TestSwitchingTheMode(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t, historyLimit(1))
+	before := len(w.replicaSets("web"))
+	w.kubectl("annotate", "deployment", "web", keys.Mode+"=restart")
+	w.waitRestarted("web", "configmap/web", "")
+	w.podsRead("web")
+	if got := w.pinsText("web"); got != "" {
+		t.Errorf("the pins %s are left: pods would read what is frozen", got)
+	}
+	w.barrier()
+	if got := len(w.replicaSets("web")) - before; got > 1 {
+		t.Errorf("%d rollouts, want 1", got)
+	}
+	w.kubectl("annotate", "deployment", "web", keys.Mode+"-")
+	w.waitPinned("web", "web", "color", "A")
+	w.podsRead(a.Revision)
+	if got := w.hashes("web"); got != "" {
+		t.Errorf("the hashes %s are left", got)
+	}
+	w.kubectl("annotate", "deployment", "web", keys.Mode+"=attach")
+	w.eventually("the pins go", func() string { return w.pinsText("web") })
+	w.podsRead("web")
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.eventually("the revision goes with the last ReplicaSet that pins it", func() string {
+		if !w.gone(a.Revision) {
+			return "still there"
+		}
+		return ""
+	})
+	if w.gone("web") {
+		t.Error("the source went")
+	}
+}
+
+// Another controller that undoes confrev's pin is not fought for ever.
+func TestAWorkloadThatIsRevertedIsLeftAloneAfterAFewRounds(t *testing.T) {
+	t.Parallel()
+	w, _ := deployed(t, annotated(keys.Settle, "0s"))
+	for i := range 8 {
+		w.kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
+			`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":null,"operator":"wants this"}}}}}`)
+		if i < 3 {
+			w.eventually("the pin is back", func() string {
+				if w.pinsText("web") == "" {
+					return "not yet"
+				}
+				return ""
+			})
+		}
+		if len(w.events("Reverted", "web")) > 0 {
+			break
+		}
+	}
+	w.waitEvent("Reverted", "web", "\"operator\"")
+	w.waitEvent("Reverted", "web", "undid confrev's change of the pod template 3 times")
+	if got := w.pinsText("web"); got != "" {
+		t.Errorf("pinned again: %s", got)
+	}
+	w.edit("web", "color", "B")
+	w.waitPinned("web", "web", "color", "B")
+}
+
+// Rule 11: what changes all the time is not copied all the time.
+func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
+	stop(t)
+	binary := binary
+	capped, err := cluster.Confrev(t.Context(), "capped", binary, "--settle", "0s", "--grace", grace.String(), "--revisions-per-hour", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := capped.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := capped.Stop(); err != nil {
+			t.Error(err)
+		}
+		start(t)
+	}()
+	w, _ := deployed(t)
+	w.editTo("B")
+	last := w.editTo("C")
+	w.edit("web", "color", "D")
+	w.waitEvent("ChangesTooOften", "web", "configmap/web has changed more than 3 times within an hour")
+	if got := w.pinOf("web", "web"); got != last {
+		t.Errorf("the pin moved to %s", got)
+	}
+	if got := len(w.revisions("web")); got != 3 {
+		t.Errorf("%d revisions, want 3", got)
+	}
+	// A flip-flop between two contents makes no revision, and rolls all the same.
+	w.edit("web", "color", "B")
+	w.edit("web", "color", "A")
+	w.eventually("the pin stays", func() string {
+		if got := w.pinOf("web", "web"); got != last {
+			return fmt.Sprintf("it moved to %s", got)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,126 @@
+//go:build perf
+
+package perf
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/workload"
+)
+
+// kindEdits is how many edits each kind is measured with.
+const kindEdits = 20
+
+// BenchmarkKinds measures, for each kind of workload, the time from the update of a ConfigMap having returned until a watch
+// shows the new pin in the template of the one workload that uses it, and what that edit asks of the API server.
+func BenchmarkKinds(b *testing.B) {
+	for _, kind := range workload.Standard() {
+		b.Run(kind.GVK.Kind, func(b *testing.B) { benchmarkKind(b, kind) })
+	}
+}
+
+func benchmarkKind(b *testing.B, kind workload.Kind) {
+	w := newWorld(b)
+	w.must(w.create(configMap("web", "first")))
+	w.must(w.create(w.object(kind, "web")))
+	confrev := w.start("--settle", "0s", "--revisions-per-hour", "100000")
+	pins := w.watchPins(kind)
+	pins.next()
+	confrev.idle()
+	var taken []time.Duration
+	mark, cpu := w.mark(), confrev.cpu()
+	for b.Loop() {
+		for i := range kindEdits {
+			edited := w.edit("web", fmt.Sprint("value ", i))
+			taken = append(taken, pins.next().Sub(edited))
+			time.Sleep(pause)
+		}
+	}
+	confrev.idle() // owners and events are part of it
+	t := newTable(b, fmt.Sprintf("%d edits", len(taken)), "median", "p95", "max")
+	t.row("edit → pin", middle(taken), quantile(taken, .95), quantile(taken, 1))
+	t.print()
+	w.ReportMetric(ms(middle(taken)), "median-ms")
+	w.reportRequests(w.requests(mark, len(taken)), (confrev.cpu()-cpu)/time.Duration(len(taken)))
+}
+
+// object makes a tracked workload of a kind without pods: the template is that of a Deployment.
+func (w *world) object(kind workload.Kind, name string) *unstructured.Unstructured {
+	w.Helper()
+	template := deployment(name, name).Spec.Template
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template)
+	w.must(err)
+	obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+		"name": name, "annotations": map[string]any{"confrev.io/track": "all"},
+	}}}
+	obj.SetGroupVersionKind(kind.GVK)
+	set := func(value any, path string) {
+		w.Helper()
+		w.must(unstructured.SetNestedField(obj.Object, value, strings.Split(path, ".")...))
+	}
+	set(fields, kind.Path)
+	if kind == workload.CronJob {
+		set("0 0 1 1 *", "spec.schedule")
+		set("Never", kind.Path+".spec.restartPolicy")
+		return obj
+	}
+	set(map[string]any{"app": name}, "spec.selector.matchLabels")
+	switch kind {
+	case workload.Deployment, workload.StatefulSet, workload.Rollout:
+		set(int64(0), "spec.replicas")
+	case workload.DaemonSet:
+		set(map[string]any{"no": "node"}, kind.Path+".spec.nodeSelector")
+	}
+	if kind == workload.Rollout {
+		set(map[string]any{}, "spec.strategy.canary")
+	}
+	return obj
+}
+
+// pinned follows the pins of workload web of a kind, as a watch shows them.
+type pinned struct {
+	w     *world
+	times chan time.Time
+}
+
+func (w *world) watchPins(kind workload.Kind) *pinned {
+	w.Helper()
+	stream, err := w.watcher().Watch(w.ctx, kind.NewList(), client.InNamespace(w.ns))
+	w.must(err)
+	w.Cleanup(stream.Stop)
+	p := &pinned{w: w, times: make(chan time.Time, watchBuffer)}
+	go func() {
+		last := ""
+		for event := range stream.ResultChan() {
+			at := time.Now()
+			obj, ok := event.Object.(client.Object)
+			if !ok {
+				continue
+			}
+			if text := kind.PinsText(obj); text != last {
+				last = text
+				p.times <- at
+			}
+		}
+	}()
+	return p
+}
+
+// next gives when the pins changed next.
+func (p *pinned) next() time.Time {
+	p.w.Helper()
+	select {
+	case at := <-p.times:
+		return at
+	case <-time.After(patience):
+		p.w.Fatalf("no other pin after %s", patience)
+	}
+	return time.Time{}
+}
