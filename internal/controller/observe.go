@@ -32,9 +32,9 @@ const namespaceTerminating = corev1.NamespaceTerminatingCause
 type observed struct {
 	namespace string
 	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
-	uids      []types.UID
-	asked     optin.Asked
-	template  *corev1.PodTemplateSpec
+	uids     []types.UID
+	asked    optin.Asked
+	template *corev1.PodTemplateSpec
 	// pins is what the plan of pins is made of, hashes what that of hashes is made of: the same decisions for what is
 	// pinned and for what only makes the workload restart.
 	pins, hashes plan.Input
