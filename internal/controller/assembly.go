@@ -79,6 +79,9 @@ func (a *assembly) look(ctx context.Context) error {
 	return nil
 }
 
+// notServed tells from the error of a list that the API server does not serve the kind.
+func notServed(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+
 // obstacle tells why a kind cannot be put to work now; empty when it can.
 func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, error) {
 	for _, gvk := range []schema.GroupVersionKind{kind.GVK, kind.Holder.GVK} {
@@ -86,7 +89,7 @@ func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, er
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := a.manager.GetAPIReader().List(ctx, list, client.Limit(1))
 		switch {
-		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		case notServed(err):
 			return fmt.Sprintf("the API server does not serve %s", gvk), nil
 		case apierrors.IsForbidden(err):
 			return fmt.Sprintf("confrev may not list %s: %v", gvk, err), nil

@@ -324,6 +324,10 @@ func (r *revisions) usedAmong(ctx context.Context, into client.ObjectList, names
 	for {
 		err := r.live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(page), client.Continue(into.GetContinue()))
+		if notServed(err) {
+			// Its kind was uninstalled after confrev had put it to work.
+			return false, nil
+		}
 		if err != nil {
 			return false, fmt.Errorf("look live for users: %w", err)
 		}

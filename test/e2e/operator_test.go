@@ -72,12 +72,18 @@ func removeWebApps(ctx context.Context) error {
 	return err
 }
 
-// startOperator installs the kind and runs its operator until ctx ends.
-func startOperator(ctx context.Context) error {
+// installWebApps makes the API server serve the kind.
+func installWebApps(ctx context.Context) error {
 	if _, err := cluster.Run(ctx, webAppCRD, "kubectl", "apply", "-f", "-"); err != nil {
 		return err
 	}
-	if _, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "--timeout=30s"); err != nil {
+	_, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "--timeout=30s")
+	return err
+}
+
+// startOperator installs the kind and runs its operator until ctx ends.
+func startOperator(ctx context.Context) error {
+	if err := installWebApps(ctx); err != nil {
 		return err
 	}
 	manager, err := ctrl.NewManager(cluster.Config, ctrl.Options{

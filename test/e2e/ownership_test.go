@@ -195,15 +195,20 @@ func TestLostRevisionIsReportedAndComesBackWithItsContent(t *testing.T) {
 	})
 }
 
-// Rule 13: no holder and no template names it, and it has no owner that would take it along.
-func TestRevisionThatNobodyUsesGoesAfterTheGraceTime(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+// orphan makes a revision that nobody uses.
+func orphan() *corev1.ConfigMap {
 	orphan := configMap("orphan-1", "k", "v")
 	orphan.Labels = map[string]string{keys.Source: "orphan", keys.Content: string(content.FromConfigMap(orphan).Hash())}
 	orphan.Annotations = map[string]string{keys.SourceName: "orphan", keys.Number: "1"}
 	orphan.Immutable = new(true)
-	w.create(orphan)
+	return orphan
+}
+
+// Rule 13: no holder and no template names it, and it has no owner that would take it along.
+func TestRevisionThatNobodyUsesGoesAfterTheGraceTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(orphan())
 	created := time.Now()
 	w.eventually("the orphan is deleted", func() string {
 		if !w.gone("orphan-1") {
