@@ -32,6 +32,8 @@ type assembly struct {
 	// waiting are the kinds that could not be put to work yet, problems what was last logged of them.
 	waiting  []workload.Kind
 	problems map[schema.GroupVersionKind]string
+	// indexed has the indexes that were made.
+	indexed map[string]bool
 }
 
 // lookForKinds is how often to look whether a kind is served by now.
@@ -100,7 +102,7 @@ func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, er
 // add puts a kind to work.
 func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 	newHolder := !slices.Contains(a.kinds.holders(), kind.Holder)
-	if err := a.index(ctx, kind, newHolder); err != nil {
+	if err := a.index(ctx, kind); err != nil {
 		return err
 	}
 	// The revisions' reconciler must know the kind's workloads before it judges that nobody uses a revision.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -40,6 +43,8 @@ type observed struct {
 	baseline pin.Set
 	sources  map[pin.Source]revision.Observation
 	warnings []warning
+	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
+	unbounded bool
 	// retry is true when something was refused that may be permitted later.
 	retry bool
 }
@@ -82,6 +87,8 @@ func referringTo(ctx context.Context, reader client.Reader, kinds *kinds, kind w
 		}
 		all = append(all, found...)
 	}
+	// In the order of the cache, two that disagree would win by turns.
+	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return all, nil
 }
 
@@ -99,10 +106,16 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 	seen.asked = asked
 	seen.sayProblems(asked.Problems)
 	if seen.template, err = r.kind.Template(obj); err != nil {
-		seen.say(reasonNoTemplate, "%v", err)
+		if asked.Track.Enabled() {
+			seen.say(reasonNoTemplate, "%v", err)
+		}
 		return seen, nil
 	}
-	if err := r.selectUses(ctx, obj, &seen); err != nil {
+	if equality.Semantic.DeepEqual(seen.template, &corev1.PodTemplateSpec{}) {
+		// There is nothing to write to.
+		return seen, nil
+	}
+	if err := r.selectUses(ctx, obj, referring, &seen); err != nil {
 		return seen, err
 	}
 	seen.readNotes(obj)
@@ -123,12 +136,16 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 }
 
 // selectUses chooses what is tracked, and says what of it cannot be.
-func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
+func (r *workloads) selectUses(ctx context.Context, obj client.Object, referring []client.Object, seen *observed) error {
+	uids := []types.UID{obj.GetUID()}
+	for _, other := range referring {
+		uids = append(uids, other.GetUID())
+	}
 	uses, err := r.kind.Uses(obj)
 	if err != nil {
 		return err
 	}
-	traits, err := r.traits(ctx, obj, uses, seen)
+	traits, err := r.traits(ctx, uids, uses, seen)
 	if err != nil {
 		return err
 	}
@@ -142,24 +159,27 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}
-	unreferenced, err := r.unreferenced(ctx, obj, seen)
+	unreferenced, err := r.unreferenced(ctx, uids, seen)
 	if err != nil {
 		return err
 	}
 	for _, source := range unreferenced {
-		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
+		known := slices.IndexFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source })
+		if known < 0 {
 			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
+			continue
 		}
+		seen.hashes.Uses[known].All = true
 	}
 	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
 	return nil
 }
 
 // traits gives what the sources of a template say of themselves.
-func (r *workloads) traits(ctx context.Context, obj client.Object, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
+func (r *workloads) traits(ctx context.Context, uids []types.UID, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
-		about, problems, err := r.describe(ctx, obj, use.Source)
+		about, problems, err := r.describe(ctx, seen.namespace, uids, use.Source)
 		if err != nil {
 			return nil, err
 		}
@@ -172,15 +192,15 @@ func (r *workloads) traits(ctx context.Context, obj client.Object, uses []podspe
 }
 
 // describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
-func (r *workloads) describe(ctx context.Context, obj client.Object, source pin.Source) (optin.Traits, []optin.Problem, error) {
+func (r *workloads) describe(ctx context.Context, namespace string, uids []types.UID, source pin.Source) (optin.Traits, []optin.Problem, error) {
 	if !r.options.enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
 	}
-	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: obj.GetNamespace(), Name: source.Name})
+	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})
 	if err := r.client.Get(ctx, key(meta), meta); client.IgnoreNotFound(err) != nil {
 		return optin.Traits{}, nil, err
 	}
-	about, problems := r.options.Compat.Describe(source, meta, obj.GetUID())
+	about, problems := r.options.Compat.Describe(source, meta, uids...)
 	return about, problems, nil
 }
 
@@ -196,7 +216,7 @@ func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection o
 		seen.say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
-		seen.say(revision.NeverCopied, "%s is not copied: %s", source, selection.Refused[source])
+		seen.say(revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])
 	}
 }
 
@@ -208,6 +228,7 @@ func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 	}
 	seen.say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
 		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
+	seen.unbounded = true
 	return nil
 }
 
@@ -237,7 +258,7 @@ func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, er
 }
 
 // unreferenced gives what makes the workload restart beside what its template refers to.
-func (r *workloads) unreferenced(ctx context.Context, obj client.Object, seen *observed) ([]pin.Source, error) {
+func (r *workloads) unreferenced(ctx context.Context, uids []types.UID, seen *observed) ([]pin.Source, error) {
 	all, err := r.named(ctx, seen)
 	if err != nil {
 		return nil, err
@@ -247,7 +268,7 @@ func (r *workloads) unreferenced(ctx context.Context, obj client.Object, seen *o
 	}
 	var wanted []pin.Source
 	for _, source := range all {
-		about, problems, err := r.describe(ctx, obj, source)
+		about, problems, err := r.describe(ctx, seen.namespace, uids, source)
 		if err != nil {
 			return nil, err
 		}
@@ -353,6 +374,9 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			continue
 		}
 		if source, ok := look(use); ok {
+			if !source.Present && slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == use.Source }) {
+				seen.sayNotThere(use.Source)
+			}
 			seen.setHash(use, plan.Source{
 				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys),
 			})
@@ -361,16 +385,21 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 	return errors.Join(errs...)
 }
 
+func (seen *observed) sayNotThere(object pin.Source) {
+	seen.say(reasonSourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
+}
+
 // absent stands for the hash of an object that does not exist.
 const absent = "absent"
 
 // setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
+// The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start anew anyhow.
 // One that is not there is noted too, so that its appearance is a change (rule 6).
 func (seen *observed) setHash(use podspec.Use, source plan.Source) {
 	seen.hashes.Sources[use.Source] = source
 	before, follows := seen.hashes.Pins[use.Source]
-	if !follows && !seen.frozen(use.Source) && !seen.knownToHolders(use.Source) {
+	if !follows && !seen.frozen(use.Source) {
 		before = pin.Pin{Revision: absent, Number: 1}
 		if source.Present {
 			before.Revision = source.Name
@@ -389,10 +418,6 @@ func (seen *observed) frozen(source pin.Source) bool {
 	return pinned && seen.asked.Mode != optin.Revision
 }
 
-func (seen *observed) knownToHolders(source pin.Source) bool {
-	return slices.ContainsFunc(seen.hashes.Holders, func(h plan.Holder) bool { return h.Pins[source] != pin.Pin{} })
-}
-
 // observeTriggers looks at the objects of any other kind that make the workload restart.
 func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 	var errs []error
@@ -409,6 +434,9 @@ func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 			continue
+		}
+		if err != nil {
+			seen.sayNotThere(trigger.Source)
 		}
 		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{Present: err == nil, Name: hash})
 	}

@@ -27,7 +27,7 @@ const (
 
 // SourceKeys are the labels and annotations of sources that this package reads: a cache must keep them.
 var SourceKeys = []string{
-	keys.Policy, keys.Attach, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
+	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
 	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle,
 }
 
@@ -35,7 +35,10 @@ var SourceKeys = []string{
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
 
 // Describe gives the traits of a source for a workload, and what is wrong with its annotations.
-func (c Compat) Describe(source pin.Source, meta metav1.Object, workload types.UID) (Traits, []Problem) {
+//
+// An ownerReference opts in when a user made it: not that of a controller to what it manages, and not those by which
+// confrev attaches.
+func (c Compat) Describe(source pin.Source, meta metav1.Object, workload ...types.UID) (Traits, []Problem) {
 	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
 	var problems []Problem
 	annotations := meta.GetAnnotations()
@@ -53,7 +56,10 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workload types.U
 			traits.Policy = PolicyIgnore
 		}
 	}
-	traits.Owned = slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == workload })
+	attached := Attachable(meta) || annotations[keys.Attached] != ""
+	traits.Owned = !attached && slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return slices.Contains(workload, o.UID) && (o.Controller == nil || !*o.Controller)
+	})
 	return traits, problems
 }
 
