@@ -187,9 +187,10 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	if number(meta) >= current.Number && seen.noted[current.Revision] == seen.Snapshot.Version {
 		return nil
 	}
-	if number(meta) < current.Number && s.Admit(source, seen.Hash, current.Number) != nil {
-		// It changes too often. Who wants to pin it is told.
-		return nil
+	if number(meta) < current.Number {
+		if err := s.Admit(source, seen.Hash, current.Number); err != nil {
+			return nil //nolint:nilerr // It changes too often: who wants to pin it is told.
+		}
 	}
 	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
 }
