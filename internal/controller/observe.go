@@ -33,8 +33,10 @@ const namespaceTerminating = corev1.NamespaceTerminatingCause
 // observed is all that the plans for one workload need, and what to say of what its user wrote.
 type observed struct {
 	namespace string
-	asked     optin.Asked
-	template  *corev1.PodTemplateSpec
+	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
+	uids     []types.UID
+	asked    optin.Asked
+	template *corev1.PodTemplateSpec
 	// pins is what the plan of pins is made of, hashes what that of hashes is made of: the same decisions for what is
 	// pinned and for what only makes the workload restart.
 	pins, hashes plan.Input
@@ -104,6 +106,9 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 		return seen, err
 	}
 	seen.asked = asked
+	for _, o := range append(slices.Clone(referring), obj) {
+		seen.uids = append(seen.uids, o.GetUID())
+	}
 	seen.sayProblems(asked.Problems)
 	if seen.template, err = r.kind.Template(obj); err != nil {
 		if asked.Track.Enabled() {
@@ -115,7 +120,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 		// There is nothing to write to.
 		return seen, nil
 	}
-	if err := r.selectUses(ctx, obj, referring, &seen); err != nil {
+	if err := r.selectUses(ctx, obj, &seen); err != nil {
 		return seen, err
 	}
 	seen.readNotes(obj)
@@ -136,16 +141,12 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 }
 
 // selectUses chooses what is tracked, and says what of it cannot be.
-func (r *workloads) selectUses(ctx context.Context, obj client.Object, referring []client.Object, seen *observed) error {
-	uids := []types.UID{obj.GetUID()}
-	for _, other := range referring {
-		uids = append(uids, other.GetUID())
-	}
+func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
 	uses, err := r.kind.Uses(obj)
 	if err != nil {
 		return err
 	}
-	traits, err := r.traits(ctx, uids, uses, seen)
+	traits, err := r.traits(ctx, uses, seen)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, referring
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}
-	unreferenced, err := r.unreferenced(ctx, uids, seen)
+	unreferenced, err := r.unreferenced(ctx, seen)
 	if err != nil {
 		return err
 	}
@@ -176,10 +177,10 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, referring
 }
 
 // traits gives what the sources of a template say of themselves.
-func (r *workloads) traits(ctx context.Context, uids []types.UID, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
+func (r *workloads) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
-		about, problems, err := r.describe(ctx, seen.namespace, uids, use.Source)
+		about, problems, err := r.describe(ctx, seen, use.Source)
 		if err != nil {
 			return nil, err
 		}
@@ -192,15 +193,15 @@ func (r *workloads) traits(ctx context.Context, uids []types.UID, uses []podspec
 }
 
 // describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
-func (r *workloads) describe(ctx context.Context, namespace string, uids []types.UID, source pin.Source) (optin.Traits, []optin.Problem, error) {
+func (r *workloads) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
 	if !r.options.enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
 	}
-	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})
+	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
 	if err := r.client.Get(ctx, key(meta), meta); client.IgnoreNotFound(err) != nil {
 		return optin.Traits{}, nil, err
 	}
-	about, problems := r.options.Compat.Describe(source, meta, uids...)
+	about, problems := r.options.Compat.Describe(source, meta, seen.uids...)
 	return about, problems, nil
 }
 
@@ -258,7 +259,7 @@ func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, er
 }
 
 // unreferenced gives what makes the workload restart beside what its template refers to.
-func (r *workloads) unreferenced(ctx context.Context, uids []types.UID, seen *observed) ([]pin.Source, error) {
+func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	all, err := r.named(ctx, seen)
 	if err != nil {
 		return nil, err
@@ -268,7 +269,7 @@ func (r *workloads) unreferenced(ctx context.Context, uids []types.UID, seen *ob
 	}
 	var wanted []pin.Source
 	for _, source := range all {
-		about, problems, err := r.describe(ctx, seen.namespace, uids, source)
+		about, problems, err := r.describe(ctx, seen, source)
 		if err != nil {
 			return nil, err
 		}

@@ -91,7 +91,7 @@ func TestSelectUses(t *testing.T) {
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := observed{namespace: d.Namespace, template: &d.Spec.Template, asked: options.read(r.kind, d, nil, nil)}
 			seen.sayProblems(seen.asked.Problems)
-			if err := r.selectUses(t.Context(), d, nil, &seen); err != nil {
+			if err := r.selectUses(t.Context(), d, &seen); err != nil {
 				t.Fatal(err)
 			}
 			if got := textsOf(seen.pins.Uses); got != test.pinned {

@@ -34,11 +34,12 @@ var SourceKeys = []string{
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that are to be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
 
-// Describe gives the traits of a source for a workload, and what is wrong with its annotations.
+// Describe gives the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of
+// the workload and of those that refer to it (workload.Kind.Refers).
 //
 // An ownerReference opts in when a user made it: not that of a controller to what it manages, and not those by which
 // confrev attaches.
-func (c Compat) Describe(source pin.Source, meta metav1.Object, workload ...types.UID) (Traits, []Problem) {
+func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
 	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
 	var problems []Problem
 	annotations := meta.GetAnnotations()
@@ -58,7 +59,7 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workload ...type
 	}
 	attached := Attachable(meta) || annotations[keys.Attached] != ""
 	traits.Owned = !attached && slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
-		return slices.Contains(workload, o.UID) && (o.Controller == nil || !*o.Controller)
+		return slices.Contains(workloads, o.UID) && (o.Controller == nil || !*o.Controller)
 	})
 	return traits, problems
 }

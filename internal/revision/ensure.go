@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -96,7 +97,7 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	kind := contentOf(revision).Kind
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
-	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) {
+	if tooBig(err) || apierrors.IsInvalid(err) {
 		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -107,6 +108,15 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	}
 	s.remember(Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
 	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, nil
+}
+
+// tooBig tells whether an object was refused as too big: by the API server, or by etcd behind it, of whose refusals the
+// API server gives the text but no reason.
+func tooBig(err error) bool {
+	if err == nil || apierrors.IsRequestEntityTooLargeError(err) {
+		return err != nil
+	}
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "etcdserver: request is too large")
 }
 
 // remember notes what a revision holds, by the UID of the object that was created or read.
@@ -255,7 +265,12 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 		if err != nil {
 			return err
 		}
-		return s.send(ctx, Metadata(source), patch)
+		err = s.send(ctx, Metadata(source), patch)
+		if tooBig(err) {
+			// There is no room for a label; trying again would not make any.
+			return nil
+		}
+		return err
 	})
 }
 

@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
@@ -207,5 +209,29 @@ func TestIsChanged(t *testing.T) {
 	}
 	if IsChanged(nil) || IsChanged(errors.New("x")) || IsChanged(&TerminalError{}) {
 		t.Error("another error is taken for it")
+	}
+}
+
+// The API server gives no reason with what etcd refuses.
+func TestTooBig(t *testing.T) {
+	etcd := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request is too large"}}
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":          {nil, false},
+		"the API server's":  {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		"etcd's":            {etcd, true},
+		"etcd's, wrapped":   {fmt.Errorf("patch: %w", etcd), true},
+		"another of etcd's": {errors.New("etcdserver: leader changed"), false},
+		"a refusal that only says so": {
+			apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("etcdserver: request is too large")), false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tooBig(tt.err); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }

@@ -7,10 +7,14 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,14 +36,14 @@ var (
 )
 
 // chartValues give confrev the rights that it is tested with. They do not include any on pods.
-var chartValues = []string{
+var chartValues = slices.Concat([]string{
 	"secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
-}
+}, webAppValues)
 
-// reinstall brings back what a test took away of the chart.
-func reinstall(t *testing.T) error {
+// reinstall brings back what a test took away of the chart, with other values for some.
+func reinstall(t *testing.T, but ...string) error {
 	t.Helper()
-	return cluster.Install(t.Context(), chartValues...)
+	return cluster.Install(t.Context(), slices.Concat(chartValues, but)...)
 }
 
 func TestMain(m *testing.M) {
@@ -54,24 +58,32 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	name := cmp.Or(os.Getenv("CONFREV_TEST_CLUSTER"), "e2e")
-	if cluster, err = env.Up(ctx, name, os.Stderr); err != nil {
+	if cluster, err = env.Up(ctx, name, os.Stderr, "--argo-rollouts"); err != nil {
 		return 1, err
 	}
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
 		return 1, err
 	}
-	if err := cluster.Install(ctx, chartValues...); err != nil {
+	if err := errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...)); err != nil {
 		return 1, err
 	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
 		return 1, err
 	}
+	config, err := configOfChart(ctx)
+	if err != nil {
+		return 1, err
+	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
-		"--revisions-per-hour", "1000", "--compat", "reloader,wave")
+		"--revisions-per-hour", "1000", "--compat", "reloader,wave", "--config", config)
 	if err != nil {
 		return 1, err
 	}
 	if err := confrev.Start(ctx); err != nil {
+		return 1, err
+	}
+	// Only now, so that confrev has to notice that its configured kind is served.
+	if err := startOperator(ctx); err != nil {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "e2e: confrev logs to", confrev.Log)
@@ -79,5 +91,19 @@ func run(m *testing.M) (code int, err error) {
 	if err := confrev.Stop(); err != nil {
 		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)
 	}
+	// A reconciler that panics is called again, so its tests may pass all the same.
+	if log, err := os.ReadFile(confrev.Log); err != nil || bytes.Contains(log, []byte("Observed a panic")) {
+		return 1, errors.Join(fmt.Errorf("confrev panicked, see %s", confrev.Log), err)
+	}
 	return code, nil
+}
+
+// configOfChart writes the file that the chart mounts for --config.
+func configOfChart(ctx context.Context) (path string, err error) {
+	text, err := cluster.Kubectl(ctx, "--namespace", env.Namespace, "get", "configmap", "confrev", "-o", `jsonpath={.data.workloads\.yaml}`)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(cluster.Dir, "workloads.yaml")
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }

@@ -4,9 +4,15 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/env"
 )
 
@@ -69,3 +75,97 @@ func TestRequestsOfOneEdit(t *testing.T) {
 		t.Errorf("%s: %d times, want none", what, n)
 	}
 }
+
+// What an edit of a ConfigMap costs for each kind, and how long it takes without settling. Not parallel, as above.
+func TestRequestsOfOneEditOfEachKind(t *testing.T) {
+	var apps []*app
+	for _, s := range subjects {
+		a := newWorld(t).app(s, "web")
+		a.createSources("A")
+		a.createWorkload(map[string]string{keys.Track: "all", keys.Settle: "0s"})
+		apps = append(apps, a)
+	}
+	for _, a := range apps {
+		a.waitOwned(a.reads("A"))
+	}
+	apps[0].barrier()
+	for _, a := range apps {
+		a.lookedAtAll()
+		before, mark := a.pinned(), auditMark(t)
+		started := time.Now()
+		a.edit(a.conf, sourceKey, "B")
+		var after pins
+		a.eventually("the pin moves", func() string {
+			if after = a.pinned(); after == before {
+				return "not yet"
+			}
+			return ""
+		})
+		took := time.Since(started)
+		if a.rollingOut != nil {
+			a.eventually("the edit rolls out", func() string { return a.rollingOut(a) })
+			a.waitOwned(after)
+		}
+		a.waitEvent("RolledForward", a.name, after.conf.String())
+		a.waitEvent("RevisionCreated", a.conf, after.conf.String())
+		a.lookedAtAll()
+		writes := a.checkRequests(mark)
+		t.Logf("%s: the pin moved %s after the edit, in %d writes", a.subject, took.Round(time.Millisecond), writes)
+	}
+}
+
+func auditMark(t *testing.T) env.AuditMark {
+	t.Helper()
+	mark, err := cluster.AuditNow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mark
+}
+
+// checkRequests checks what confrev asked in the workload's namespace for one edit, and gives how many writes it was.
+func (a *app) checkRequests(since env.AuditMark) (writes int) {
+	a.Helper()
+	requests, err := cluster.ConfrevRequests(since)
+	a.must(err)
+	holders := 1
+	if a.templated != a.kind {
+		// Both the Deployment, which has no pods, and the Rollout have a holder for it.
+		holders = 2
+	}
+	most := map[string]int{
+		"get configmaps":               2,           // the source to hash it, and to copy it
+		"create configmaps":            1,           // the revision
+		"patch " + plural(a.templated): 1,           // the pin
+		"get " + plural(a.holder):      2 * holders, // is the owner of both revisions alive
+		"patch configmaps":             holders,     // the owner of the new revision
+		"patch secrets":                holders,     // the owner of the other one that the new template pins
+		"create events":                2,           // RevisionCreated, RolledForward
+	}
+	if a.templated != a.kind {
+		most["get "+plural(a.kind)]++ // is the Rollout, as an owner, alive
+	}
+	counts := map[string]int{}
+	for _, r := range requests {
+		if r.Object.Namespace != a.ns {
+			continue
+		}
+		if r.Response.Code == http.StatusConflict {
+			// An event of the holder that overtook the one of the write before: it asked once more, and wrote nothing.
+			most["get "+plural(a.holder)]++
+			continue
+		}
+		if counts[r.Verb+" "+r.Object.Resource]++; r.Writes() {
+			writes++
+		}
+	}
+	a.Logf("requests of one edit of a %s: %v", a.subject, counts)
+	for what, n := range counts {
+		if n > most[what] {
+			a.Errorf("%s: %s: %d times, want at most %d", a.subject, what, n, most[what])
+		}
+	}
+	return writes
+}
+
+func plural(gvk schema.GroupVersionKind) string { return strings.ToLower(gvk.Kind) + "s" }

@@ -1,0 +1,370 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// app is a workload of some kind, and its ConfigMap and Secret, which its pods refer to in every form.
+type app struct {
+	*world
+	subject
+	name         string
+	conf, secret string
+	// job is the last Job of a kind that has such holders.
+	job string
+}
+
+// app names a workload that is not there yet, with sources of its own.
+func (w *world) app(s subject, name string) *app {
+	return &app{world: w, subject: s, name: name, conf: name + "-conf", secret: name + "-cred"}
+}
+
+// sourceKey is the key of the sources that all references take.
+const sourceKey = "key"
+
+// createSources makes the sources with a value.
+func (a *app) createSources(value string) {
+	a.Helper()
+	a.create(configMap(a.conf, sourceKey, value), secret(a.secret, corev1.SecretTypeOpaque, sourceKey, value))
+}
+
+// createWorkload makes the workload, opted in by annotations, and what it needs.
+func (a *app) createWorkload(annotations map[string]string) {
+	a.Helper()
+	template := everyForm(a.name, a.conf, a.secret)
+	if a.others != nil {
+		for _, other := range a.others(a.name, template) {
+			a.create(other)
+		}
+	}
+	obj := objectOf(a.kind, a.name, a.spec(a.name, template))
+	obj.SetAnnotations(annotations)
+	a.create(obj)
+}
+
+// launch makes a tracked workload with the value A in its sources, and waits until its pods read that.
+func (w *world) launch(s subject, name string) (a *app, pinned pins) {
+	w.Helper()
+	a = w.app(s, name)
+	a.createSources("A")
+	a.createWorkload(map[string]string{keys.Track: "all"})
+	return a, a.reads("A")
+}
+
+// editTo changes both sources at once and waits until the workload has rolled the change out.
+func (a *app) editTo(value string) pins {
+	a.Helper()
+	a.editBoth(value)
+	return a.reads(value)
+}
+
+func (a *app) editBoth(value string) {
+	a.Helper()
+	a.edit(a.conf, sourceKey, value)
+	a.editSecret(a.secret, sourceKey, value)
+}
+
+func (w *world) editSecret(name, key, value string) {
+	w.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
+	patch := fmt.Sprintf(`{"stringData":{%q:%q}}`, key, value)
+	w.must(cluster.Client.Patch(w.ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch))))
+}
+
+// pins are those of the two sources.
+type pins struct{ conf, secret pin.Pin }
+
+func (p pins) String() string { return p.conf.String() + " " + p.secret.String() }
+
+// revisions are the names that pods read.
+func (p pins) revisions() string { return p.conf.Revision + " " + p.secret.Revision }
+
+func (a *app) resource() string { return strings.ToLower(a.kind.Kind) + "/" + a.name }
+
+func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	a.Helper()
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	a.must(a.get(a.name, obj))
+	return obj
+}
+
+// object is the workload as its user sees it, templateObject the one with the template.
+func (a *app) object() *unstructured.Unstructured         { return a.read(a.kind) }
+func (a *app) templateObject() *unstructured.Unstructured { return a.read(a.templated) }
+
+// patch patches the workload.
+func (a *app) patch(text string) {
+	a.Helper()
+	a.kubectl("patch", a.resource(), "--type=merge", "-p", text)
+}
+
+func templatePins(object map[string]any, path string) string {
+	text, _ := at(object, path+".metadata.annotations").(map[string]any)
+	value, _ := text[keys.Pins].(string)
+	return value
+}
+
+// pinned reads the pins of the template.
+func (a *app) pinned() pins {
+	a.Helper()
+	set, err := pin.Parse(templatePins(a.templateObject().Object, a.path))
+	a.must(err)
+	return pins{set[pin.Source{Kind: pin.ConfigMap, Name: a.conf}], set[pin.Source{Kind: pin.Secret, Name: a.secret}]}
+}
+
+// reads waits until the workload has rolled out revisions with a value, and its pods read them.
+func (a *app) reads(value string) pins {
+	a.Helper()
+	p := a.waitPinnedTo(value)
+	if a.start != nil {
+		a.start(a)
+	}
+	a.allRead(p)
+	return p
+}
+
+// waitPinnedTo waits until the workload is pinned to revisions with a value, and has rolled them out.
+func (a *app) waitPinnedTo(value string) pins {
+	a.Helper()
+	var p pins
+	a.eventually(fmt.Sprintf("%s rolls out %q", a.resource(), value), func() string {
+		p = a.pinned()
+		if p.conf == (pin.Pin{}) || p.secret == (pin.Pin{}) {
+			return "pinned to " + p.String()
+		}
+		if complaint := a.notHolding(p, value); complaint != "" {
+			return complaint
+		}
+		if a.rollingOut == nil {
+			return ""
+		}
+		return a.rollingOut(a)
+	})
+	return p
+}
+
+func (a *app) notHolding(p pins, value string) string {
+	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	if err := a.get(p.conf.Revision, conf); err != nil {
+		return err.Error()
+	}
+	if err := a.get(p.secret.Revision, secret); err != nil {
+		return err.Error()
+	}
+	if conf.Data[sourceKey] != value || string(secret.Data[sourceKey]) != value {
+		return fmt.Sprintf("pinned to %s with %q and %q", p, conf.Data[sourceKey], secret.Data[sourceKey])
+	}
+	return ""
+}
+
+// allRead waits until there are as many pods as there should be, and all read the same.
+func (a *app) allRead(p pins) {
+	a.Helper()
+	a.eventually("all pods of "+a.resource()+" read "+p.revisions(), func() string {
+		if got := a.readers(); len(got) != 1 || got[p.revisions()] != a.pods {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+}
+
+// living gives the pods that are not being deleted; of a kind with Jobs, those of the last one.
+func (a *app) living() []corev1.Pod {
+	a.Helper()
+	labels := client.MatchingLabels{"app": a.name}
+	if a.job != "" {
+		labels["job-name"] = a.job
+	}
+	list := &corev1.PodList{}
+	a.must(cluster.Client.List(a.ctx, list, client.InNamespace(a.ns), labels))
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+}
+
+// readers counts the pods by the revisions that they read.
+func (a *app) readers() map[string]int {
+	a.Helper()
+	readers := map[string]int{}
+	for _, pod := range a.living() {
+		readers[readBy(&pod)]++
+	}
+	return readers
+}
+
+// readBy gives the names that a pod made from everyForm refers to, each once: a form that was left out shows.
+func readBy(pod *corev1.Pod) string {
+	var names []string
+	for _, use := range podspec.Uses(&pod.Spec) {
+		if use.Name != "kube-root-ca.crt" {
+			names = append(names, use.Name)
+		}
+	}
+	if n := podspec.References(&pod.Spec); n != references && n != references+1 {
+		names = append(names, fmt.Sprint(n, " references"))
+	}
+	return strings.Join(names, " ")
+}
+
+// holders gives the objects that keep the workload's templates, as its controller made them.
+func (a *app) holders() []unstructured.Unstructured {
+	a.Helper()
+	uid := a.object().GetUID()
+	return slices.DeleteFunc(a.list(a.holder), func(o unstructured.Unstructured) bool {
+		owner := metav1.GetControllerOf(&o)
+		return owner == nil || owner.UID != uid
+	})
+}
+
+func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
+	w.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk)
+	w.must(cluster.Client.List(w.ctx, list, client.InNamespace(w.ns)))
+	return list.Items
+}
+
+// brokenPromise complains when a pod does not read what the holder that it came from was rolled out with.
+func (a *app) brokenPromise() string {
+	a.Helper()
+	holders := a.holders()
+	for _, pod := range a.living() {
+		i := slices.IndexFunc(holders, func(o unstructured.Unstructured) bool { return cameFrom(&pod, &o) })
+		if i < 0 {
+			return "no holder of pod " + pod.Name
+		}
+		set, err := pin.Parse(templatePins(holders[i].Object, a.holderPath))
+		a.must(err)
+		var want []string
+		for _, source := range set.Sources() {
+			want = append(want, set[source].Revision)
+		}
+		if got := readBy(&pod); got != strings.Join(want, " ") {
+			return fmt.Sprintf("pod %s of %s reads %s, want %s", pod.Name, holders[i].GetName(), got, want)
+		}
+	}
+	return ""
+}
+
+// cameFrom tells whether a pod was made from the template that a holder keeps.
+func cameFrom(pod *corev1.Pod, holder *unstructured.Unstructured) bool {
+	if owner := metav1.GetControllerOf(pod); owner.UID == holder.GetUID() {
+		return true
+	}
+	hash := pod.Labels["controller-revision-hash"]
+	return hash != "" && (holder.GetName() == hash || strings.HasSuffix(holder.GetName(), "-"+hash))
+}
+
+// waitHolds waits until confrev has noted that the workload is held from both sources.
+func (a *app) waitHolds() {
+	a.Helper()
+	a.eventually(a.resource()+" is held", func() string {
+		note := a.templateObject().GetAnnotations()[keys.Held]
+		if !strings.Contains(note, "configmap/"+a.conf+"=") || !strings.Contains(note, "secret/"+a.secret+"=") {
+			return fmt.Sprintf("note is %q", note)
+		}
+		return ""
+	})
+}
+
+// made gives the names of the revisions of both sources that exist.
+func (a *app) made() []string {
+	a.Helper()
+	var names []string
+	for source, kind := range map[string]string{a.conf: "ConfigMap", a.secret: "Secret"} {
+		for _, o := range a.list(corev1.SchemeGroupVersion.WithKind(kind)) {
+			if o.GetLabels()[keys.Content] != "" && o.GetAnnotations()[keys.SourceName] == source {
+				names = append(names, o.GetName())
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// remove deletes the workload, and what has its template.
+func (a *app) remove() {
+	a.Helper()
+	a.kubectl("delete", a.resource(), "--wait=false")
+	if a.templated != a.kind {
+		a.kubectl("delete", strings.ToLower(a.templated.Kind), a.name, "--wait=false")
+	}
+}
+
+// owners gives the owners of both revisions.
+func (a *app) owners(p pins) []metav1.OwnerReference {
+	a.Helper()
+	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	a.must(a.get(p.conf.Revision, conf))
+	a.must(a.get(p.secret.Revision, secret))
+	return append(conf.OwnerReferences, secret.OwnerReferences...)
+}
+
+func (w *world) secretGone(name string) bool {
+	return apierrors.IsNotFound(w.get(name, &corev1.Secret{}))
+}
+
+// secret makes a Secret of key, value, key, value, ….
+func secret(name string, kind corev1.SecretType, data ...string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: configMap(name, data...).Data}
+}
+
+// waitMade waits until the revisions of both sources are just those of some pins.
+func (a *app) waitMade(all ...pins) {
+	a.Helper()
+	var want []string
+	for _, p := range all {
+		want = append(want, p.conf.Revision, p.secret.Revision)
+	}
+	slices.Sort(want)
+	a.eventually(fmt.Sprintf("the revisions of %s are %v", a.resource(), all), func() string {
+		if got := a.made(); !slices.Equal(got, want) {
+			return fmt.Sprintf("have %q, want %q", got, want)
+		}
+		return ""
+	})
+}
+
+// waitOwned waits until the workload, and all its holders that pin them, own the revisions.
+func (a *app) waitOwned(p pins) {
+	a.Helper()
+	a.eventually(fmt.Sprintf("%s and its holders own %s", a.resource(), p), func() string {
+		want := map[types.UID]string{a.templateObject().GetUID(): a.templated.Kind}
+		for _, holder := range a.holders() {
+			if strings.Contains(templatePins(holder.Object, a.holderPath), "="+p.conf.Revision+"@") {
+				want[holder.GetUID()] = holder.GetName()
+			}
+		}
+		if len(want) < 2 && a.start == nil {
+			return "no holder pins it"
+		}
+		conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+		if err := errors.Join(a.get(p.conf.Revision, conf), a.get(p.secret.Revision, secret)); err != nil {
+			return err.Error()
+		}
+		for _, revision := range []client.Object{conf, secret} {
+			for uid, who := range want {
+				if !slices.ContainsFunc(revision.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid }) {
+					return fmt.Sprintf("%s does not own %s", who, revision.GetName())
+				}
+			}
+		}
+		return ""
+	})
+}

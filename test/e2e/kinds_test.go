@@ -1,0 +1,373 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+)
+
+// forEachKind runs a test for every kind of workload, in a namespace of its own.
+func forEachKind(t *testing.T, test func(w *world, s subject)) {
+	t.Parallel()
+	for _, s := range subjects {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			test(newWorld(t), s)
+		})
+	}
+}
+
+// Rules 1, 2, 4: the main job. Pods refer to their sources in every form.
+func TestEveryKindRollsForwardAndBack(t *testing.T) {
+	forEachKind(t, func(w *world, s subject) {
+		a, first := w.launch(s, "web")
+		w.barrier()
+		generation, holders := a.templateObject().GetGeneration(), len(a.holders())
+
+		second := a.editTo("B")
+		w.barrier()
+		if got := a.templateObject().GetGeneration() - generation; got != 1 {
+			w.Errorf("an edit of two sources at once changed the template %d times, want 1", got)
+		}
+		if got := len(a.holders()) - holders; got != 1 {
+			w.Errorf("an edit made %d holders, want 1", got)
+		}
+		if complaint := a.brokenPromise(); complaint != "" {
+			w.Error(complaint)
+		}
+		w.waitEvent("RolledForward", "web", second.conf.Revision)
+		w.waitEvent("RolledForward", "web", second.secret.Revision)
+		if a.rollBack == nil {
+			return
+		}
+
+		a.rollBack(a)
+		a.waitHolds()
+		w.barrier()
+		if got := a.reads("A"); got != first {
+			w.Errorf("after the undo the pins are %s, want %s", got, first)
+		}
+		third := a.editTo("C")
+		if third.conf.Number <= second.conf.Number || third.secret.Number <= second.secret.Number {
+			w.Errorf("C is %s, B was %s", third, second)
+		}
+		if note, ok := a.templateObject().GetAnnotations()[keys.Held]; ok {
+			w.Errorf("the note %q should be gone", note)
+		}
+	})
+}
+
+// unready is the list of the revisions whose pods are kept unready (hack/cluster/stages.yaml); the cluster has one.
+var unready struct {
+	sync.Mutex
+	revisions []string
+}
+
+// faulty gives a value for the sources with which the workload's pods will not become ready until release is called. No
+// other test's pods read a revision of that name.
+func (a *app) faulty() (value string, release func()) {
+	a.Helper()
+	value = "faulty in " + a.ns
+	revision := content.RevisionName(a.conf, content.FromConfigMap(configMap(a.conf, sourceKey, value)).Hash(), 0)
+	list := func(change func([]string) []string) error {
+		unready.Lock()
+		defer unready.Unlock()
+		unready.revisions = change(unready.revisions)
+		text, err := json.Marshal(append([]string{"none"}, unready.revisions...))
+		if err != nil {
+			return err
+		}
+		_, err = cluster.Kubectl(context.Background(), "patch", "stage", "pod-unready", "--type=json", "-p",
+			`[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":`+string(text)+`}]`)
+		return err
+	}
+	a.must(list(func(all []string) []string { return append(all, revision) }))
+	release = sync.OnceFunc(func() {
+		err := list(func(all []string) []string {
+			return slices.DeleteFunc(all, func(other string) bool { return other == revision })
+		})
+		if err != nil {
+			a.Error(err)
+		}
+	})
+	a.Cleanup(release)
+	return value, release
+}
+
+// replace deletes the pods that read some revisions, as a spot node's end would, and waits until they are gone.
+func (a *app) replace(revisions string) {
+	a.Helper()
+	for _, pod := range a.living() {
+		if readBy(&pod) == revisions {
+			a.kubectl("delete", "pod", pod.Name, "--wait=true")
+		}
+	}
+}
+
+// The promise: a pod that replaces another in mid-rollout reads what its own holder was rolled out with. TestJobRetries has
+// the same of Jobs.
+func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
+	forEachKind(t, func(w *world, s subject) {
+		if s.rollingOut == nil {
+			w.Skip("nothing rolls out")
+		}
+		a, before := w.launch(s, "web")
+		if s.partly != nil {
+			s.partly(a)
+		}
+		value, release := a.faulty()
+		a.editBoth(value)
+		var after pins
+		w.eventually("the rollout is half-way", func() string {
+			after = a.pinned()
+			if got := a.readers(); got[before.revisions()] != s.old || got[after.revisions()] == 0 || len(got) != 2 {
+				return fmt.Sprint(got)
+			}
+			return ""
+		})
+		if complaint := a.brokenPromise(); complaint != "" {
+			w.Error(complaint)
+		}
+
+		a.replace(before.revisions())
+		w.eventually("the old pods are replaced by others like them", func() string {
+			got := a.readers()
+			if old := got[before.revisions()]; old != s.old && !s.renewed || old != 0 && s.renewed {
+				return fmt.Sprint(got)
+			}
+			if got[after.revisions()] == 0 {
+				return fmt.Sprint(got)
+			}
+			return a.brokenPromise()
+		})
+		if s.partly != nil {
+			return
+		}
+		release()
+		w.eventually("the rollout goes on", func() string { return s.rollingOut(a) })
+		a.allRead(after)
+	})
+}
+
+// Trap: partitions and OnDelete are the user's brakes.
+func TestOnDeleteIsRespected(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects {
+		if s.holder != historyKind {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a, before := w.launch(s, "web")
+			a.patch(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
+			a.editBoth("B")
+			w.eventually("the new template is pinned", func() string {
+				p := a.pinned()
+				if p == before {
+					return "not yet"
+				}
+				return a.notHolding(p, "B")
+			})
+			w.barrier()
+			a.allRead(before)
+			a.kubectl("delete", "pod", a.living()[0].Name, "--wait=true")
+			w.eventually("only the deleted pod reads the new revisions", func() string {
+				got := a.readers()
+				if got[a.pinned().revisions()] != 1 || got[before.revisions()] != s.pods-1 {
+					return fmt.Sprint(got)
+				}
+				return a.brokenPromise()
+			})
+		})
+	}
+}
+
+// Rule 5.
+func TestEveryKindReturnsToEarlierContent(t *testing.T) {
+	forEachKind(t, func(w *world, s subject) {
+		a, first := w.launch(s, "web")
+		second := a.editTo("B")
+		again := a.editTo("A")
+		if again.revisions() != first.revisions() || again.conf.Number <= second.conf.Number || again.secret.Number <= second.secret.Number {
+			w.Errorf("A came back as %s, was %s, and B is %s", again, first, second)
+		}
+		a.waitMade(first, second)
+		if a.rollBack == nil {
+			return
+		}
+		a.rollBack(a)
+		a.waitHolds()
+		w.barrier()
+		if got := a.pinned(); got != second {
+			w.Errorf("undo after A→B→A went to %s, want %s", got, second)
+		}
+	})
+}
+
+// Rules 12, 13, 15.
+func TestEveryKindLetsRevisionsGo(t *testing.T) {
+	forEachKind(t, func(w *world, s subject) {
+		a := w.app(s, "web")
+		a.createSources("A")
+		a.createWorkload(map[string]string{keys.Track: "all"})
+		a.patch(nested(s.history, s.kept))
+		a.reads("A")
+		second, third := a.editTo("B"), a.editTo("C")
+		a.waitMade(second, third)
+		a.waitOwned(second)
+		a.waitOwned(third)
+		for _, owner := range a.owners(third) {
+			if *owner.Controller || *owner.BlockOwnerDeletion {
+				w.Errorf("owner %s %s controls the revision or blocks its owner", owner.Kind, owner.Name)
+			}
+		}
+		a.remove()
+		a.waitMade()
+		w.barrier()
+		if got := a.made(); len(got) > 0 {
+			w.Errorf("%q came back", got)
+		}
+		if w.gone(a.conf) {
+			w.Error("the source itself went")
+		}
+	})
+}
+
+// nested writes a merge patch that sets the field at a path.
+func nested(path string, value int64) string {
+	fields := strings.Split(path, ".")
+	return `{"` + strings.Join(fields, `":{"`) + fmt.Sprintf(`":%d`, value) + strings.Repeat("}", len(fields))
+}
+
+// Rule 12: a revision goes with the last of its users, of whatever kinds they are.
+func TestOneSecretOfEveryKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(secret("shared", corev1.SecretTypeOpaque, sourceKey, "A"))
+	var apps []*app
+	for i, s := range subjects {
+		a := w.app(s, fmt.Sprintf("web-%d", i))
+		a.secret = "shared"
+		w.create(configMap(a.conf, sourceKey, "A"))
+		a.createWorkload(map[string]string{keys.Track: "all"})
+		apps = append(apps, a)
+	}
+	shared := map[string]bool{}
+	for _, a := range apps {
+		p := a.reads("A")
+		a.waitOwned(p)
+		shared[p.secret.String()] = true
+	}
+	if len(shared) != 1 {
+		w.Fatalf("the shared Secret has revisions %v, want one", shared)
+	}
+	last := apps[0]
+	revision := last.pinned().secret.Revision
+	for _, a := range apps[1:] {
+		a.remove()
+	}
+	w.eventually("only the last workload is left", func() string {
+		for _, a := range apps[1:] {
+			if left := len(a.living()); left > 0 {
+				return fmt.Sprintf("%d pods of %s", left, a.name)
+			}
+		}
+		if owners := last.owners(last.pinned()); len(owners) > 4 {
+			return fmt.Sprint(len(owners), " owners")
+		}
+		return ""
+	})
+	w.barrier()
+	w.must(w.get(revision, &corev1.Secret{}))
+	last.remove()
+	w.eventually("the revision goes with the last", func() string {
+		if !w.secretGone(revision) {
+			return "still there"
+		}
+		return ""
+	})
+}
+
+// While confrev is down, pods start with their pins and an undo is an undo; what was edited meanwhile is one rollout. Not
+// parallel.
+func TestEveryKindWhileConfrevIsDown(t *testing.T) {
+	var apps []*app
+	for _, s := range subjects {
+		a := newWorld(t).app(s, "web")
+		a.createSources("A")
+		a.createWorkload(map[string]string{keys.Track: "all"})
+		apps = append(apps, a)
+	}
+	first, second := map[*app]pins{}, map[*app]pins{}
+	for _, a := range apps {
+		first[a] = a.reads("A")
+		a.editBoth("B")
+	}
+	for _, a := range apps {
+		second[a] = a.reads("B")
+		a.waitOwned(second[a])
+	}
+
+	stop(t)
+	for _, a := range apps {
+		if a.start != nil {
+			a.start(a)
+			continue
+		}
+		a.kubectl("delete", "pod", "-l", "app="+a.name, "--wait=true")
+	}
+	for _, a := range apps {
+		a.allRead(second[a])
+		if a.rollBack != nil {
+			a.rollBack(a)
+		}
+	}
+	for _, a := range apps {
+		if a.rollBack != nil {
+			a.reads("A")
+		}
+	}
+
+	start(t)
+	for _, a := range apps {
+		if a.rollBack != nil {
+			a.waitHolds()
+		}
+	}
+	apps[0].barrier()
+	generations := map[*app]int64{}
+	for _, a := range apps {
+		if got := a.pinned(); a.rollBack != nil && got != first[a] {
+			t.Errorf("%s: the pins are %s, want %s", a.subject, got, first[a])
+		}
+		generations[a] = a.templateObject().GetGeneration()
+	}
+
+	stop(t)
+	for _, value := range []string{"C", "D"} {
+		for _, a := range apps {
+			a.editBoth(value)
+		}
+	}
+	start(t)
+	for _, a := range apps {
+		a.reads("D")
+	}
+	for _, a := range apps {
+		if got := a.templateObject().GetGeneration() - generations[a]; got != 1 {
+			t.Errorf("%s: the edits made while confrev was down changed the template %d times, want 1", a.subject, got)
+		}
+	}
+}
