@@ -274,7 +274,10 @@ func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Sou
 			return nil, err
 		}
 		seen.sayProblems(problems)
-		if about.Policy != optin.PolicyIgnore {
+		switch {
+		case about.Never != "" && seen.restartsOn(source):
+			seen.say(revision.NeverCopied, "%s is not followed: %s", source, about.Never)
+		case about.Never == "" && about.Policy != optin.PolicyIgnore:
 			wanted = append(wanted, source)
 		}
 	}
@@ -288,7 +291,7 @@ func (seen *observed) readNotes(obj client.Object) {
 		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
 	}
 	if seen.hashes.Pins, err = pin.ParseHashes(seen.template.Annotations[keys.Hashes]); err != nil && len(seen.hashes.Uses) > 0 {
-		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Hashes, err)
+		seen.say(reasonMalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
 		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.
@@ -375,7 +378,7 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			continue
 		}
 		if source, ok := look(use); ok {
-			if !source.Present && slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == use.Source }) {
+			if !source.Present && seen.restartsOn(use.Source) {
 				seen.sayNotThere(use.Source)
 			}
 			seen.setHash(use, plan.Source{
@@ -384,6 +387,11 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// restartsOn tells whether the user names an object in confrev.io/restart-on.
+func (seen *observed) restartsOn(object pin.Source) bool {
+	return slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == object })
 }
 
 func (seen *observed) sayNotThere(object pin.Source) {

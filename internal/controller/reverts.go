@@ -40,7 +40,8 @@ func (r *reverts) wrote(text string, now time.Time) {
 		r.rounds = 1
 	case now.Sub(r.at) < revertWindow:
 		r.rounds++
-	case now.Sub(r.at) < retryReverted:
+	case r.rounds < maxReverts:
+		// Whatever undid it took its time. Only a fight goes on after any time.
 		r.rounds = 1
 	}
 	r.text, r.at = text, now

@@ -218,7 +218,18 @@ func (i intent) changes() bool {
 }
 
 // text stands for all that the template should say.
-func (i intent) text() string { return i.pins.Pins.String() + " " + i.hashes.Pins.String() }
+func (i intent) text() string {
+	text := i.pins.Pins.String() + " " + i.hashes.Pins.String()
+	if i.onlyInjects() {
+		text += " injected"
+	}
+	return text
+}
+
+// onlyInjects tells whether nothing but the names of references changes.
+func (i intent) onlyInjects() bool {
+	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
+}
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
@@ -259,13 +270,19 @@ func (r *workloads) intend(seen observed) intent {
 	}
 	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0
 	if seen.unbounded {
-		want.pins.Pins = seen.pins.Pins
+		want.pins.Pins, want.pins.Held = seen.pins.Pins, seen.pins.Held
 		return want
 	}
-	if want.release || seen.follows() {
-		want.inject = seen.injections(want.pins.Pins, want.pins.Changed() || want.hashes.Changed() || want.release)
-	}
+	want.injectAgain(seen)
 	return want
+}
+
+// injectAgain finds the references to change anew, after some pin or hash is not to change after all.
+func (i *intent) injectAgain(seen observed) {
+	i.inject = nil
+	if !seen.unbounded && (i.release || seen.follows()) {
+		i.inject = seen.injections(i.pins.Pins, i.pins.Changed() || i.hashes.Changed() || i.release)
+	}
 }
 
 // obstructed tells whether something keeps the intent from being written now, what to say of it and when to look again.
@@ -279,7 +296,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 		return retryGate, warning{reason: reasonPoliciesMissing, note: problem.Error()}
 	}
 	times := maxReverts
-	if !want.pins.Changed() && !want.hashes.Changed() {
+	if want.onlyInjects() {
 		times = maxReapplied
 	}
 	if wait := known.reverts.fighting(want.text(), times, r.now()); wait > 0 {
@@ -305,6 +322,9 @@ func (r *workloads) limit(seen observed, want *intent) []warning {
 			limited = append(limited, warning{reason: terminal.Reason, note: terminal.Message})
 			want.hashes.Repin(d, d.From)
 		}
+	}
+	if len(limited) > 0 {
+		want.injectAgain(seen)
 	}
 	return limited
 }
@@ -332,7 +352,7 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 	known.settling = known.settling.Observe(want.text(), now)
 	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
 	// where nothing else resolves them.
-	if want.pins.Urgent() || !want.pins.Changed() && len(want.inject) > 0 {
+	if want.pins.Urgent() || want.onlyInjects() {
 		return 0
 	}
 	return known.settling.Remaining(seen.asked.Settle, now)

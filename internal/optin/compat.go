@@ -42,7 +42,7 @@ func (c Compat) read(w Written, asked *Asked) bool {
 	if c.Reloader {
 		found = readReloader(w.Annotations, asked) || readReloader(w.TemplateAnnotations, asked)
 	}
-	if c.Wave {
+	if c.Wave && !asked.Track.none {
 		found = readWave(w.Annotations, asked) || found
 	}
 	if found {

@@ -90,7 +90,7 @@ func Read(w Written, defaults Defaults) Asked {
 	asked.readMode(w.Annotations)
 	asked.readSettle(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
-	if !asked.Track.none {
+	if strings.TrimSpace(w.Annotations[keys.Track]) != "none" {
 		asked.RestartOn = triggers
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Asked) readTrack(w Written, compat Compat) {
 	}
 	if w.Annotations[keys.Mode] == string(Attach) && !a.Track.Enabled() {
 		// The sources say for themselves that they may be attached.
-		a.Track = Track{all: allKinds()}
+		a.Track.all = allKinds()
 	}
 }
 

@@ -28,7 +28,8 @@ func (s *Store) Admit(source Ref, hash content.Hash, number int64) error {
 	c := s.changesOf(source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hash == hash && c.number == number {
+	if c.hash == hash && (c.number == number || number == 0 || c.number == 0) {
+		c.number = max(c.number, number)
 		return nil
 	}
 	now := s.now()
