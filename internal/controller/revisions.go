@@ -91,7 +91,7 @@ func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 }
 
 func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
-	added, err := r.store.Attach(ctx, obj, users.owners())
+	added, err := r.store.Attach(ctx, obj, r.owners(users))
 	if err != nil || added == 0 {
 		return err
 	}

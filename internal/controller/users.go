@@ -172,7 +172,10 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 // owners are the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
 // Without the workload, the garbage collector would take the revision along with its last known holder although a newer
 // one pins it that confrev has not seen yet: in this moment, or all the time that confrev is down.
-func (u users) owners() []revision.Owner {
+//
+// A holder's controller may be no workload that confrev knows, such as an Experiment of Argo Rollouts. It rolls nothing out
+// to pin the revision anew, and confrev may have no right to read it; then the holder alone is an owner.
+func (r *revisions) owners(u users) []revision.Owner {
 	var owners []revision.Owner
 	known := map[types.UID]bool{}
 	add := func(o revision.Owner) {
@@ -186,7 +189,7 @@ func (u users) owners() []revision.Owner {
 	}
 	for _, h := range u.holders {
 		add(h.owner())
-		if c := metav1.GetControllerOf(h.obj); c != nil {
+		if c := metav1.GetControllerOf(h.obj); c != nil && r.kinds.IsWorkload(*c) {
 			add(revision.Owner{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID})
 		}
 	}

@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -157,4 +159,52 @@ func (a *app) ownedBy(p pins, gone *unstructured.Unstructured) string {
 		}
 	}
 	return ""
+}
+
+// A canary may run an Experiment, whose ReplicaSets have the canary's template, pins and all. Their controller is no
+// workload of confrev's, which has no right to read it; the ReplicaSets own the revisions all the same.
+func TestPodsOfACanarysExperimentReadItsRevisions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := subjectOf("RolloutStepwise")
+	s.spec = scaled(strategy("canary", map[string]any{"steps": []any{
+		map[string]any{"experiment": map[string]any{
+			"duration": "1h", "templates": []any{map[string]any{"name": "try", "specRef": "canary", "replicas": int64(1)}}}},
+	}}))
+	a, stable := w.launch(s, "web")
+	a.editBoth("B")
+	var canary pins
+	var experiment unstructured.Unstructured
+	w.eventually("a pod of the experiment reads the new revisions", func() string {
+		canary = a.pinned()
+		for _, rs := range w.list(replicaSetKind) {
+			owner := metav1.GetControllerOf(&rs)
+			if owner == nil || owner.Kind != "Experiment" || !strings.Contains(templatePins(rs.Object, "spec.template"), canary.conf.Revision) {
+				continue
+			}
+			for _, pod := range a.living() {
+				if metav1.GetControllerOf(&pod).UID == rs.GetUID() {
+					experiment = rs
+					if got := readBy(&pod); canary == stable || got != canary.revisions() {
+						return "reads " + got
+					}
+					return ""
+				}
+			}
+		}
+		return "no such pod"
+	})
+	w.eventually("its ReplicaSet owns them", func() string {
+		for _, owner := range a.owners(canary) {
+			if owner.UID == experiment.GetUID() {
+				return ""
+			}
+		}
+		return fmt.Sprint(a.owners(canary))
+	})
+	a.waitOwned(canary)
+	w.barrier()
+	for _, line := range errorsLogged(t, w.ns) {
+		t.Errorf("logged: %s", line)
+	}
 }

@@ -260,7 +260,7 @@ func daemonSetRollingOut(a *app) string {
 	return ""
 }
 
-// rolloutRollingOut promotes a Rollout that has paused, as its user would.
+// rolloutRollingOut promotes a Rollout that has paused, or waits for an experiment, as its user would.
 func rolloutRollingOut(a *app) string {
 	o := a.object()
 	if at(o.Object, "status.observedGeneration") != strconv.FormatInt(o.GetGeneration(), 10) {
@@ -271,7 +271,7 @@ func rolloutRollingOut(a *app) string {
 			return "its controller has not seen its Deployment yet"
 		}
 	}
-	if phase := at(o.Object, "status.phase"); phase == "Paused" {
+	if phase := at(o.Object, "status.phase"); phase == "Paused" || at(o.Object, "status.canary.currentExperiment") != nil {
 		a.argo("promote", a.name, "--full")
 		return "promoted"
 	} else if phase != "Healthy" || at(o.Object, "status.stableRS") != at(o.Object, "status.currentPodHash") {
