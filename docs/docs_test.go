@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
 )
 
 const root = ".."
@@ -73,6 +75,43 @@ func TestEventsAreDocumented(t *testing.T) {
 		}
 	}
 	same(t, "events", inCode, firstColumn(t, "docs/install.md", "## Events"))
+}
+
+// Other tools' annotations that are read have a row each, for the constants and for those made of a kind and a suffix.
+func TestAnnotationsOfOtherToolsAreDocumented(t *testing.T) {
+	var inCode, suffixes []string
+	for name, value := range constants(t, "internal/optin/compat.go") {
+		switch {
+		case strings.HasPrefix(name, "reloaderKind"):
+			suffixes = append(suffixes, value)
+		case strings.Contains(value, "/"):
+			inCode = append(inCode, value)
+		}
+	}
+	for _, suffix := range suffixes {
+		for _, kind := range pin.Kinds {
+			inCode = append(inCode, string(kind)+suffix)
+		}
+	}
+	if len(inCode) < 7+3*len(pin.Kinds) {
+		t.Errorf("found only %v in internal/optin: the test reads it wrongly", inCode)
+	}
+	rows := append(firstColumn(t, "docs/compat.md", "## Reloader"), firstColumn(t, "docs/compat.md", "## Wave")...)
+	for _, annotation := range inCode {
+		if !slices.Contains(rows, annotation) {
+			t.Errorf("docs/compat.md lacks a row of `%s`", annotation)
+		}
+	}
+}
+
+// The example of a file for --config is one.
+func TestExampleOfConfiguredKindsIsValid(t *testing.T) {
+	_, after, _ := strings.Cut(section(t, "docs/reconcile.md", "### Configured kinds"), "```yaml\n")
+	example, _, found := strings.Cut(after, "```")
+	kinds, err := workload.ParseConfig([]byte(example))
+	if err != nil || !found || len(kinds) != 1 {
+		t.Errorf("the example in docs/reconcile.md gives %d kinds: %v", len(kinds), err)
+	}
 }
 
 func TestFlagsAreDocumentedWithTheirDefaults(t *testing.T) {

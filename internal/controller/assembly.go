@@ -32,6 +32,8 @@ type assembly struct {
 	// waiting are the kinds that could not be put to work yet, problems what was last logged of them.
 	waiting  []workload.Kind
 	problems map[schema.GroupVersionKind]string
+	// indexed has the indexes that were made.
+	indexed map[string]bool
 }
 
 // lookForKinds is how often to look whether a kind is served by now.
@@ -79,9 +81,6 @@ func (a *assembly) look(ctx context.Context) error {
 	return nil
 }
 
-// notServed tells from the error of a list that the API server does not serve the kind.
-func notServed(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
-
 // obstacle tells why a kind cannot be put to work now; empty when it can.
 func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, error) {
 	for _, gvk := range []schema.GroupVersionKind{kind.GVK, kind.Holder.GVK} {
@@ -89,7 +88,7 @@ func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, er
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := a.manager.GetAPIReader().List(ctx, list, client.Limit(1))
 		switch {
-		case notServed(err):
+		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			return fmt.Sprintf("the API server does not serve %s", gvk), nil
 		case apierrors.IsForbidden(err):
 			return fmt.Sprintf("confrev may not list %s: %v", gvk, err), nil
@@ -103,7 +102,7 @@ func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, er
 // add puts a kind to work.
 func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 	newHolder := !slices.Contains(a.kinds.holders(), kind.Holder)
-	if err := a.index(ctx, kind, newHolder); err != nil {
+	if err := a.index(ctx, kind); err != nil {
 		return err
 	}
 	// The revisions' reconciler must know the kind's workloads before it judges that nobody uses a revision.

@@ -16,21 +16,24 @@ import (
 // last of them; and if it asks for protection, it stays readable when a deploy tool deletes it earlier.
 func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	protected := slices.Contains(obj.Finalizers, keys.ProtectFinalizer)
-	users, err := r.namers(ctx, ref)
-	if err != nil {
-		return 0, err
+	if !optin.Attachable(obj) {
+		if !protected && !revision.Attached(obj) {
+			return 0, nil
+		}
+		return 0, r.store.Detach(ctx, obj, without(obj.Finalizers))
 	}
 	if !optin.Protected(obj) && protected {
 		return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+	}
+	users, err := r.namers(ctx, ref)
+	if err != nil {
+		return 0, err
 	}
 	if obj.DeletionTimestamp != nil {
 		if !protected || !users.empty() {
 			return 0, nil
 		}
 		return r.letGo(ctx, obj, ref)
-	}
-	if !optin.Attachable(obj) {
-		return 0, nil
 	}
 	if users.empty() {
 		return r.sweepAttached(ctx, obj, ref)
@@ -63,10 +66,11 @@ func without(finalizers []string) []string {
 // unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
 const unusedFor = revision.PinWindow
 
-// sweepAttached deletes a source that was attached and that nobody uses any more.
+// sweepAttached deletes a source that confrev attached and that nobody uses any more. Owners that a user gave it are no
+// reason to delete anything.
 func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
-	if was, err := r.wasAttached(ctx, obj, ref); !was || err != nil {
-		return 0, err
+	if !revision.Attached(obj) {
+		return 0, nil
 	}
 	since, known := r.unused.Get(obj.UID)
 	if !known {
@@ -77,26 +81,4 @@ func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 		return wait, nil
 	}
 	return r.sweep(ctx, obj, r.options.Grace, names(ref))
-}
-
-// wasAttached tells whether confrev attached a source that nobody uses any more: a workload that asks for it owns it, or
-// the anchor. Any other owner is the user's own doing, and no reason to delete anything.
-func (r *revisions) wasAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (bool, error) {
-	for _, reference := range obj.OwnerReferences {
-		kind, known := r.kinds.of(reference)
-		if !known {
-			continue
-		}
-		owner, err := r.workload(ctx, ref.Namespace, reference)
-		if err != nil {
-			return false, err
-		}
-		if owner == nil {
-			continue
-		}
-		if attaches, err := r.attaches(ctx, kind, owner, ref); attaches || err != nil {
-			return attaches, err
-		}
-	}
-	return r.store.Anchored(obj), nil
 }

@@ -33,40 +33,36 @@ const (
 // anyOf is the value of bySource for any source of a kind.
 func anyOf(kind pin.Kind) string { return string(kind) + "/*" }
 
-// index makes the indexes of a kind of workloads and, if it is new, of its holders.
-func (a *assembly) index(ctx context.Context, kind workload.Kind, newHolder bool) error {
-	indexes := []struct {
-		obj   client.Object
-		field string
-		fn    client.IndexerFunc
-	}{
-		{kind.New(), bySource, a.options.sources(kind)},
-		{kind.New(), byPin, func(obj client.Object) []string { return pinned(kind.PinsText(obj)) }},
+// index makes the indexes of a kind of workloads and of its holders. What is there already, since an earlier attempt made
+// it or since another kind shares it, stays.
+func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
+	holder := kind.Holder
+	indexes := []index{
+		{kind.GVK, kind.New(), bySource, a.options.sources(kind)},
+		{kind.GVK, kind.New(), byPin, func(obj client.Object) []string { return pinned(kind.PinsText(obj)) }},
+		{kind.GVK, kind.New(), byReferred, referred(kind)},
+		{holder.GVK, holder.New(), byPin, func(obj client.Object) []string { return pinned(holder.Facts(obj).Pins) }},
+		{holder.GVK, holder.New(), byReference, func(obj client.Object) []string { return holder.Facts(obj).References }},
+		{holder.GVK, holder.New(), byController, controllerUID},
 	}
-	if kind.Refers {
-		indexes = append(indexes, struct {
-			obj   client.Object
-			field string
-			fn    client.IndexerFunc
-		}{kind.New(), byReferred, referred(kind)})
-	}
-	if holder := kind.Holder; newHolder {
-		indexes = append(indexes, []struct {
-			obj   client.Object
-			field string
-			fn    client.IndexerFunc
-		}{
-			{holder.New(), byPin, func(obj client.Object) []string { return pinned(holder.Facts(obj).Pins) }},
-			{holder.New(), byReference, func(obj client.Object) []string { return holder.Facts(obj).References }},
-			{holder.New(), byController, controllerUID},
-		}...)
-	}
-	for _, index := range indexes {
-		if err := a.manager.GetFieldIndexer().IndexField(ctx, index.obj, index.field, index.fn); err != nil {
-			return fmt.Errorf("index %T by %s: %w", index.obj, index.field, err)
+	for _, i := range indexes {
+		if a.indexed[i.gvk.String()+" "+i.field] {
+			continue
 		}
+		if err := a.manager.GetFieldIndexer().IndexField(ctx, i.obj, i.field, i.fn); err != nil {
+			return fmt.Errorf("index %s by %s: %w", i.gvk, i.field, err)
+		}
+		a.indexed[i.gvk.String()+" "+i.field] = true
 	}
 	return nil
+}
+
+// index is one index of the cache.
+type index struct {
+	gvk   schema.GroupVersionKind
+	obj   client.Object
+	field string
+	fn    client.IndexerFunc
 }
 
 // sources lists what may matter to a workload, whether it is opted in or not: that may depend on its namespace and on the

@@ -156,6 +156,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	assembly := &assembly{
 		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper,
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
+		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
 				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), store: store,
@@ -167,5 +168,10 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	if err := assembly.look(ctx); err != nil {
 		return err
 	}
-	return errors.Join(manager.Add(gate), manager.AddReadyzCheck("policies", gate.Check), manager.Add(assembly))
+	if o.Injection == optin.Admission {
+		if err := manager.AddReadyzCheck("policies", gate.Check); err != nil {
+			return err
+		}
+	}
+	return errors.Join(manager.Add(gate), manager.Add(assembly))
 }

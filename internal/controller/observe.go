@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,8 @@ type observed struct {
 	baseline pin.Set
 	sources  map[pin.Source]revision.Observation
 	warnings []warning
+	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
+	unbounded bool
 	// retry is true when something was refused that may be permitted later.
 	retry bool
 }
@@ -85,6 +89,8 @@ func referringTo(ctx context.Context, reader client.Reader, kinds *kinds, kind w
 		}
 		all = append(all, found...)
 	}
+	// In the order of the cache, two that disagree would win by turns.
+	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return all, nil
 }
 
@@ -105,7 +111,13 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 	}
 	seen.sayProblems(asked.Problems)
 	if seen.template, err = r.kind.Template(obj); err != nil {
-		seen.say(reasonNoTemplate, "%v", err)
+		if asked.Track.Enabled() {
+			seen.say(reasonNoTemplate, "%v", err)
+		}
+		return seen, nil
+	}
+	if equality.Semantic.DeepEqual(seen.template, &corev1.PodTemplateSpec{}) {
+		// There is nothing to write to.
 		return seen, nil
 	}
 	if err := r.selectUses(ctx, obj, &seen); err != nil {
@@ -153,9 +165,12 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 		return err
 	}
 	for _, source := range unreferenced {
-		if !slices.ContainsFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source }) {
+		known := slices.IndexFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source })
+		if known < 0 {
 			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
+			continue
 		}
+		seen.hashes.Uses[known].All = true
 	}
 	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
 	return nil
@@ -202,7 +217,7 @@ func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection o
 		seen.say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
-		seen.say(revision.NeverCopied, "%s is not copied: %s", source, selection.Refused[source])
+		seen.say(revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])
 	}
 }
 
@@ -214,6 +229,7 @@ func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 	}
 	seen.say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
 		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
+	seen.unbounded = true
 	return nil
 }
 
@@ -258,7 +274,10 @@ func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Sou
 			return nil, err
 		}
 		seen.sayProblems(problems)
-		if about.Policy != optin.PolicyIgnore {
+		switch {
+		case about.Never != "" && seen.restartsOn(source):
+			seen.say(revision.NeverCopied, "%s is not followed: %s", source, about.Never)
+		case about.Never == "" && about.Policy != optin.PolicyIgnore:
 			wanted = append(wanted, source)
 		}
 	}
@@ -272,7 +291,7 @@ func (seen *observed) readNotes(obj client.Object) {
 		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
 	}
 	if seen.hashes.Pins, err = pin.ParseHashes(seen.template.Annotations[keys.Hashes]); err != nil && len(seen.hashes.Uses) > 0 {
-		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Hashes, err)
+		seen.say(reasonMalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
 		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.
@@ -359,6 +378,9 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			continue
 		}
 		if source, ok := look(use); ok {
+			if !source.Present && seen.restartsOn(use.Source) {
+				seen.sayNotThere(use.Source)
+			}
 			seen.setHash(use, plan.Source{
 				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys),
 			})
@@ -367,16 +389,26 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 	return errors.Join(errs...)
 }
 
+// restartsOn tells whether the user names an object in confrev.io/restart-on.
+func (seen *observed) restartsOn(object pin.Source) bool {
+	return slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == object })
+}
+
+func (seen *observed) sayNotThere(object pin.Source) {
+	seen.say(reasonSourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
+}
+
 // absent stands for the hash of an object that does not exist.
 const absent = "absent"
 
 // setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
+// The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start anew anyhow.
 // One that is not there is noted too, so that its appearance is a change (rule 6).
 func (seen *observed) setHash(use podspec.Use, source plan.Source) {
 	seen.hashes.Sources[use.Source] = source
 	before, follows := seen.hashes.Pins[use.Source]
-	if !follows && !seen.frozen(use.Source) && !seen.knownToHolders(use.Source) {
+	if !follows && !seen.frozen(use.Source) {
 		before = pin.Pin{Revision: absent, Number: 1}
 		if source.Present {
 			before.Revision = source.Name
@@ -395,10 +427,6 @@ func (seen *observed) frozen(source pin.Source) bool {
 	return pinned && seen.asked.Mode != optin.Revision
 }
 
-func (seen *observed) knownToHolders(source pin.Source) bool {
-	return slices.ContainsFunc(seen.hashes.Holders, func(h plan.Holder) bool { return h.Pins[source] != pin.Pin{} })
-}
-
 // observeTriggers looks at the objects of any other kind that make the workload restart.
 func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 	var errs []error
@@ -415,6 +443,9 @@ func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
 			continue
+		}
+		if err != nil {
+			seen.sayNotThere(trigger.Source)
 		}
 		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{Present: err == nil, Name: hash})
 	}

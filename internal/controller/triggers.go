@@ -6,10 +6,12 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +70,13 @@ func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, 
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
-	if err := t.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: trigger.Name}, obj); err != nil {
+	err = t.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: trigger.Name}, obj)
+	if apierrors.IsForbidden(err) {
+		// The right was taken away.
+		t.forget(trigger.Resource)
+		return "", forbidden("get", trigger.Resource)
+	}
+	if err != nil {
 		return "", err
 	}
 	return fingerprint(obj, trigger.Fields)
@@ -92,15 +100,25 @@ func (t *triggers) permit(ctx context.Context, resource schema.GroupVersionResou
 			return fmt.Errorf("ask for the right to %s %s: %w", verb, resource, err)
 		}
 		if !review.Status.Allowed {
-			return &revision.TerminalError{Reason: reasonForbidden, Message: fmt.Sprintf(
-				"annotation confrev.io/restart-on: confrev may not %s %s; give its service account get, list and watch on them (chart value restartOn)",
-				verb, resource.GroupResource())}
+			return forbidden(verb, resource)
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.permitted[resource] = true
 	return nil
+}
+
+func (t *triggers) forget(resource schema.GroupVersionResource) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.permitted, resource)
+}
+
+func forbidden(verb string, resource schema.GroupVersionResource) error {
+	return &revision.TerminalError{Reason: reasonForbidden, Message: fmt.Sprintf(
+		"annotation confrev.io/restart-on: confrev may not %s %s; give its service account get, list and watch on them (chart value restartOn)",
+		verb, resource.GroupResource())}
 }
 
 // followTrigger makes changes of objects of a kind reach the workloads that name them.
@@ -151,8 +169,8 @@ func fingerprint(obj *unstructured.Unstructured, fields []string) (string, error
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil)))[:16], nil
 }
 
-// find gives the values of a field; none when the object does not have it.
-func find(obj *unstructured.Unstructured, field string) ([]any, error) {
+// find gives the values of a field as JSON; none when the object does not have it.
+func find(obj *unstructured.Unstructured, field string) ([]string, error) {
 	path := jsonpath.New("field").AllowMissingKeys(true)
 	if err := path.Parse(field); err != nil {
 		return nil, err
@@ -162,11 +180,19 @@ func find(obj *unstructured.Unstructured, field string) ([]any, error) {
 		return nil, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
 			"annotation confrev.io/restart-on: %s of %s %s cannot be read: %v", field, obj.GetKind(), obj.GetName(), err)}
 	}
-	var values []any
+	var values []string
 	for _, result := range results {
 		for _, value := range result {
-			values = append(values, value.Interface())
+			text, err := json.Marshal(value.Interface())
+			if err != nil {
+				return nil, err
+			}
+			values = append(values, string(text))
 		}
+	}
+	if strings.Contains(field, "*") || strings.Contains(field, "..") {
+		// These walk maps, which have no order.
+		slices.Sort(values)
 	}
 	return values, nil
 }

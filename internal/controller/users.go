@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -240,15 +241,15 @@ func (r *revisions) alive(ctx context.Context, all users) (users, error) {
 func (r *revisions) living(ctx context.Context, all []user) ([]user, error) {
 	var living []user
 	for _, u := range all {
-		meta := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
-		err := r.live.Get(ctx, client.ObjectKeyFromObject(u.obj), meta)
+		live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if meta.UID == u.obj.GetUID() && meta.DeletionTimestamp == nil {
+		if live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil {
 			living = append(living, u)
 		}
 	}
@@ -324,8 +325,8 @@ func (r *revisions) usedAmong(ctx context.Context, into client.ObjectList, names
 	for {
 		err := r.live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(page), client.Continue(into.GetContinue()))
-		if notServed(err) {
-			// Its kind was uninstalled after confrev had put it to work.
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			// The kind is served no more, and its objects are gone with it.
 			return false, nil
 		}
 		if err != nil {

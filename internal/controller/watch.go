@@ -45,7 +45,7 @@ func (r *revisions) itself(kind pin.Kind) refHandler {
 // kept tells whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
 // attached or once was.
 func kept(obj client.Object) bool {
-	return revision.IsRevision(obj) || optin.Attachable(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
+	return revision.IsRevision(obj) || optin.Attachable(obj) || revision.Attached(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
 }
 
 // used are what an object's template uses: the revisions that it pins, and the sources that it names.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -167,20 +168,23 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, nil
 	}
 	if named, name, ok := r.kind.Referred(obj); ok {
-		r.warn(obj, known, r.misdirected(named, name))
-		return reconcile.Result{}, nil
+		misdirected, err := r.misdirected(ctx, obj, named, name)
+		r.warn(obj, known, misdirected)
+		return reconcile.Result{}, err
 	}
 	wait, err := r.reconcile(ctx, obj, known)
 	return outcome(ctx, wait, err)
 }
 
-// misdirected says so when a workload has its template in a kind of object that confrev does not handle.
-func (r *workloads) misdirected(named schema.GroupKind, name string) []warning {
-	if slices.ContainsFunc(r.kinds.all(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named }) {
-		return nil
+// misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
+func (r *workloads) misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]warning, error) {
+	asked, _, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
+	handled := slices.ContainsFunc(r.kinds.all(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+	if err != nil || handled || !asked.Track.Enabled() {
+		return nil, err
 	}
 	return []warning{{reason: reasonNoTemplate, note: fmt.Sprintf(
-		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}
+		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}, nil
 }
 
 // outcome turns what came of a reconciliation into a result: what is only out of date is looked at again without noise,
@@ -214,7 +218,18 @@ func (i intent) changes() bool {
 }
 
 // text stands for all that the template should say.
-func (i intent) text() string { return i.pins.Pins.String() + " " + i.hashes.Pins.String() }
+func (i intent) text() string {
+	text := i.pins.Pins.String() + " " + i.hashes.Pins.String()
+	if i.onlyInjects() {
+		text += " injected"
+	}
+	return text
+}
+
+// onlyInjects tells whether nothing but the names of references changes.
+func (i intent) onlyInjects() bool {
+	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
+}
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
@@ -237,9 +252,11 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		r.warn(obj, known, append(said, problem))
 		return wait, later
 	}
+	limited := r.limit(seen, &want)
+	said = append(said, limited...)
 	refused, err := r.write(ctx, obj, seen, want, known)
 	r.warn(obj, known, append(said, refused...))
-	if len(refused) > 0 || seen.retry {
+	if len(refused)+len(limited) > 0 || seen.retry {
 		return retryRefused, errors.Join(later, err)
 	}
 	return 0, errors.Join(later, err)
@@ -252,10 +269,20 @@ func (r *workloads) intend(seen observed) intent {
 		return want
 	}
 	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0
-	if want.release || seen.follows() {
-		want.inject = seen.injections(want.pins.Pins, want.pins.Changed() || want.hashes.Changed() || want.release)
+	if seen.unbounded {
+		want.pins.Pins, want.pins.Held = seen.pins.Pins, seen.pins.Held
+		return want
 	}
+	want.injectAgain(seen)
 	return want
+}
+
+// injectAgain finds the references to change anew, after some pin or hash is not to change after all.
+func (i *intent) injectAgain(seen observed) {
+	i.inject = nil
+	if !seen.unbounded && (i.release || seen.follows()) {
+		i.inject = seen.injections(i.pins.Pins, i.pins.Changed() || i.hashes.Changed() || i.release)
+	}
 }
 
 // obstructed tells whether something keeps the intent from being written now, what to say of it and when to look again.
@@ -263,14 +290,43 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 	if !want.changes() {
 		return 0, warning{}
 	}
-	if problem := r.gate.Problem(); problem != nil && want.pins.Changed() && seen.asked.Injection == optin.Admission {
+	needsPolicies := seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
+	if problem := r.gate.Problem(); problem != nil && needsPolicies {
 		// A pin that nothing resolves would only look as if it kept the promise.
 		return retryGate, warning{reason: reasonPoliciesMissing, note: problem.Error()}
 	}
-	if wait := known.reverts.fighting(want.text(), r.now()); wait > 0 {
-		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj)}
+	times := maxReverts
+	if want.onlyInjects() {
+		times = maxReapplied
+	}
+	if wait := known.reverts.fighting(want.text(), times, r.now()); wait > 0 {
+		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj, times)}
 	}
 	return 0, warning{}
+}
+
+// limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
+func (r *workloads) limit(seen observed, want *intent) []warning {
+	var limited []warning
+	for i := range want.hashes.Decisions {
+		d := &want.hashes.Decisions[i]
+		if d.To == d.From {
+			continue
+		}
+		hash := seen.sources[d.Source].Hash
+		if hash == "" {
+			hash = content.Hash(d.To.Revision)
+		}
+		err := r.store.Admit(revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
+		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+			limited = append(limited, warning{reason: terminal.Reason, note: terminal.Message})
+			want.hashes.Repin(d, d.From)
+		}
+	}
+	if len(limited) > 0 {
+		want.injectAgain(seen)
+	}
+	return limited
 }
 
 // refresh keeps the sources' labels and the notes on the revisions that are current.
@@ -296,7 +352,7 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 	known.settling = known.settling.Observe(want.text(), now)
 	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
 	// where nothing else resolves them.
-	if want.pins.Urgent() || !want.pins.Changed() && len(want.inject) > 0 {
+	if want.pins.Urgent() || want.onlyInjects() {
 		return 0
 	}
 	return known.settling.Remaining(seen.asked.Settle, now)

@@ -31,9 +31,9 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 	if err != nil {
 		return nil, err
 	}
-	if len(refused) > 0 && len(want.inject) > 0 {
-		// Not every pin is the one that was wanted.
-		want.inject = seen.injections(want.pins.Pins, want.pins.Changed() || want.hashes.Changed() || want.release)
+	if len(want.inject) > 0 {
+		// Not every pin need be the one that was wanted.
+		want.injectAgain(seen)
 	}
 	patch := r.patch(obj, seen, want)
 	if len(patch) == 0 {

@@ -67,6 +67,8 @@ const (
 	Renewed = Prefix + "renewed"
 	// Anchor, on a ConfigMap, says that it owns the revisions of its namespace that have too many users to list (rule 14).
 	Anchor = Prefix + "anchor"
+	// Attached, on a source, says that confrev made its users own it (mode attach).
+	Attached = Prefix + "attached"
 	// ChangeCause is copied from the source, for `kubectl rollout history` habits.
 	ChangeCause = "kubernetes.io/change-cause"
 )

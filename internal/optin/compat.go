@@ -2,6 +2,7 @@ package optin
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"confrev.io/confrev/internal/pin"
@@ -17,6 +18,10 @@ const (
 	reloaderSearch = "reloader.stakater.com/search"
 	reloaderMatch  = "reloader.stakater.com/match"
 	reloaderIgnore = "reloader.stakater.com/ignore"
+	// These go behind a kind of source: "configmap.reloader.stakater.com/auto".
+	reloaderKindAuto    = ".reloader.stakater.com/auto"
+	reloaderKindReload  = ".reloader.stakater.com/reload"
+	reloaderKindExclude = "s.exclude.reloader.stakater.com/reload"
 )
 
 // Wave's annotations.
@@ -37,7 +42,7 @@ func (c Compat) read(w Written, asked *Asked) bool {
 	if c.Reloader {
 		found = readReloader(w.Annotations, asked) || readReloader(w.TemplateAnnotations, asked)
 	}
-	if c.Wave {
+	if c.Wave && !asked.Track.none {
 		found = readWave(w.Annotations, asked) || found
 	}
 	if found {
@@ -50,35 +55,53 @@ func (c Compat) read(w Written, asked *Asked) bool {
 func readReloader(annotations map[string]string, asked *Asked) bool {
 	track := &asked.Track
 	found := false
-	if auto, ok := annotations[reloaderAuto]; ok {
+	// Turning auto off says nothing of the lists and of search; but it does opt out of whatever holds for all.
+	if auto, said := asked.flag(annotations, reloaderAuto); said {
 		found = true
-		if auto == "true" {
+		if auto {
 			track.all = allKinds()
-		} else {
-			track.none = auto == "false"
 		}
 	}
-	if annotations[reloaderSearch] == "true" {
+	if search, _ := asked.flag(annotations, reloaderSearch); search {
 		found, track.matched = true, true
 	}
-	for _, kind := range []pin.Kind{pin.ConfigMap, pin.Secret} {
-		prefix := string(kind)
-		if annotations[prefix+".reloader.stakater.com/auto"] == "true" {
+	for _, kind := range pin.Kinds {
+		auto, reload, exclude := string(kind)+reloaderKindAuto, string(kind)+reloaderKindReload, string(kind)+reloaderKindExclude
+		if on, _ := asked.flag(annotations, auto); on {
 			found = true
 			if track.all == nil {
 				track.all = map[pin.Kind]bool{}
 			}
 			track.all[kind] = true
 		}
-		if list, ok := annotations[prefix+".reloader.stakater.com/reload"]; ok {
+		if list, ok := annotations[reload]; ok {
 			found = true
-			track.named = with(track.named, kind, asked.expressions(prefix+".reloader.stakater.com/reload", list))
+			track.named = with(track.named, kind, asked.expressions(reload, list))
 		}
-		if list, ok := annotations[prefix+"s.exclude.reloader.stakater.com/reload"]; ok {
-			track.excluded = with(track.excluded, kind, asked.expressions(prefix+"s.exclude.reloader.stakater.com/reload", list))
+		for name := range strings.SplitSeq(annotations[exclude], ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				track.excluded = with(track.excluded, kind, []nameForm{exactly(name)})
+			}
 		}
 	}
+	if ignored, _ := asked.flag(annotations, reloaderIgnore); ignored {
+		found, asked.Track = true, Track{none: true}
+	}
 	return found
+}
+
+// flag reads a boolean annotation, and tells whether it is there and can be read.
+func (a *Asked) flag(annotations map[string]string, key string) (on, said bool) {
+	text, ok := annotations[key]
+	if !ok {
+		return false, false
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		a.complain(InvalidCompat, "annotation %s: %q is neither true nor false", key, text)
+		return false, false
+	}
+	return on, true
 }
 
 // readWave reads Wave's annotations.
@@ -114,22 +137,29 @@ func (a *Asked) expressions(key, list string) []nameForm {
 		if item == "" {
 			continue
 		}
-		if _, err := regexp.Compile(item); err != nil {
+		form, err := whole(item)
+		if err != nil {
 			a.complain(InvalidCompat, "annotation %s: %v", key, err)
 			continue
 		}
-		all = append(all, whole(item))
+		all = append(all, form)
 	}
 	return all
 }
 
-// whole makes the form of an expression that compiles.
-func whole(expression string) nameForm {
-	form := nameForm{expression: regexp.MustCompile("^(?:" + expression + ")$")}
-	if regexp.QuoteMeta(expression) == expression {
-		form.name = expression
+// whole makes the form of an expression, if it is one: also by itself, not only with what makes it match whole names.
+func whole(expression string) (nameForm, error) {
+	if _, err := regexp.Compile(expression); err != nil {
+		return nameForm{}, err
 	}
-	return form
+	compiled, err := regexp.Compile("^(?:" + expression + ")$")
+	if err != nil {
+		return nameForm{}, err
+	}
+	if regexp.QuoteMeta(expression) == expression {
+		return exactly(expression), nil
+	}
+	return nameForm{expression: compiled}, nil
 }
 
 // exactly makes the form of one name.

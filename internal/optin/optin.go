@@ -90,7 +90,9 @@ func Read(w Written, defaults Defaults) Asked {
 	asked.readMode(w.Annotations)
 	asked.readSettle(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
-	asked.RestartOn = append(asked.RestartOn, triggers...)
+	if strings.TrimSpace(w.Annotations[keys.Track]) != "none" {
+		asked.RestartOn = triggers
+	}
 	if err != nil {
 		asked.complain(InvalidRestartOn, "annotation %s: %v", keys.RestartOn, err)
 	}
@@ -116,7 +118,7 @@ func (a *Asked) readTrack(w Written, compat Compat) {
 	if text, ok := w.NamespaceLabels[keys.Track]; ok {
 		switch text {
 		case "all":
-			a.Track = Track{all: allKinds()}
+			a.Track.all = allKinds()
 		case "none", "":
 		default:
 			a.complain(InvalidTrack, `label %s=%s of the namespace: want "all" or "none"`, keys.Track, text)
@@ -124,7 +126,7 @@ func (a *Asked) readTrack(w Written, compat Compat) {
 	}
 	if w.Annotations[keys.Mode] == string(Attach) && !a.Track.Enabled() {
 		// The sources say for themselves that they may be attached.
-		a.Track = Track{all: allKinds()}
+		a.Track.all = allKinds()
 	}
 }
 

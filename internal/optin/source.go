@@ -27,7 +27,7 @@ const (
 
 // SourceKeys are the labels and annotations of sources that this package reads: a cache must keep them.
 var SourceKeys = []string{
-	keys.Policy, keys.Attach, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
+	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
 	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle,
 }
 
@@ -36,6 +36,9 @@ const revisionManaged = "configmap.kubernetes.io/revision-managed"
 
 // Describe gives the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of
 // the workload and of those that refer to it (workload.Kind.Refers).
+//
+// An ownerReference opts in when a user made it: not that of a controller to what it manages, and not those by which
+// confrev attaches.
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
 	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
 	var problems []Problem
@@ -54,7 +57,10 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 			traits.Policy = PolicyIgnore
 		}
 	}
-	traits.Owned = slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return slices.Contains(workloads, o.UID) })
+	attached := Attachable(meta) || annotations[keys.Attached] != ""
+	traits.Owned = !attached && slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return slices.Contains(workloads, o.UID) && (o.Controller == nil || !*o.Controller)
+	})
 	return traits, problems
 }
 

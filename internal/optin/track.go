@@ -101,7 +101,7 @@ type Selection struct {
 }
 
 // Select chooses among the uses of a template. traits tells what a source says of itself. frozen is true when tracked
-// sources would be copied, so that policy live and rule 10 apply.
+// sources would be copied, so that policy live applies. What others keep writing is never followed (rule 10).
 func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) Traits) Selection {
 	var selection Selection
 	for _, use := range uses {
@@ -109,7 +109,7 @@ func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) T
 		if !t.tracks(use.Source, about) || about.Policy == PolicyIgnore || frozen && about.Policy == PolicyLive {
 			continue
 		}
-		if frozen && about.Never != "" {
+		if about.Never != "" {
 			if slices.Contains(t.listed, use.Source) {
 				if selection.Refused == nil {
 					selection.Refused = map[pin.Source]string{}
@@ -141,18 +141,20 @@ func (t Track) tracks(source pin.Source, about Traits) bool {
 func (t Track) Named(kind pin.Kind) (names []string, exact bool) {
 	exact = true
 	for _, form := range t.named[kind] {
-		if form.name == "" {
+		switch {
+		case t.none:
+		case form.name == "":
 			exact = false
-			continue
+		case !matches(t.excluded[kind], form.name):
+			names = append(names, form.name)
 		}
-		names = append(names, form.name)
 	}
 	return names, exact
 }
 
 // Names tells whether a source is tracked by its name although nothing may refer to it.
 func (t Track) Names(source pin.Source) bool {
-	return matches(t.named[source.Kind], source.Name) && !matches(t.excluded[source.Kind], source.Name)
+	return !t.none && matches(t.named[source.Kind], source.Name) && !matches(t.excluded[source.Kind], source.Name)
 }
 
 func matches(forms []nameForm, name string) bool {

@@ -112,3 +112,65 @@ func TestListsTellsWhichKindsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// Rules 6 and 10, and the policies.
+func TestSelectHeedsWhatSourcesSayOfThemselves(t *testing.T) {
+	live, ignore := optin.Traits{Policy: optin.PolicyLive}, optin.Traits{Policy: optin.PolicyIgnore}
+	never := optin.Traits{Never: "because"}
+	neverOwned := optin.Traits{Never: "because", Owned: true}
+	const both = "configmap/app configmap/web"
+	tests := map[string]struct {
+		track          string
+		about          optin.Traits // of configmap/app
+		frozen, thawed string       // what is selected when sources are copied, and when they are not
+		refused        bool         // in any mode
+		refusedThawed  bool         // only when sources are not copied: else they are not even looked at
+	}{
+		"as usual":                         {track: "all", frozen: both, thawed: both},
+		"live":                             {track: "all", about: live, frozen: "configmap/web", thawed: both},
+		"live, though it is listed":        {track: "configmap/app", about: live, thawed: "configmap/app"},
+		"ignored":                          {track: "all", about: ignore, frozen: "configmap/web", thawed: "configmap/web"},
+		"ignored, though it is listed":     {track: "configmap/app", about: ignore},
+		"ignored, though it is owned":      {about: optin.Traits{Policy: optin.PolicyIgnore, Owned: true}},
+		"never copied":                     {track: "all", about: never, frozen: "configmap/web", thawed: "configmap/web"},
+		"never copied, though listed":      {track: "configmap/app", about: never, refused: true},
+		"never copied, though owned":       {about: neverOwned},
+		"never copied, and live":           {track: "configmap/app", about: optin.Traits{Never: "because", Policy: optin.PolicyLive}, refusedThawed: true},
+		"never copied, and ignored":        {track: "configmap/app", about: optin.Traits{Never: "because", Policy: optin.PolicyIgnore}},
+		"never copied, and not tracked":    {track: "configmap/web", about: never, frozen: "configmap/web", thawed: "configmap/web"},
+		"owned":                            {about: optin.Traits{Owned: true}, frozen: "configmap/app", thawed: "configmap/app"},
+		"owned, beside a list":             {track: "configmap/web", about: optin.Traits{Owned: true}, frozen: both, thawed: both},
+		"owned, but opted out":             {track: "none", about: optin.Traits{Owned: true}},
+		"marked, but nobody searches":      {about: optin.Traits{Marked: true}},
+		"owned, but the annotation is off": {track: "none", about: neverOwned},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			track, err := optin.ParseTrack(test.track)
+			if err != nil {
+				t.Fatal(err)
+			}
+			traits := traitsOf(map[string]optin.Traits{"configmap/app": test.about})
+			uses := usesOf(both)
+			for frozen, want := range map[bool]string{true: test.frozen, false: test.thawed} {
+				selection := track.Select(uses, frozen, traits)
+				if diff := cmp.Diff(usesOf(want), selection.Uses); diff != "" {
+					t.Errorf("frozen %v: selected (-want +got):\n%s", frozen, diff)
+				}
+				var refused map[pin.Source]string
+				if test.refused || test.refusedThawed && !frozen {
+					refused = map[pin.Source]string{gen.Source("configmap/app"): "because"}
+				}
+				if diff := cmp.Diff(refused, selection.Refused); diff != "" {
+					t.Errorf("frozen %v: refused (-want +got):\n%s", frozen, diff)
+				}
+				if len(selection.Unused) > 0 {
+					t.Errorf("frozen %v: unused %v, though the template refers to it", frozen, selection.Unused)
+				}
+			}
+			if diff := cmp.Diff(usesOf(both), uses); diff != "" {
+				t.Errorf("the uses were changed:\n%s", diff)
+			}
+		})
+	}
+}

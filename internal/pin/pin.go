@@ -156,11 +156,14 @@ func (s Set) Resolve(source Source) (revision string, pinned bool) {
 	return p.Revision, ok
 }
 
-// Inverse gives the source of each revision that is pinned.
+// Inverse gives the source of each revision that is pinned; the first of them, where a hand pinned several to one.
 func (s Set) Inverse() map[Source]Source {
 	sources := make(map[Source]Source, len(s))
-	for source, p := range s {
-		sources[Source{Kind: source.Kind, Name: p.Revision}] = source
+	for _, source := range s.Sources() {
+		revision := Source{Kind: source.Kind, Name: s[source].Revision}
+		if _, known := sources[revision]; !known {
+			sources[revision] = source
+		}
 	}
 	return sources
 }

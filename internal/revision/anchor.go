@@ -36,7 +36,7 @@ func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetada
 	}
 	references := slices.DeleteFunc(slices.Clone(revision.OwnerReferences), s.kinds.IsUser)
 	references = append(references, Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: uid}.reference())
-	return s.patch(ctx, revision, map[string]any{"ownerReferences": references})
+	return s.setOwners(ctx, revision, references)
 }
 
 // ensureAnchor makes sure that a namespace has its anchor, and gives the anchor's UID.

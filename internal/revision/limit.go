@@ -2,10 +2,9 @@ package revision
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"confrev.io/confrev/internal/content"
 )
@@ -13,35 +12,44 @@ import (
 // TooFrequent is the reason of a TerminalError about a source that changes more often than it may (rule 11).
 const TooFrequent = "ChangesTooOften"
 
-// changes counts how often a source got a new current revision.
+// changes has when a source got new content within the last hour.
 type changes struct {
-	mu      sync.Mutex
-	limiter *rate.Limiter
-	// hash and number are those of the last one that was let through: many workloads ask for the same.
+	mu sync.Mutex
+	at []time.Time
+	// hash and number are those of the last change that was let through: many workloads ask for the same.
 	hash   content.Hash
 	number int64
 }
 
-// admit lets a source have a new current revision, or refuses it because the source has had too many within the hour: some
-// controller keeps writing to it, and every workload that tracks it would roll for ever.
-func (s *Store) admit(source Ref, hash content.Hash, number int64) error {
-	fresh := &changes{limiter: rate.NewLimiter(rate.Limit(float64(s.perHour)/time.Hour.Seconds()), s.perHour)}
-	c := fresh
-	if kept, ok := s.changes.Get(source); ok {
-		c = kept.(*changes)
-	} else {
-		s.changes.Add(source, fresh)
-	}
+// Admit lets a source have new content, or refuses it because it has had too much within the hour: some controller keeps
+// writing to it, and every workload that follows it would roll for ever. number tells apart the times at which the same
+// content came back; 0 where nobody counts them.
+func (s *Store) Admit(source Ref, hash content.Hash, number int64) error {
+	c := s.changesOf(source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.hash == hash && c.number == number {
+	if c.hash == hash && (c.number == number || number == 0 || c.number == 0) {
+		c.number = max(c.number, number)
 		return nil
 	}
-	if !c.limiter.AllowN(s.now(), 1) {
+	now := s.now()
+	c.at = slices.DeleteFunc(c.at, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if len(c.at) >= s.perHour {
 		return &TerminalError{TooFrequent, fmt.Sprintf(
-			"%s has changed more than %d times within an hour; pins stay as they are until it changes less often. "+
+			"%s has changed more than %d times within an hour; workloads stay as they are until it changes less often. "+
 				"Opt it out with the annotation confrev.io/policy=ignore if a controller keeps writing it", source.Text(), s.perHour)}
 	}
-	c.hash, c.number = hash, number
+	c.at, c.hash, c.number = append(c.at, now), hash, number
 	return nil
+}
+
+func (s *Store) changesOf(source Ref) *changes {
+	s.changesLock.Lock()
+	defer s.changesLock.Unlock()
+	if kept, ok := s.changes.Get(source); ok {
+		return kept.(*changes)
+	}
+	fresh := &changes{}
+	s.changes.Add(source, fresh)
+	return fresh
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
 )
 
 // Owner is a holder or a workload that should own a revision (rule 12).
@@ -46,8 +48,30 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	if added == 0 {
 		return 0, nil
 	}
-	// The list is replaced as a whole, so patch's condition is what keeps owners that others add meanwhile.
-	return added, s.patch(ctx, revision, map[string]any{"ownerReferences": references})
+	return added, s.setOwners(ctx, revision, references)
+}
+
+// setOwners replaces the owners of a revision or an attached source. The list is replaced as a whole, so patch's condition
+// is what keeps owners that others add meanwhile. A source remembers that its owners are confrev's doing.
+func (s *Store) setOwners(ctx context.Context, obj *metav1.PartialObjectMetadata, references []metav1.OwnerReference) error {
+	metadata := map[string]any{"ownerReferences": references}
+	if !IsRevision(obj) {
+		metadata["annotations"] = map[string]any{keys.Attached: "true"}
+	}
+	return s.patch(ctx, obj, metadata)
+}
+
+// Attached tells whether confrev made the users of a source own it.
+func Attached(source client.Object) bool { return source.GetAnnotations()[keys.Attached] != "" }
+
+// Detach takes back what Attach made of a source: it no longer goes with its users.
+func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata, finalizers []string) error {
+	others := slices.DeleteFunc(slices.Clone(source.OwnerReferences), func(o metav1.OwnerReference) bool {
+		return s.kinds.IsUser(o) || isAnchor(o)
+	})
+	return s.patch(ctx, source, map[string]any{
+		"ownerReferences": others, "finalizers": finalizers, "annotations": map[string]any{keys.Attached: nil},
+	})
 }
 
 // ownedByWorkload tells whether some workload owns a revision, or the anchor in the place of many.

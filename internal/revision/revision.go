@@ -209,7 +209,7 @@ var neverCopied = map[corev1.SecretType]string{
 // copyable refuses data that is never copied (rule 10).
 func copyable(obj client.Object) error {
 	if secret, ok := obj.(*corev1.Secret); ok && neverCopied[secret.Type] != "" {
-		return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not copied: %s", secret.Name, neverCopied[secret.Type])}
+		return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not followed: %s", secret.Name, neverCopied[secret.Type])}
 	}
 	return nil
 }

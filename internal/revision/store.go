@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,7 +49,8 @@ type Store struct {
 	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
 	known *lru.Cache
 	// changes has, by source, how often it got a new current revision lately.
-	changes *lru.Cache
+	changes     *lru.Cache
+	changesLock sync.Mutex
 	// done has writes that need not be repeated while the cache lags behind them.
 	done *lru.Cache
 }

@@ -57,6 +57,9 @@ func ParseConfig(data []byte) ([]Kind, error) {
 		if err == nil && slices.ContainsFunc(slices.Concat(Standard(), kinds), func(k Kind) bool { return k.GVK.GroupKind() == kind.GVK.GroupKind() }) {
 			err = fmt.Errorf("%s is there already", kind.GVK.GroupKind())
 		}
+		if err == nil && slices.ContainsFunc(kinds, func(k Kind) bool { return k.Holder.GVK == kind.Holder.GVK && k.Holder != kind.Holder }) {
+			err = fmt.Errorf("holders of kind %s have their template elsewhere for another kind", kind.Holder.GVK.GroupKind())
+		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("workloads[%d]: %w", i, err))
 			continue

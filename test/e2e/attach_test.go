@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -124,6 +125,7 @@ func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(attachable("shared"), deployment("web", inMode(optin.Attach), envFrom("shared")), deployment("other", untracked(), envFrom("shared")))
+	other := w.deployment("other").Spec.Template
 	w.eventually("both own it", func() string {
 		cm := &corev1.ConfigMap{}
 		w.must(w.get("shared", cm))
@@ -132,6 +134,10 @@ func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
 		}
 		return ""
 	})
+	w.barrier()
+	if diff := cmp.Diff(other, w.deployment("other").Spec.Template); diff != "" {
+		t.Errorf("a workload that asked for nothing was changed (-before +after):\n%s", diff)
+	}
 	w.kubectl("delete", "deployment", "web")
 	w.eventually("the other is left", func() string {
 		cm := &corev1.ConfigMap{}
@@ -141,6 +147,34 @@ func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// Opting out of attach, by the source or by the workload, leaves workload and source as they are.
+func TestOptingOutOfAttach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), untracked(), annotated(keys.Mode, "attach"), envFrom("web-v1")))
+	w.waitOwners("web-v1")
+	template := w.deployment("web").Spec.Template
+	w.kubectl("annotate", "deployment", "web", keys.Mode+"-")
+	w.barrier()
+	if diff := cmp.Diff(template, w.deployment("web").Spec.Template); diff != "" {
+		t.Errorf("taking the mode away changed the template (-before +after):\n%s", diff)
+	}
+	w.kubectl("annotate", "configmap", "web-v1", keys.Attach+"-")
+	w.eventually("the source is the user's alone again", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("web-v1", cm))
+		if len(cm.OwnerReferences)+len(cm.Finalizers) > 0 || cm.Annotations[keys.Attached] != "" {
+			return fmt.Sprintf("%+v", cm.ObjectMeta)
+		}
+		return ""
+	})
+	w.kubectl("delete", "deployment", "web")
+	w.graceTimePasses()
+	if w.gone("web-v1") {
+		t.Error("it went with the workload")
+	}
 }
 
 // Rule 16: protection keeps what a deploy tool deletes early, exactly as long as a holder uses it.

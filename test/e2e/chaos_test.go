@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,10 +52,13 @@ func (w *world) watchRevisions(ctx context.Context) (*guard, *sync.WaitGroup) {
 	return g, &done
 }
 
-// check asks who pins a revision that has just gone. A holder that is itself going does not count.
+// check asks who pinned a revision at the very moment in which it went: what came later, on a busy machine seconds later,
+// found it gone and had it made again. A holder that is itself going does not count.
 func (g *guard) check(ctx context.Context, cm *corev1.ConfigMap) {
 	holders := &appsv1.ReplicaSetList{}
-	err := g.client.List(ctx, holders, client.InNamespace(g.ns))
+	then := &client.ListOptions{Raw: &metav1.ListOptions{
+		ResourceVersion: cm.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}}
+	err := g.client.List(ctx, holders, client.InNamespace(g.ns), then)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gone++

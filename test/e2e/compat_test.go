@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -42,9 +43,7 @@ func TestAnnotationsOfOtherToolsRestart(t *testing.T) {
 			web := configMap("web", "k", "1")
 			web.Annotations = tt.source
 			d := deployment("web", envFrom("web"), untracked())
-			for key, value := range tt.annotations {
-				d.Annotations[key] = value
-			}
+			maps.Copy(d.Annotations, tt.annotations)
 			w.create(web, configMap("apart", "k", "1"), d)
 			if tt.restarts {
 				w.waitFollowed("web", "configmap/"+tt.edited)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +122,48 @@ func TestModeRestartRollsWhenAnOptionalSourceAppears(t *testing.T) {
 	}
 }
 
+// Going back to before the first hash is no reason to restart again: the pods start anew anyhow.
+func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{keys.Track: "all", keys.Mode: string(optin.Restart)}},
+		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(1)), ServiceName: "set"},
+	}
+	like := deployment("set", envFrom("web"))
+	set.Spec.Selector, set.Spec.Template = like.Spec.Selector, like.Spec.Template
+	w.create(configMap("web", "color", "A"), set)
+	hashes := func() string {
+		w.must(w.get("set", set))
+		return set.Spec.Template.Annotations[keys.Hashes]
+	}
+	w.eventually("it is followed", func() string {
+		if hashes(); set.Annotations[keys.Hashes] == "" {
+			return "no note"
+		}
+		return ""
+	})
+	w.edit("web", "color", "B")
+	w.eventually("it restarts", func() string {
+		if hashes() == "" {
+			return "no hash"
+		}
+		return ""
+	})
+	w.kubectl("rollout", "undo", "statefulset/set")
+	w.barrier()
+	if got := hashes(); got != "" {
+		t.Errorf("the undo was followed by another rollout: %s", got)
+	}
+	w.edit("web", "color", "C")
+	w.eventually("the next change restarts it", func() string {
+		if hashes() == "" {
+			return "no hash"
+		}
+		return ""
+	})
+}
+
 // What confrev missed while it was down is caught up with; what it did not miss is no restart.
 func TestModeRestartCatchesUp(t *testing.T) {
 	w := restarting(t)
@@ -225,7 +268,7 @@ func TestAWorkloadThatIsRevertedIsLeftAloneAfterAFewRounds(t *testing.T) {
 	for i := range 8 {
 		w.kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
 			`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":null,"operator":"wants this"}}}}}`)
-		if i < 3 {
+		if i < 2 {
 			w.eventually("the pin is back", func() string {
 				if w.pinsText("web") == "" {
 					return "not yet"
@@ -274,13 +317,24 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 	if got := len(w.revisions("web")); got != 3 {
 		t.Errorf("%d revisions, want 3", got)
 	}
-	// A flip-flop between two contents makes no revision, and rolls all the same.
+	// A flip-flop between two contents makes no revision, and would roll all the same.
 	w.edit("web", "color", "B")
 	w.edit("web", "color", "A")
-	w.eventually("the pin stays", func() string {
-		if got := w.pinOf("web", "web"); got != last {
-			return fmt.Sprintf("it moved to %s", got)
+	w.barrier()
+	w.edit("web", "color", "B")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != last {
+		t.Errorf("it moved to %s", got)
+	}
+	// Nor does it restart a workload without end.
+	w.create(configMap("status", "k", "0"), deployment("watcher", inMode(optin.Restart), envFrom("status")))
+	w.waitFollowed("watcher", "configmap/status")
+	for i := range 5 {
+		before := w.hashes("watcher")
+		w.edit("status", "k", fmt.Sprint(i+1))
+		if i < 3 {
+			w.waitRestarted("watcher", "configmap/status", before)
 		}
-		return ""
-	})
+	}
+	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
 }

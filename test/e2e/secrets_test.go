@@ -222,7 +222,7 @@ func TestWhatIsNeverCopied(t *testing.T) {
 	for what, why := range map[string]string{
 		"configmap/lock": "leader election", "secret/token": "token of a service account", "secret/release": "Helm's record",
 	} {
-		w.waitEvent("NeverCopied", "listed", what+" is not copied: it is")
+		w.waitEvent("NeverCopied", "listed", what+" is not followed: it is")
 		w.waitEvent("NeverCopied", "listed", why)
 	}
 	w.barrier()

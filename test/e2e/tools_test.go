@@ -170,7 +170,7 @@ func TestScalingDuringAnAdvanceConflictsWithNothing(t *testing.T) {
 	}
 }
 
-// The least rights: what the chart grants, and nothing about Secrets or pods.
+// The least rights: what the chart grants with Secrets enabled, and nothing about pods.
 func TestRightsOfTheChart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -182,6 +182,9 @@ func TestRightsOfTheChart(t *testing.T) {
 		"may patch Deployments":                  {"patch", "deployments.apps", w.ns, true},
 		"may not update Deployments as a whole":  {"update", "deployments.apps", w.ns, false},
 		"may not delete Deployments":             {"delete", "deployments.apps", w.ns, false},
+		"may not write Jobs":                     {"patch", "jobs.batch", w.ns, false},
+		"may not write ControllerRevisions":      {"patch", "controllerrevisions.apps", w.ns, false},
+		"may not write namespaces":               {"patch", "namespaces", w.ns, false},
 		"may not create pods":                    {"create", "pods", w.ns, false},
 		"may not write ReplicaSets":              {"patch", "replicasets.apps", w.ns, false},
 		"may not write leases outside its own":   {"update", "leases.coordination.k8s.io", w.ns, false},

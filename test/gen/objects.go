@@ -78,3 +78,12 @@ func ConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 		Data:       data,
 	}
 }
+
+// Secret makes a Secret with a UID.
+func Secret(name string, secretType corev1.SecretType, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, UID: types.UID("secret-" + name), ResourceVersion: "1"},
+		Type:       secretType, Data: data,
+	}
+}

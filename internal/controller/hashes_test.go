@@ -1,0 +1,366 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// hashed gives what becomes of a template and its workload's notes when configmap/app holds now, "" if it is not there.
+func hashed(t *testing.T, mode optin.Mode, pins, stamped, noted, now string) (wantStamped, wantNoted string, p plan.Plan) {
+	t.Helper()
+	use := podspec.Use{Source: gen.Source("configmap/app"), All: true}
+	d := gen.Deployment("web", gen.Annotated(keys.Hashes, noted))
+	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins, keys.Hashes: stamped}
+	seen := observed{
+		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Asked{Mode: mode},
+		hashes: plan.Input{Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
+	}
+	seen.readNotes(d)
+	seen.setHash(use, plan.Source{Present: now != "", Name: now})
+	want := (&workloads{}).intend(seen)
+	return want.stamped(seen).String(), want.noted(seen).String(), want.hashes
+}
+
+// Opting in, a rollback to before that, and an object that is not there are no reason to restart. A change is.
+func TestWhatARestartingWorkloadNotes(t *testing.T) {
+	const (
+		a, b, none = "configmap/app=aaa@1", "configmap/app=bbb@2", "configmap/app=absent@1"
+		frozen     = "configmap/app=app-a@1"
+	)
+	tests := map[string]struct {
+		mode                      optin.Mode // Restart when it is not given
+		pins, stamped, noted, now string
+		wantStamped, wantNoted    string
+		restarts                  bool
+	}{
+		"opting in":                                  {now: "aaa", wantNoted: a},
+		"nothing changed":                            {noted: a, now: "aaa", wantNoted: a},
+		"a change":                                   {noted: a, now: "bbb", wantStamped: b, restarts: true},
+		"stamped, and nothing changed":               {stamped: b, now: "bbb", wantStamped: b},
+		"rolled back to before its first hash":       {now: "bbb", wantNoted: "configmap/app=bbb@1"},
+		"opting in, and it is not there":             {wantNoted: none},
+		"it still is not there":                      {noted: none, wantNoted: none},
+		"it appears":                                 {noted: none, now: "aaa", wantStamped: "configmap/app=aaa@2", restarts: true},
+		"it vanishes":                                {noted: a, wantNoted: a},
+		"it vanishes from a stamped template":        {stamped: b, wantStamped: b},
+		"it comes back as it was":                    {stamped: b, now: "bbb", wantStamped: b},
+		"it comes back as another":                   {stamped: b, now: "ccc", wantStamped: "configmap/app=ccc@3", restarts: true},
+		"its pods read a frozen revision":            {pins: frozen, now: "aaa", wantStamped: a, restarts: true},
+		"its pods read one of another source":        {pins: "configmap/web=web-a@1", now: "aaa", wantNoted: a},
+		"it is pinned, and the workload restarts on": {mode: optin.Revision, pins: frozen, now: "aaa", wantNoted: a},
+		"a frozen one that is gone":                  {pins: frozen},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.mode == "" {
+				test.mode = optin.Restart
+			}
+			stamped, noted, p := hashed(t, test.mode, test.pins, test.stamped, test.noted, test.now)
+			if stamped != test.wantStamped || noted != test.wantNoted || p.Changed() != test.restarts {
+				t.Errorf("stamped %q, noted %q, restarts: %v", stamped, noted, p.Changed())
+			}
+			if again, notedAgain, p := hashed(t, test.mode, "", stamped, noted, test.now); again != stamped || p.Changed() || test.pins != frozen && notedAgain != noted {
+				t.Errorf("it is not stable: then stamped %q, noted %q", again, notedAgain)
+			}
+		})
+	}
+}
+
+// A template with too much to resolve keeps its pins, but what it restarts on still restarts it.
+func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
+	var many []gen.PodSpecModifier
+	for i := range podspec.MaxReferences + 1 {
+		many = append(many, gen.Env("configmap/app", fmt.Sprint("k", i)))
+	}
+	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
+	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
+	seen := observed{
+		namespace: d.Namespace, template: &d.Spec.Template, baseline: pin.Set{}, asked: r.options.read(r.kind, d, nil, nil),
+		hashes: plan.Input{Sources: map[pin.Source]plan.Source{}},
+	}
+	if err := r.selectUses(t.Context(), d, &seen); err != nil {
+		t.Fatal(err)
+	}
+	if !seen.unbounded || len(seen.pins.Uses) > 0 || textsOf(seen.hashes.Uses) != "configmap/extra" ||
+		len(seen.warnings) != 1 || seen.warnings[0].reason != reasonTooComplex {
+		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
+	}
+	seen.readNotes(d)
+	seen.hashes.Pins = pin.Set{gen.Source("configmap/extra"): {Revision: "aaa", Number: 1}}
+	seen.hashes.Sources[gen.Source("configmap/extra")] = plan.Source{Present: true, Name: "bbb"}
+	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
+		seen.asked.Injection = injection
+		want := r.intend(seen)
+		if want.pins.Pins.String() != pinA || want.pins.Changed() || want.release || len(want.inject) > 0 {
+			t.Errorf("%s: pins %q, changed: %v, %+v", injection, want.pins.Pins, want.pins.Changed(), want.inject)
+		}
+		if !want.hashes.Changed() || want.hashes.Pins.String() != "configmap/extra=bbb@2" {
+			t.Errorf("%s: hashes %q", injection, want.hashes.Pins)
+		}
+		got := sent(t, d, seen, want)
+		if got.Spec.Template.Annotations[keys.Pins] != pinA || got.Spec.Template.Annotations[keys.Hashes] != "configmap/extra=bbb@2" {
+			t.Errorf("%s: the template has %v", injection, got.Spec.Template.Annotations)
+		}
+	}
+}
+
+// Naming a tracked source in restart-on makes all of it count, not only the keys that are used.
+func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
+	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.Mode, "restart"), gen.Annotated(keys.RestartOn, "configmap/app"),
+		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
+	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
+	seen := observed{namespace: d.Namespace, template: &d.Spec.Template, asked: r.options.read(r.kind, d, nil, nil)}
+	if err := r.selectUses(t.Context(), d, &seen); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, use := range seen.hashes.Uses {
+		all[use.String()] = use.All
+	}
+	if diff := cmp.Diff(map[string]bool{"configmap/app": true, "configmap/web": false}, all); diff != "" || len(seen.hashes.Uses) != 2 {
+		t.Errorf("whether all of it counts (-want +got):\n%s", diff)
+	}
+}
+
+// A source that belongs to the Rollout that has the Deployment's template is tracked like one of the Deployment's.
+func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
+	d, rollout := gen.Deployment("web", gen.Template(gen.EnvFrom("configmap/app"))), workload.Rollout.New()
+	rollout.SetUID("uid-of-rollout")
+	for name, owner := range map[string]metav1.OwnerReference{"itself": {UID: d.UID}, "the one that refers": {UID: "uid-of-rollout"}} {
+		app := gen.ConfigMap("app", nil)
+		app.OwnerReferences = []metav1.OwnerReference{owner}
+		r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
+		for _, uids := range [][]types.UID{{d.UID}, {rollout.GetUID(), d.UID}} {
+			seen := observed{namespace: d.Namespace, template: &d.Spec.Template, asked: optin.Asked{Mode: optin.Revision}, uids: uids}
+			if err := r.selectUses(t.Context(), d, &seen); err != nil {
+				t.Fatal(err)
+			}
+			if want := slices.Contains(uids, owner.UID); (len(seen.pins.Uses) == 1) != want {
+				t.Errorf("owned by %s, %d refer: %v", name, len(uids)-1, seen.pins.Uses)
+			}
+		}
+	}
+}
+
+// Rule 11, also where nothing is copied.
+func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
+	app, web := gen.Source("configmap/app"), gen.Source("configmap/web")
+	r := &workloads{store: revision.NewStore(nil, nil, nil, time.Now, nil, 2)}
+	seen := observed{namespace: gen.Namespace, sources: map[pin.Source]revision.Observation{}}
+	plans := func(from, to string) intent {
+		was, is := pin.Pin{Revision: from, Number: 1}, pin.Pin{Revision: to, Number: 2}
+		return intent{hashes: plan.Plan{
+			Pins:      pin.Set{app: is, web: was},
+			Decisions: []plan.Decision{{Source: app, From: was, To: is}, {Source: web, From: was, To: was}},
+		}}
+	}
+	for _, to := range []string{"aaa", "bbb"} {
+		for range 5 { // Many workloads restart for one change.
+			if want := plans("old", to); len(r.limit(seen, &want)) > 0 || !want.hashes.Changed() {
+				t.Errorf("the change to %s is taken back", to)
+			}
+		}
+	}
+	want := plans("bbb", "ccc")
+	limited := r.limit(seen, &want)
+	if len(limited) != 1 || limited[0].reason != revision.TooFrequent || want.changes() || want.hashes.Pins[app].Revision != "bbb" {
+		t.Errorf("beyond the limit: %+v, %+v", limited, want.hashes)
+	}
+	// Whole objects change, not only what a workload uses of them.
+	seen.sources[web] = revision.Observation{Source: plan.Source{Hash: "v1-x"}}
+	for i := range 5 {
+		is := pin.Pin{Revision: fmt.Sprint("k", i), Number: 2}
+		want := intent{hashes: plan.Plan{Pins: pin.Set{web: is}, Decisions: []plan.Decision{{Source: web, To: is}}}}
+		if limited := r.limit(seen, &want); len(limited) > 0 {
+			t.Errorf("one content, the hash of other keys of it: %+v", limited)
+		}
+	}
+}
+
+// A controller that takes pins away is left alone soon; a user who applies a manifest again and again, later.
+func TestObstructed(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	d := gen.Deployment("web", gen.Pinned(pinA))
+	open := &admission.Gate{}
+	closed := admission.NewGate(nil, "confrev", time.Now)
+	changed := intent{pins: planFor("", pinA, "")}
+	references := intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "app-a"}}}
+	released := intent{pins: plan.Plan{Pins: pin.Set{}}, release: true}
+	restarts := intent{hashes: planFor(pinA, pinB, "")}
+	tests := map[string]struct {
+		want      intent
+		gate      *admission.Gate
+		injection optin.Injection
+		rounds    int
+		reason    string
+	}{
+		"nothing to do":               {intent{}, closed, optin.Admission, 100, ""},
+		"a pin":                       {changed, open, optin.Admission, 0, ""},
+		"a pin that nothing resolves": {changed, closed, optin.Admission, 0, reasonPoliciesMissing},
+		"a pin in the template":       {changed, closed, optin.Template, 0, ""},
+		"references back, while nothing resolves": {references, closed, optin.Admission, 0, reasonPoliciesMissing},
+		"references to revisions":                 {references, closed, optin.Template, 0, ""},
+		"pins that go need no policies":           {released, closed, optin.Admission, 0, ""},
+		"restarts need no policies":               {restarts, closed, optin.Admission, 0, ""},
+		"a pin, undone often":                     {changed, open, optin.Admission, maxReverts - 1, ""},
+		"a pin, undone too often":                 {changed, open, optin.Admission, maxReverts, reasonReverted},
+		"a restart, undone too often":             {restarts, open, optin.Admission, maxReverts, reasonReverted},
+		"references, undone as often":             {references, open, optin.Template, maxReverts, ""},
+		"references, undone almost too often":     {references, open, optin.Template, maxReapplied - 1, ""},
+		"references, undone too often":            {references, open, optin.Template, maxReapplied, reasonReverted},
+		"pins that go, undone too often":          {released, open, optin.Admission, maxReverts, reasonReverted},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := &workloads{
+				kind: workload.Deployment, gate: test.gate, now: func() time.Time { return now },
+				live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
+			}
+			var known memory
+			for range test.rounds {
+				known.reverts.wrote(test.want.text(), now)
+			}
+			seen := observed{asked: optin.Asked{Mode: optin.Revision, Injection: test.injection}}
+			wait, w := r.obstructed(t.Context(), d, seen, test.want, &known)
+			if w.reason != test.reason || (wait > 0) != (test.reason != "") {
+				t.Errorf("waits %s because %+v, want %q", wait, w, test.reason)
+			}
+			if test.reason == reasonReverted && !strings.Contains(w.note, fmt.Sprintf("%d times", test.rounds)) {
+				t.Errorf("%q does not say how often", w.note)
+			}
+		})
+	}
+}
+
+// Of two Rollouts that disagree, one wins always.
+func TestThoseThatReferToAWorkloadHaveAnOrder(t *testing.T) {
+	all := &kinds{}
+	all.add(workload.Rollout)
+	refers := func(name, track string) client.Object {
+		obj := rolloutOf(name, "apps/v1", "Deployment", "web")
+		obj.SetAnnotations(map[string]string{keys.Track: track})
+		return obj
+	}
+	c := fake.NewClientBuilder().WithObjects(refers("b", "all"), refers("a", "none"), rolloutOf("other", "apps/v1", "Deployment", "x")).
+		WithIndex(workload.Rollout.New(), byReferred, referred(workload.Rollout)).Build()
+	reader := reversed{c}
+	for _, reader := range []client.Reader{c, reader} {
+		found, err := referringTo(t.Context(), reader, all, workload.Deployment, gen.Deployment("web"))
+		if err != nil || len(found) != 2 || found[0].GetName() != "a" || found[1].GetName() != "b" {
+			t.Fatalf("%v, %v", found, err)
+		}
+		asked, _, err := asks(t.Context(), reader, all, Options{}, workload.Deployment, gen.Deployment("web"))
+		if err != nil || !asked.Track.Enabled() {
+			t.Errorf("tracked: %v, %v", asked.Track.Enabled(), err)
+		}
+	}
+}
+
+// A workload without a template is not told so unless it asks for anything, and nothing is written to an empty one.
+func TestObserveATemplateThatIsNone(t *testing.T) {
+	tests := map[string]struct {
+		spec   map[string]any
+		track  string
+		warned bool
+	}{
+		"no template":                         {nil, "all", false},
+		"an empty one":                        {map[string]any{"template": map[string]any{}}, "all", false},
+		"something else":                      {map[string]any{"template": "x"}, "all", true},
+		"something else, that is not tracked": {map[string]any{"template": "x"}, "", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := unstructuredOf(fleet.GVK, "web", test.spec)
+			obj.SetAnnotations(map[string]string{keys.Track: test.track, keys.RestartOn: "configmap/app"})
+			r := &workloads{kind: fleet, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
+			seen, err := r.observe(t.Context(), obj, &memory{})
+			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
+				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
+			}
+			if test.warned && seen.warnings[0].reason != reasonNoTemplate {
+				t.Errorf("%+v", seen.warnings)
+			}
+			want := r.intend(seen)
+			if ops := r.patch(obj, seen, want); want.changes() || len(ops) > 0 {
+				t.Errorf("it is written to: %+v", ops)
+			}
+		})
+	}
+}
+
+// Only a workload that opted in is told that nobody handles the kind that has its template.
+func TestMisdirected(t *testing.T) {
+	all := &kinds{}
+	all.add(workload.Deployment)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace, Labels: map[string]string{keys.Track: "all"}}}
+	for name, test := range map[string]struct {
+		named, track string
+		namespace    bool
+		warned       bool
+	}{
+		"a kind that is handled":             {"Deployment", "all", false, false},
+		"one that is not":                    {"ReplicaSet", "all", false, true},
+		"one that is not, by the namespace":  {"ReplicaSet", "", true, true},
+		"one that is not, and not asked for": {"ReplicaSet", "", false, false},
+		"one that is not, opted out":         {"ReplicaSet", "none", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := rolloutOf("web", "apps/v1", test.named, "web")
+			if test.track != "" {
+				obj.SetAnnotations(map[string]string{keys.Track: test.track})
+			}
+			b := fake.NewClientBuilder()
+			if test.namespace {
+				b = b.WithObjects(namespace.DeepCopy())
+			}
+			r := &workloads{kind: workload.Rollout, kinds: all, client: b.Build()}
+			named, of, ok := r.kind.Referred(obj)
+			if !ok {
+				t.Fatal("it refers to nothing")
+			}
+			got, err := r.misdirected(t.Context(), obj, named, of)
+			if err != nil || (len(got) == 1) != test.warned || len(got) == 1 && !strings.Contains(got[0].note, "ReplicaSet.apps web") {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// A right that was taken away is looked for again.
+func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
+	triggers, err := optin.ParseRestartOn("deployments.v1.apps/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := forbiddenReader(t)
+	trigger := triggers[0]
+	tr := newTriggers(nil, seen, seen)
+	tr.permitted[trigger.Resource] = true
+	r := &workloads{followed: followedKinds(workload.Deployment.GVK)}
+	_, err = tr.observe(t.Context(), r, gen.Namespace, trigger)
+	terminal, ok := errors.AsType[*revision.TerminalError](err)
+	if !ok || terminal.Reason != reasonForbidden || !strings.Contains(terminal.Message, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
+		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
+	}
+}

@@ -1,0 +1,270 @@
+package controller
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// fleet is a configured kind.
+var fleet = workload.Kind{
+	GVK:    schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Fleet"},
+	Path:   "spec.template",
+	Holder: workload.HolderKind{GVK: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "FleetSet"}, Path: "spec.template"},
+}
+
+func TestKinds(t *testing.T) {
+	all := &kinds{}
+	if len(all.all())+len(all.holders())+len(all.referring()) > 0 || all.IsUser(metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment"}) {
+		t.Error("before any kind is at work, there are some")
+	}
+	for _, kind := range []workload.Kind{workload.Deployment, workload.StatefulSet, workload.DaemonSet, workload.Rollout, fleet} {
+		before := all.all()
+		n := len(before)
+		all.add(kind)
+		if len(before) != n || len(all.all()) != n+1 || all.all()[n] != kind {
+			t.Errorf("%s was added to %v, which gave %v", kind.Resource(), before, all.all())
+		}
+	}
+	wantHolders := []workload.HolderKind{workload.ReplicaSet, workload.ControllerRevision, fleet.Holder}
+	if diff := cmp.Diff(wantHolders, all.holders()); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]workload.Kind{workload.Rollout}, all.referring()); diff != "" {
+		t.Errorf("referring (-want +got):\n%s", diff)
+	}
+	if len(all.all()) != 5 {
+		t.Errorf("asking for some changed all: %v", all.all())
+	}
+	tests := map[string]struct {
+		apiVersion, kind string
+		workload, user   bool
+	}{
+		"a Deployment":                    {"apps/v1", "Deployment", true, true},
+		"one of an older version":         {"apps/v1beta2", "Deployment", true, true},
+		"one of another group":            {"example.com/v1", "Deployment", false, false},
+		"a Rollout":                       {"argoproj.io/v1alpha1", "Rollout", true, true},
+		"a configured kind":               {"example.com/v2", "Fleet", true, true},
+		"its holder":                      {"example.com/v1", "FleetSet", false, true},
+		"a ReplicaSet":                    {"apps/v1", "ReplicaSet", false, true},
+		"a ControllerRevision":            {"apps/v1", "ControllerRevision", false, true},
+		"a Job of a kind that is not run": {"batch/v1", "Job", false, false},
+		"a kind that is not run":          {"batch/v1", "CronJob", false, false},
+		"the anchor":                      {"v1", "ConfigMap", false, false},
+		"nothing":                         {"", "", false, false},
+		"a version that is none":          {"a/b/c", "Deployment", false, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			reference := metav1.OwnerReference{APIVersion: test.apiVersion, Kind: test.kind}
+			kind, known := all.of(reference)
+			if known != test.workload || known && kind.GVK.Kind != test.kind {
+				t.Errorf("it is a %v: %v", kind, known)
+			}
+			if all.IsWorkload(reference) != test.workload || all.IsUser(reference) != test.user {
+				t.Errorf("IsWorkload = %v, IsUser = %v", all.IsWorkload(reference), all.IsUser(reference))
+			}
+		})
+	}
+}
+
+func TestNamesOfKindsAreUnique(t *testing.T) {
+	seen := map[string]bool{}
+	other := fleet
+	other.GVK.Kind, other.GVK.Group = "Deployment", "example.com"
+	for _, kind := range append(workload.Standard(), fleet, other) {
+		if n := name(kind); seen[n] || n != strings.ToLower(n) {
+			t.Errorf("%s is called %q", kind.GVK, n)
+		}
+		seen[name(kind)] = true
+	}
+}
+
+// Weight: of all that goes into the cache, only what is read stays.
+func TestCompactByKind(t *testing.T) {
+	transform := Options{Kinds: []workload.Kind{fleet}}.compact()
+	dressed := func(obj client.Object) client.Object {
+		obj.SetName("web")
+		obj.SetLabels(map[string]string{"app": "web"})
+		obj.SetAnnotations(map[string]string{"other": "x", corev1.LastAppliedConfigAnnotation: "{}"})
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+		return obj
+	}
+	partial := func(apiVersion, kind string) client.Object {
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
+	}
+	custom := func(gvk schema.GroupVersionKind) client.Object {
+		obj := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"x": "y"}}}
+		obj.SetGroupVersionKind(gvk)
+		return obj
+	}
+	tests := map[string]struct {
+		obj                        client.Object
+		labels, annotations, facts bool // whether those of others stay, and whether there are facts
+		untouched                  bool
+	}{
+		"a Deployment":              {obj: &appsv1.Deployment{}, labels: true, annotations: true},
+		"a StatefulSet":             {obj: &appsv1.StatefulSet{}, labels: true, annotations: true},
+		"a DaemonSet":               {obj: &appsv1.DaemonSet{}, labels: true, annotations: true},
+		"a CronJob":                 {obj: &batchv1.CronJob{}, labels: true, annotations: true},
+		"a Rollout":                 {obj: custom(workload.Rollout.GVK), labels: true, annotations: true},
+		"a configured kind":         {obj: custom(fleet.GVK), labels: true, annotations: true},
+		"a ReplicaSet":              {obj: &appsv1.ReplicaSet{}, facts: true},
+		"a ControllerRevision":      {obj: &appsv1.ControllerRevision{}, facts: true},
+		"a Job":                     {obj: &batchv1.Job{}, facts: true},
+		"a configured holder":       {obj: custom(fleet.Holder.GVK), facts: true},
+		"a ConfigMap's metadata":    {obj: partial("v1", "ConfigMap")},
+		"a Secret's metadata":       {obj: partial("v1", "Secret")},
+		"a namespace":               {obj: partial("v1", "Namespace")},
+		"another object's metadata": {obj: partial("v1", "PersistentVolumeClaim")},
+		"what nobody knows stays":   {obj: custom(schema.GroupVersionKind{Group: "x", Version: "v1", Kind: "Y"}), untouched: true, labels: true, annotations: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := transform(dressed(test.obj))
+			obj, ok := got.(client.Object)
+			if err != nil || !ok || obj.GetName() != "web" {
+				t.Fatalf("%T, %v", got, err)
+			}
+			if (obj.GetLabels()["app"] != "") != test.labels || (obj.GetAnnotations()["other"] != "") != test.annotations {
+				t.Errorf("labels %v and annotations %v stay", obj.GetLabels(), obj.GetAnnotations())
+			}
+			if stays := len(obj.GetManagedFields()) > 0 || obj.GetAnnotations()[corev1.LastAppliedConfigAnnotation] != ""; stays != test.untouched {
+				t.Errorf("managed fields %v and annotations %v stay", obj.GetManagedFields(), obj.GetAnnotations())
+			}
+			if u, ok := obj.(*unstructured.Unstructured); ok && (u.Object["status"] != nil) != test.untouched {
+				t.Errorf("its status: %v", u.Object["status"])
+			}
+			if !test.facts {
+				return
+			}
+			if len(obj.GetAnnotations()) != 1 {
+				t.Errorf("annotations %v", obj.GetAnnotations())
+			}
+		})
+	}
+	// client-go also hands over what it lost sight of.
+	if got, err := transform("a tombstone"); got != "a tombstone" || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestOfANamespaceOnlyItsTrackLabelStays(t *testing.T) {
+	for name, labels := range map[string]map[string]string{"opted in": {keys.Track: "all"}, "not opted in": nil} {
+		meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+		meta.Labels = map[string]string{"kubernetes.io/metadata.name": "default"}
+		maps.Copy(meta.Labels, labels)
+		compactMetadata(meta)
+		if len(meta.Labels) != len(labels) || meta.Labels[keys.Track] != labels[keys.Track] {
+			t.Errorf("%s: labels %v", name, meta.Labels)
+		}
+	}
+}
+
+// An event must reach every workload to which it may matter, through the index.
+func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
+	options := Options{}
+	options.Compat.Reloader, options.Compat.Wave = true, true
+	template := gen.Template(gen.EnvFrom("configmap/app"))
+	tests := map[string]struct {
+		obj  *appsv1.Deployment
+		want string
+	}{
+		"nothing at all":                     {gen.Deployment("web"), ""},
+		"what it refers to, opted in or not": {gen.Deployment("web", template), "configmap/app"},
+		"what it restarts on":                {gen.Deployment("web", template, gen.Annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1./data{.spec}")), "configmap/app secret/db persistentvolumeclaims.v1/data"},
+		"what it names":                      {gen.Deployment("web", gen.Annotated("secret.reloader.stakater.com/reload", "db")), "secret/db"},
+		"what it has an expression for":      {gen.Deployment("web", gen.Annotated("configmap.reloader.stakater.com/reload", "a.*")), "configmap/*"},
+		"the source, not the revision that was injected": {
+			gen.Deployment("web", gen.Pinned("configmap/app=app-a@1"), gen.Template(gen.EnvFrom("configmap/app-a"))), "configmap/app"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(options.sources(workload.Deployment)(test.obj), " "); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A controller that undoes what confrev writes is left alone after a few rounds.
+func TestReverts(t *testing.T) {
+	begin := time.Unix(1_800_000_000, 0)
+	var r reverts
+	if wait := r.fighting("a", maxReverts, begin); wait != 0 {
+		t.Errorf("before anything was written, it waits %s", wait)
+	}
+	now := begin
+	rounds := 0
+	for ; r.fighting("a", maxReverts, now) == 0 && rounds < 100; rounds++ {
+		r.wrote("a", now)
+		now = now.Add(time.Second)
+	}
+	if rounds != maxReverts {
+		t.Errorf("the same was written %d times, want %d", rounds, maxReverts)
+	}
+	if wait := r.fighting("a", maxReverts, now); wait <= retryReverted-time.Minute || wait > retryReverted {
+		t.Errorf("it waits %s", wait)
+	}
+	if wait := r.fighting("b", maxReverts, now); wait != 0 {
+		t.Errorf("a change of a source waits %s", wait)
+	}
+	if wait := r.fighting("a", maxReverts, now.Add(retryReverted)); wait != 0 {
+		t.Errorf("after the time to retry, it waits %s", wait)
+	}
+	r.wrote("a", now.Add(retryReverted))
+	if wait := r.fighting("a", maxReverts, now.Add(retryReverted+time.Second)); wait == 0 {
+		t.Error("one try more is all that the time gives")
+	}
+	r.wrote("b", now)
+	if wait := r.fighting("b", maxReverts, now); wait != 0 {
+		t.Errorf("what is written for the first time waits %s", wait)
+	}
+	t.Run("what is undone after a while is no fight", func(t *testing.T) {
+		var r reverts
+		now := begin
+		for range 20 {
+			r.wrote("a", now)
+			now = now.Add(revertWindow)
+			if wait := r.fighting("a", maxReverts, now); wait != 0 {
+				t.Fatalf("it waits %s", wait)
+			}
+		}
+	})
+	t.Run("changes that take turns are no fight", func(t *testing.T) {
+		var r reverts
+		for i := range 20 {
+			r.wrote([]string{"a", "b"}[i%2], begin.Add(time.Duration(i)*time.Second))
+		}
+		if r.fighting("a", maxReverts, begin)+r.fighting("b", maxReverts, begin) != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestSourceKindsAreThoseThatAreEnabled(t *testing.T) {
+	for secrets, want := range map[bool][]pin.Kind{false: {pin.ConfigMap}, true: {pin.ConfigMap, pin.Secret}} {
+		o := Options{Secrets: secrets}
+		if diff := cmp.Diff(want, o.sourceKinds()); diff != "" {
+			t.Errorf("secrets %v (-want +got):\n%s", secrets, diff)
+		}
+		if !o.enabled(pin.ConfigMap) || o.enabled(pin.Secret) != secrets || o.enabled("persistentvolumeclaims.v1") {
+			t.Errorf("secrets %v: the wrong kinds are enabled", secrets)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package optin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+)
+
+// TestReloadersAnnotations has each of Reloader's annotations, with the meaning that its documentation gives it.
+func TestReloadersAnnotations(t *testing.T) {
+	marked := map[string]optin.Traits{"configmap/web": {Marked: true}}
+	tests := map[string]struct {
+		annotations, template map[string]string
+		about                 map[string]optin.Traits
+		tracked               string
+		unheard               bool // nothing of Reloader's says what to track
+		problem               string
+	}{
+		"auto":                                     {annotations: annotated(reloader+"auto", "true"), tracked: allTracked},
+		"auto on the template":                     {template: annotated(reloader+"auto", "true"), tracked: allTracked},
+		"auto: false":                              {annotations: annotated(reloader+"auto", "false")},
+		"auto: false takes no owned source away":   {annotations: annotated(reloader+"auto", "false"), about: map[string]optin.Traits{"secret/db": {Owned: true}}, tracked: "secret/db"},
+		"auto: false beside a list":                {annotations: annotated(reloader+"auto", "false", "configmap."+reloader+"reload", "app"), tracked: "configmap/app"},
+		"auto: false beside auto for a kind":       {annotations: annotated(reloader+"auto", "false", "secret."+reloader+"auto", "true"), tracked: "secret/db"},
+		"auto: false beside search":                {annotations: annotated(reloader+"auto", "false", reloader+"search", "true"), about: marked, tracked: "configmap/web"},
+		"auto, as Go reads booleans":               {annotations: annotated(reloader+"auto", "T"), tracked: allTracked},
+		"auto for a kind, as Go reads booleans":    {annotations: annotated("secret."+reloader+"auto", "1"), tracked: "secret/db"},
+		"search, as Go reads booleans":             {annotations: annotated(reloader+"search", "True"), about: marked, tracked: "configmap/web"},
+		"auto that cannot be read":                 {annotations: annotated(reloader+"auto", "yes"), unheard: true, problem: optin.InvalidCompat},
+		"an empty auto cannot be read":             {annotations: annotated(reloader+"auto", ""), unheard: true, problem: optin.InvalidCompat},
+		"auto for a kind that cannot be read":      {annotations: annotated("configmap."+reloader+"auto", "on"), unheard: true, problem: optin.InvalidCompat},
+		"search that cannot be read":               {annotations: annotated(reloader+"search", "on"), about: marked, unheard: true, problem: optin.InvalidCompat},
+		"what cannot be read takes nothing away":   {annotations: annotated(reloader+"auto", "nope", "configmap."+reloader+"reload", "app"), tracked: "configmap/app", problem: optin.InvalidCompat},
+		"a slip leaves it to the template":         {annotations: annotated(reloader+"auto", "nope"), template: annotated(reloader+"auto", "true"), tracked: allTracked, problem: optin.InvalidCompat},
+		"ignore":                                   {annotations: annotated(reloader+"ignore", "true", reloader+"auto", "true", "configmap."+reloader+"reload", "app"), about: map[string]optin.Traits{"secret/db": {Owned: true}}},
+		"ignore alone":                             {annotations: annotated(reloader+"ignore", "true")},
+		"ignore on the template":                   {template: annotated(reloader+"ignore", "true", reloader+"auto", "true")},
+		"ignore: false":                            {annotations: annotated(reloader+"ignore", "false", reloader+"auto", "true"), tracked: allTracked},
+		"ignore: false alone asks for nothing":     {annotations: annotated(reloader+"ignore", "false"), unheard: true},
+		"ignore that cannot be read":               {annotations: annotated(reloader+"ignore", "please", reloader+"auto", "true"), tracked: allTracked, problem: optin.InvalidCompat},
+		"auto for ConfigMaps":                      {annotations: annotated("configmap."+reloader+"auto", "true"), tracked: "configmap/app configmap/web"},
+		"auto for Secrets":                         {annotations: annotated("secret."+reloader+"auto", "true"), tracked: "secret/db"},
+		"auto for both":                            {annotations: annotated("configmap."+reloader+"auto", "true", "secret."+reloader+"auto", "true"), tracked: allTracked},
+		"auto: false for a kind":                   {annotations: annotated("configmap."+reloader+"auto", "false"), unheard: true},
+		"reload one ConfigMap":                     {annotations: annotated("configmap."+reloader+"reload", "app"), tracked: "configmap/app"},
+		"reload one Secret":                        {annotations: annotated("secret."+reloader+"reload", "db"), tracked: "secret/db"},
+		"reload several":                           {annotations: annotated("configmap."+reloader+"reload", " web , app,,gone"), tracked: "configmap/app configmap/web"},
+		"reload both":                              {annotations: annotated("configmap."+reloader+"reload", "app", "secret."+reloader+"reload", "db"), tracked: "configmap/app secret/db"},
+		"reload on the template":                   {template: annotated("configmap."+reloader+"reload", "app"), tracked: "configmap/app"},
+		"reload by an expression":                  {annotations: annotated("configmap."+reloader+"reload", "a.*"), tracked: "configmap/app"},
+		"reload beside auto":                       {annotations: annotated("configmap."+reloader+"reload", "app", "secret."+reloader+"auto", "true"), tracked: "configmap/app secret/db"},
+		"reload what is of the other kind":         {annotations: annotated("secret."+reloader+"reload", "app")},
+		"reload an empty list":                     {annotations: annotated("configmap."+reloader+"reload", "")},
+		"an expression is for the whole name":      {annotations: annotated("configmap."+reloader+"reload", "ap,eb,pp")},
+		"an expression of alternatives is too":     {annotations: annotated("configmap."+reloader+"reload", "ap|eb")},
+		"alternatives":                             {annotations: annotated("configmap."+reloader+"reload", "app|web"), tracked: "configmap/app configmap/web"},
+		"one that is none by itself":               {annotations: annotated("configmap."+reloader+"reload", "a)|(?:b,web"), tracked: "configmap/web", problem: optin.InvalidCompat},
+		"one that is none within another":          {annotations: annotated("configmap."+reloader+"reload", `\Qapp,web`), tracked: "configmap/web", problem: optin.InvalidCompat},
+		"an expression that is none":               {annotations: annotated("configmap."+reloader+"reload", "(app,web"), tracked: "configmap/web", problem: optin.InvalidCompat},
+		"search, of sources without a match":       {annotations: annotated(reloader+"search", "true")},
+		"search, of sources that match":            {annotations: annotated(reloader+"search", "true"), about: marked, tracked: "configmap/web"},
+		"search: false":                            {annotations: annotated(reloader+"search", "false"), about: marked, unheard: true},
+		"no search, of sources that match":         {about: marked, unheard: true},
+		"an excluded ConfigMap":                    {annotations: annotated(reloader+"auto", "true", "configmaps.exclude."+reloader+"reload", "app"), tracked: "configmap/web secret/db"},
+		"an excluded Secret":                       {annotations: annotated(reloader+"auto", "true", "secrets.exclude."+reloader+"reload", "db,app"), tracked: "configmap/app configmap/web"},
+		"exclusions are no expressions":            {annotations: annotated(reloader+"auto", "true", "configmaps.exclude."+reloader+"reload", "a.*,app|web"), tracked: allTracked},
+		"exclusions, with spaces":                  {annotations: annotated(reloader+"auto", "true", "configmaps.exclude."+reloader+"reload", " web ,,app"), tracked: "secret/db"},
+		"excluded, only the whole name":            {annotations: annotated(reloader+"auto", "true", "configmaps.exclude."+reloader+"reload", "ap"), tracked: allTracked},
+		"an exclusion that is no expression":       {annotations: annotated(reloader+"auto", "true", "configmaps.exclude."+reloader+"reload", "["), tracked: allTracked},
+		"named and excluded":                       {annotations: annotated("configmap."+reloader+"reload", "app,web", "configmaps.exclude."+reloader+"reload", "app"), tracked: "configmap/web"},
+		"marked and excluded":                      {annotations: annotated(reloader+"search", "true", "configmaps.exclude."+reloader+"reload", "web"), about: marked},
+		"an exclusion alone asks for nothing":      {annotations: annotated("configmaps.exclude."+reloader+"reload", "app"), unheard: true},
+		"an exclusion beside auto on the template": {annotations: annotated("configmaps.exclude."+reloader+"reload", "app"), template: annotated(reloader+"auto", "true"), tracked: "configmap/web secret/db"},
+		"the workload's wins over the template's": {
+			annotations: annotated("configmap."+reloader+"reload", "app"), template: annotated(reloader+"auto", "true"), tracked: "configmap/app",
+		},
+		"an opt-out wins over the template's": {annotations: annotated(reloader+"auto", "false"), template: annotated(reloader+"auto", "true")},
+		"strategies and pauses ask for nothing": {
+			annotations: annotated(reloader+"rollout-strategy", "restart", "deployment."+reloader+"pause-period", "5m"), unheard: true,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			asked := optin.Read(optin.Written{Annotations: test.annotations, TemplateAnnotations: test.template}, defaults)
+			if got := tracks(asked.Track, test.about); got != test.tracked {
+				t.Errorf("tracks %q, want %q", got, test.tracked)
+			}
+			mode := optin.Restart
+			if test.unheard {
+				mode = optin.Revision
+			}
+			if asked.Mode != mode {
+				t.Errorf("mode %s, want %s", asked.Mode, mode)
+			}
+			if got := reasonsOf(asked.Problems); got != test.problem {
+				t.Errorf("problems %+v, want %q", asked.Problems, test.problem)
+			}
+		})
+	}
+}
+
+func TestWavesAnnotations(t *testing.T) {
+	const on = wave + "update-on-config-change"
+	tests := map[string]struct {
+		annotations map[string]string
+		tracked     string
+		configMaps  []string
+		secrets     []string
+		unheard     bool
+		problem     string
+		quoted      string
+	}{
+		"update-on-config-change":        {annotations: annotated(on, "true"), tracked: allTracked},
+		"anything but true is no":        {annotations: annotated(on, "yes"), unheard: true},
+		"extras alone ask for nothing":   {annotations: annotated(wave+"extra-configmaps", "flags"), unheard: true},
+		"an extra ConfigMap":             {annotations: annotated(on, "true", wave+"extra-configmaps", "flags"), tracked: allTracked, configMaps: []string{"flags"}},
+		"extra Secrets":                  {annotations: annotated(on, "true", wave+"extra-secrets", " a , b.c,"), tracked: allTracked, secrets: []string{"a", "b.c"}},
+		"both":                           {annotations: annotated(on, "true", wave+"extra-configmaps", "x", wave+"extra-secrets", "y"), tracked: allTracked, configMaps: []string{"x"}, secrets: []string{"y"}},
+		"one of another namespace":       {annotations: annotated(on, "true", wave+"extra-configmaps", "other/flags,mine"), tracked: allTracked, configMaps: []string{"mine"}, problem: optin.InvalidCompat, quoted: "other/flags"},
+		"the hash that Wave has written": {annotations: annotated(wave+"config-hash", "abc"), unheard: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			asked := optin.Read(optin.Written{Annotations: test.annotations}, defaults)
+			if got := tracks(asked.Track, nil); got != test.tracked {
+				t.Errorf("tracks %q, want %q", got, test.tracked)
+			}
+			if (asked.Mode == optin.Restart) == test.unheard {
+				t.Errorf("mode %s", asked.Mode)
+			}
+			for kind, want := range map[pin.Kind][]string{pin.ConfigMap: test.configMaps, pin.Secret: test.secrets} {
+				names, exact := asked.Track.Named(kind)
+				if diff := cmp.Diff(want, names); diff != "" || !exact {
+					t.Errorf("%ss that are named, exact: %v (-want +got):\n%s", kind, exact, diff)
+				}
+			}
+			if got := reasonsOf(asked.Problems); got != test.problem {
+				t.Fatalf("problems %+v, want %q", asked.Problems, test.problem)
+			}
+			if len(asked.Problems) > 0 && !strings.Contains(asked.Problems[0].Note, test.quoted) {
+				t.Errorf("%q does not say %q", asked.Problems[0].Note, test.quoted)
+			}
+		})
+	}
+	// Wave does not look at the template.
+	asked := optin.Read(optin.Written{TemplateAnnotations: annotated(on, "true")}, defaults)
+	if asked.Track.Enabled() {
+		t.Error("Wave's annotation of the template opts in")
+	}
+}
+
+func TestBothToolsTogetherTrackWhatEitherDoes(t *testing.T) {
+	asked := optin.Read(optin.Written{Annotations: annotated(
+		"configmap."+reloader+"reload", "a", wave+"update-on-config-change", "true", wave+"extra-configmaps", "b",
+	)}, defaults)
+	names, exact := asked.Track.Named(pin.ConfigMap)
+	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || !exact || tracks(asked.Track, nil) != allTracked {
+		t.Errorf("tracks %q, exact: %v, names (-want +got):\n%s", tracks(asked.Track, nil), exact, diff)
+	}
+}
+
+// What is tracked by name is tracked though nothing refers to it.
+func TestNamed(t *testing.T) {
+	const reload, exclude = "configmap." + reloader + "reload", "configmaps.exclude." + reloader + "reload"
+	tests := map[string]struct {
+		annotations map[string]string
+		names       string
+		inexact     bool
+		named       string // of "a", "aa", "b" and "a.b", those that Names tells
+	}{
+		"nothing":                     {},
+		"all that is referred to":     {annotations: annotated(reloader+"auto", "true")},
+		"one":                         {annotations: annotated(reload, "a"), names: "a", named: "a"},
+		"several":                     {annotations: annotated(reload, "a,b"), names: "a b", named: "a b"},
+		"an expression":               {annotations: annotated(reload, "a+"), inexact: true, named: "a aa"},
+		"an expression and a name":    {annotations: annotated(reload, "a+,b"), names: "b", inexact: true, named: "a aa b"},
+		"a dot, which is any letter":  {annotations: annotated(reload, "a.b"), inexact: true, named: "a.b"},
+		"excluded of an expression":   {annotations: annotated(reload, "a.*", exclude, "aa"), inexact: true, named: "a a.b"},
+		"exclusions are exact":        {annotations: annotated(reload, "a,b", exclude, "a.*"), names: "a b", named: "a b"},
+		"an expression, all excluded": {annotations: annotated(reload, "a+", exclude, "a,aa"), inexact: true},
+		"a name that is excluded":     {annotations: annotated(reload, "a,b", exclude, "a"), names: "b", named: "b"},
+		"auto: false":                 {annotations: annotated(reload, "a,a+", reloader+"auto", "false"), names: "a", inexact: true, named: "a aa"},
+		"opted out":                   {annotations: annotated(reload, "a,a+", reloader+"ignore", "true")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			track := optin.Read(optin.Written{Annotations: test.annotations}, defaults).Track
+			names, exact := track.Named(pin.ConfigMap)
+			if got := strings.Join(names, " "); got != test.names || exact == test.inexact {
+				t.Errorf("Named = %q, exact: %v", got, exact)
+			}
+			var named []string
+			for _, name := range []string{"a", "aa", "b", "a.b"} {
+				if track.Names(pin.Source{Kind: pin.ConfigMap, Name: name}) {
+					named = append(named, name)
+				}
+			}
+			if got := strings.Join(named, " "); got != test.named {
+				t.Errorf("Names tells %q, want %q", got, test.named)
+			}
+			if names, exact := track.Named(pin.Secret); len(names) > 0 || !exact || track.Names(pin.Source{Kind: pin.Secret, Name: "a"}) {
+				t.Errorf("Secrets are named: %q, exact: %v", names, exact)
+			}
+		})
+	}
+}
+
+// An annotation must never stop the controller.
+func TestAnyExpressionIsReadOrRefused(t *testing.T) {
+	const reload, exclude = "configmap." + reloader + "reload", "configmaps.exclude." + reloader + "reload"
+	deep := func(n int) string { return strings.Repeat("(", n) + "a" + strings.Repeat(")", n) }
+	refused := map[string]bool{
+		`\Qa`: true, `\Qa\E`: false, "a)(b": true, "a)|(?:b": true, "(?i)A": false, "[": true, "*": true, deep(2): false, deep(999): true,
+		deep(1001): true, "(((((a{10}){10}){10}){10}){10})": true, `(?:a`: true, `a|`: false, "$^": false,
+	}
+	for text, want := range refused {
+		for _, key := range []string{reload, exclude} {
+			func() {
+				defer func() {
+					if r := recover(); r != nil {
+						t.Errorf("%s: %.40q: %.120v", key, text, r)
+					}
+				}()
+				asked := optin.Read(optin.Written{Annotations: annotated(key, text)}, defaults)
+				problem := ""
+				if want && key == reload {
+					problem = optin.InvalidCompat
+				}
+				if got := reasonsOf(asked.Problems); got != problem {
+					t.Errorf("%s: %.40q: problems %+v, want %q", key, text, asked.Problems, problem)
+				}
+			}()
+		}
+	}
+}
+
+// FuzzRead reads any annotations: it ends, and says the same when it is asked again.
+func FuzzRead(f *testing.F) {
+	f.Add("all", "app,a.*", "restart", "configmap/flags")
+	f.Add("none", `a|b`, "attach", "deployments.v1.apps/web{.spec.replicas}")
+	f.Fuzz(func(t *testing.T, track, reload, mode, restartOn string) {
+		w := optin.Written{
+			Annotations: annotated("confrev.io/mode", mode, "confrev.io/restart-on", restartOn, "confrev.io/settle", track,
+				"configmap."+reloader+"reload", reload, "secrets.exclude."+reloader+"reload", reload, wave+"extra-secrets", reload,
+				wave+"update-on-config-change", mode),
+			NamespaceLabels: annotated("confrev.io/track", track),
+		}
+		a, b := optin.Read(w, defaults), optin.Read(w, defaults)
+		if tracks(a.Track, nil) != tracks(b.Track, nil) || a.Mode != b.Mode || !cmp.Equal(a.RestartOn, b.RestartOn) || !cmp.Equal(a.Problems, b.Problems) {
+			t.Errorf("%+v\nand\n%+v", a, b)
+		}
+		if a.Mode != optin.Revision && a.Mode != optin.Restart && a.Mode != optin.Attach {
+			t.Errorf("mode %q", a.Mode)
+		}
+	})
+}

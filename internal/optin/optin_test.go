@@ -1,0 +1,319 @@
+package optin_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+// annotated makes annotations from pairs of key and value.
+func annotated(pairs ...string) map[string]string {
+	all := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		all[pairs[i]] = pairs[i+1]
+	}
+	return all
+}
+
+var defaults = optin.Defaults{
+	Settle: 2 * time.Second, Injection: optin.Admission, Compat: optin.Compat{Reloader: true, Wave: true},
+}
+
+const (
+	allTracked = "configmap/app configmap/web secret/db"
+	reloader   = "reloader.stakater.com/"
+	wave       = "wave.pusher.com/"
+)
+
+// tracks gives what is tracked of all the sources that tests know, in the form of usesOf.
+func tracks(track optin.Track, about map[string]optin.Traits) string {
+	var texts []string
+	for _, use := range track.Select(usesOf(allTracked), false, traitsOf(about)).Uses {
+		texts = append(texts, use.String())
+	}
+	return strings.Join(texts, " ")
+}
+
+// reasonsOf gives the reasons of problems.
+func reasonsOf(problems []optin.Problem) string {
+	var reasons []string
+	for _, p := range problems {
+		reasons = append(reasons, p.Reason)
+	}
+	return strings.Join(reasons, " ")
+}
+
+func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.T) {
+	const reloaderApp, template = "configmap." + reloader + "reload", "secret." + reloader + "reload"
+	all, none := annotated(keys.Track, "all"), annotated(keys.Track, "none")
+	owned := map[string]optin.Traits{"secret/db": {Owned: true}}
+	tests := map[string]struct {
+		written optin.Written
+		about   map[string]optin.Traits
+		tracked string
+		mode    optin.Mode
+		problem string
+	}{
+		"nothing is asked": {mode: optin.Revision},
+		"the workload":     {written: optin.Written{Annotations: all}, tracked: allTracked, mode: optin.Revision},
+		"the namespace":    {written: optin.Written{NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision},
+		"a namespace that says none says nothing": {written: optin.Written{NamespaceLabels: none}, mode: optin.Revision},
+		"an empty label of the namespace":         {written: optin.Written{NamespaceLabels: annotated(keys.Track, "")}, mode: optin.Revision},
+		"a list, which no label can hold": {
+			written: optin.Written{NamespaceLabels: annotated(keys.Track, "true")}, mode: optin.Revision, problem: optin.InvalidTrack,
+		},
+		"the source's owner": {about: owned, tracked: "secret/db", mode: optin.Revision},
+		"the source's owner in a namespace's none": {
+			written: optin.Written{NamespaceLabels: none}, about: owned, tracked: "secret/db", mode: optin.Revision,
+		},
+		"a workload that says none, in a namespace that says all": {
+			written: optin.Written{Annotations: none, NamespaceLabels: all}, mode: optin.Revision,
+		},
+		"a workload that says none, and owns a source": {
+			written: optin.Written{Annotations: none}, about: owned, mode: optin.Revision,
+		},
+		"a workload with a list, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Revision,
+		},
+		"a list and an owned source are both tracked": {
+			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app")}, about: owned, tracked: "configmap/app secret/db", mode: optin.Revision,
+		},
+		"an empty annotation takes the namespace's word away": {
+			written: optin.Written{Annotations: annotated(keys.Track, ""), NamespaceLabels: all}, mode: optin.Revision,
+		},
+		"a slip tracks nothing, not what the namespace says": {
+			written: optin.Written{Annotations: annotated(keys.Track, "oops"), NamespaceLabels: all}, mode: optin.Revision, problem: optin.InvalidTrack,
+		},
+		"another tool's annotation": {
+			written: optin.Written{Annotations: annotated(reloader+"auto", "true")}, tracked: allTracked, mode: optin.Restart,
+		},
+		"the workload and another tool's annotation": {
+			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app", reloader+"auto", "true")}, tracked: "configmap/app", mode: optin.Revision,
+		},
+		"the workload says none, another tool's annotation says all": {
+			written: optin.Written{Annotations: annotated(keys.Track, "none", reloader+"auto", "true", wave+"update-on-config-change", "true")}, mode: optin.Revision,
+		},
+		"another tool's annotation, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated(reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
+		},
+		"another tool's annotation of the template, in a namespace that says all": {
+			written: optin.Written{TemplateAnnotations: annotated(template, "db"), NamespaceLabels: all}, tracked: "secret/db", mode: optin.Restart,
+		},
+		"another tool's opt-out, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated(reloader+"auto", "false"), NamespaceLabels: all}, mode: optin.Restart,
+		},
+		"another tool's list beside its auto: false, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated(reloader+"auto", "false", reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
+		},
+		"another tool's ignore, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated(reloader+"ignore", "true"), NamespaceLabels: all}, about: owned, mode: optin.Restart,
+		},
+		"the workload and another tool's ignore": {
+			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app", reloader+"ignore", "true")}, tracked: "configmap/app", mode: optin.Revision,
+		},
+		"another tool's slip, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated(reloader+"auto", "nope"), NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision, problem: optin.InvalidCompat,
+		},
+		"another tool's exclusion, in a namespace that says all": {
+			written: optin.Written{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app"), NamespaceLabels: all}, tracked: "configmap/web secret/db", mode: optin.Revision,
+		},
+		"another tool's exclusion beside a list of the workload's own": {
+			written: optin.Written{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app", keys.Track, "configmap/app")}, tracked: "configmap/app", mode: optin.Revision,
+		},
+		"another tool's annotation, with a mode of its own": {
+			written: optin.Written{Annotations: annotated(reloader+"auto", "true", keys.Mode, "revision")}, tracked: allTracked, mode: optin.Revision,
+		},
+		"another tool's annotation, with a mode that is none": {
+			written: optin.Written{Annotations: annotated(reloader+"auto", "true", keys.Mode, "oops")}, tracked: allTracked, mode: optin.Restart, problem: optin.InvalidMode,
+		},
+		"confrev's words on the template are nobody's": {
+			written: optin.Written{TemplateAnnotations: annotated(keys.Track, "all", keys.Mode, "restart")}, mode: optin.Revision,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := maps.Clone(test.written.Annotations)
+			asked := optin.Read(test.written, defaults)
+			if got := tracks(asked.Track, test.about); got != test.tracked {
+				t.Errorf("tracks %q, want %q", got, test.tracked)
+			}
+			if asked.Mode != test.mode {
+				t.Errorf("mode %s, want %s", asked.Mode, test.mode)
+			}
+			if got := reasonsOf(asked.Problems); got != test.problem {
+				t.Errorf("problems %+v, want %q", asked.Problems, test.problem)
+			}
+			if diff := cmp.Diff(before, test.written.Annotations); diff != "" {
+				t.Errorf("what was written was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOtherToolsAreHeardOnlyWhenTheyAreEnabled(t *testing.T) {
+	written := map[string]optin.Written{
+		"reloader":             {Annotations: annotated(reloader+"auto", "true")},
+		"reloader on template": {TemplateAnnotations: annotated(reloader+"auto", "true")},
+		"wave":                 {Annotations: annotated(wave+"update-on-config-change", "true")},
+	}
+	for name, w := range written {
+		for _, compat := range []optin.Compat{{}, {Reloader: true}, {Wave: true}, {Reloader: true, Wave: true}} {
+			heard := compat.Wave
+			if name != "wave" {
+				heard = compat.Reloader
+			}
+			asked := optin.Read(w, optin.Defaults{Compat: compat})
+			if asked.Track.Enabled() != heard || (asked.Mode == optin.Restart) != heard {
+				t.Errorf("%s with %+v: tracks %q in mode %s", name, compat, tracks(asked.Track, nil), asked.Mode)
+			}
+		}
+	}
+}
+
+func TestModesAndInjections(t *testing.T) {
+	tests := map[string]struct {
+		annotations map[string]string
+		injection   optin.Injection // the default; Admission when it is not given
+		mode        optin.Mode
+		want        optin.Injection
+		tracked     string
+		problem     string
+		quoted      string // part of the problem
+	}{
+		"nothing":                       {mode: optin.Revision, want: optin.Admission},
+		"revision":                      {annotations: annotated(keys.Mode, "revision"), mode: optin.Revision, want: optin.Admission},
+		"restart":                       {annotations: annotated(keys.Mode, "restart"), mode: optin.Restart, want: optin.Admission},
+		"injection admission":           {annotations: annotated(keys.Injection, "admission"), injection: optin.Template, mode: optin.Revision, want: optin.Admission},
+		"injection template":            {annotations: annotated(keys.Injection, "template"), mode: optin.Revision, want: optin.Template},
+		"the default injection":         {injection: optin.Template, mode: optin.Revision, want: optin.Template},
+		"restart and template together": {annotations: annotated(keys.Mode, "restart", keys.Injection, "template"), mode: optin.Restart, want: optin.Template},
+		// The sources say for themselves that they may be attached.
+		"attach tracks all":               {annotations: annotated(keys.Mode, "attach"), mode: optin.Attach, want: optin.Admission, tracked: allTracked},
+		"attach with a list":              {annotations: annotated(keys.Mode, "attach", keys.Track, "configmap/app"), mode: optin.Attach, want: optin.Admission, tracked: "configmap/app"},
+		"attach, but opted out":           {annotations: annotated(keys.Mode, "attach", keys.Track, "none"), mode: optin.Attach, want: optin.Admission},
+		"attach with Reloader's list":     {annotations: annotated(keys.Mode, "attach", "configmap."+reloader+"reload", "app"), mode: optin.Attach, want: optin.Admission, tracked: "configmap/app"},
+		"attach, but Reloader opted out":  {annotations: annotated(keys.Mode, "attach", reloader+"auto", "false"), mode: optin.Attach, want: optin.Admission},
+		"a mode that is none":             {annotations: annotated(keys.Mode, "freeze"), mode: optin.Revision, want: optin.Admission, problem: optin.InvalidMode, quoted: `"freeze"`},
+		"an empty mode":                   {annotations: annotated(keys.Mode, ""), mode: optin.Revision, want: optin.Admission, problem: optin.InvalidMode, quoted: `""`},
+		"a mode in capitals":              {annotations: annotated(keys.Mode, "Restart"), mode: optin.Revision, want: optin.Admission, problem: optin.InvalidMode, quoted: `"Restart"`},
+		"an injection that is none":       {annotations: annotated(keys.Injection, "sidecar"), injection: optin.Template, mode: optin.Revision, want: optin.Template, problem: optin.InvalidMode, quoted: "using template"},
+		"two slips are both told":         {annotations: annotated(keys.Mode, "x", keys.Injection, "y"), mode: optin.Revision, want: optin.Admission, problem: "InvalidMode InvalidMode", quoted: `"x"`},
+		"a slip does not hide the others": {annotations: annotated(keys.Mode, "x", keys.Injection, "template"), mode: optin.Revision, want: optin.Template, problem: optin.InvalidMode, quoted: `"x"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			with := defaults
+			if test.injection != "" {
+				with.Injection = test.injection
+			}
+			asked := optin.Read(optin.Written{Annotations: test.annotations}, with)
+			if asked.Mode != test.mode || asked.Injection != test.want {
+				t.Errorf("mode %s, injection %s; want %s, %s", asked.Mode, asked.Injection, test.mode, test.want)
+			}
+			if got := tracks(asked.Track, nil); got != test.tracked {
+				t.Errorf("tracks %q, want %q", got, test.tracked)
+			}
+			if got := reasonsOf(asked.Problems); got != test.problem {
+				t.Fatalf("problems %+v, want %q", asked.Problems, test.problem)
+			}
+			if len(asked.Problems) > 0 && !strings.Contains(asked.Problems[0].Note, test.quoted) {
+				t.Errorf("%q does not say %q", asked.Problems[0].Note, test.quoted)
+			}
+		})
+	}
+}
+
+// Rule 2.
+func TestSettle(t *testing.T) {
+	for text, want := range map[string]time.Duration{"5s": 5 * time.Second, "0s": 0, "0": 0, "1m30s": 90 * time.Second, "150ms": 150 * time.Millisecond} {
+		asked := optin.Read(optin.Written{Annotations: annotated(keys.Settle, text)}, defaults)
+		if asked.Settle != want || len(asked.Problems) > 0 {
+			t.Errorf("%q: %s, %+v", text, asked.Settle, asked.Problems)
+		}
+	}
+	for _, text := range []string{"", "5", "-1s", "soon", "5 s", "99999999999h"} {
+		asked := optin.Read(optin.Written{Annotations: annotated(keys.Settle, text)}, defaults)
+		if asked.Settle != defaults.Settle || reasonsOf(asked.Problems) != optin.InvalidSettle {
+			t.Errorf("%q: %s, %+v", text, asked.Settle, asked.Problems)
+		}
+		if len(asked.Problems) == 1 && !strings.Contains(asked.Problems[0].Note, "using 2s") {
+			t.Errorf("%q: %q does not say what holds", text, asked.Problems[0].Note)
+		}
+	}
+}
+
+func TestReadGivesWhatItCouldReadOfRestartOn(t *testing.T) {
+	asked := optin.Read(optin.Written{Annotations: annotated(keys.RestartOn, "configmap/flags,oops")}, defaults)
+	if len(asked.RestartOn) != 1 || asked.RestartOn[0].String() != "configmap/flags" || reasonsOf(asked.Problems) != optin.InvalidRestartOn {
+		t.Errorf("%+v, %+v", asked.RestartOn, asked.Problems)
+	}
+	// It holds whether anything is tracked or not.
+	for _, written := range []optin.Written{
+		{Annotations: annotated(keys.RestartOn, "configmap/flags", keys.Track, "")},
+		{Annotations: annotated(keys.RestartOn, "configmap/flags"), NamespaceLabels: annotated(keys.Track, "none")},
+		{Annotations: annotated(keys.RestartOn, "configmap/flags", reloader+"auto", "false")},
+	} {
+		asked := optin.Read(written, defaults)
+		if len(asked.RestartOn) != 1 || asked.Track.Enabled() || len(asked.Problems) > 0 {
+			t.Errorf("%+v: %+v, tracked: %v, %+v", written, asked.RestartOn, asked.Track.Enabled(), asked.Problems)
+		}
+	}
+}
+
+// A workload that opted out is left alone, whatever else it says; but it is told what it got wrong.
+func TestOptingOutDropsRestartOnToo(t *testing.T) {
+	for text, problem := range map[string]string{"configmap/flags": "", "configmap/flags,oops": optin.InvalidRestartOn} {
+		asked := optin.Read(optin.Written{Annotations: annotated(keys.RestartOn, text, keys.Track, "none")}, defaults)
+		if len(asked.RestartOn) > 0 || asked.Track.Enabled() || reasonsOf(asked.Problems) != problem {
+			t.Errorf("%q: %+v, tracked: %v, %+v", text, asked.RestartOn, asked.Track.Enabled(), asked.Problems)
+		}
+	}
+}
+
+func TestMergeTakesTheWordsOfThoseThatReferToAWorkload(t *testing.T) {
+	type all = map[string]string
+	tests := map[string]struct {
+		own    all
+		others []all
+		want   all
+	}{
+		"nobody refers to it":      {all{"a": "1"}, nil, all{"a": "1"}},
+		"one without a word":       {all{"a": "1"}, []all{{"b": "2"}}, all{"a": "1"}},
+		"one that asks":            {nil, []all{{keys.Track: "all", "b": "2"}}, all{keys.Track: "all"}},
+		"the workload's own win":   {all{keys.Track: "none", "a": "1"}, []all{{keys.Track: "all"}}, all{keys.Track: "none", "a": "1"}},
+		"each adds what it says":   {all{keys.Settle: "1s"}, []all{{keys.Track: "all"}, {keys.Mode: "restart"}}, all{keys.Settle: "1s", keys.Track: "all", keys.Mode: "restart"}},
+		"another tool's":           {nil, []all{{reloader + "auto": "true", "configmap." + reloader + "reload": "a"}}, all{reloader + "auto": "true", "configmap." + reloader + "reload": "a"}},
+		"yet another tool's":       {nil, []all{{wave + "update-on-config-change": "true", "pusher.com/x": "y"}}, all{wave + "update-on-config-change": "true"}},
+		"what only looks the same": {nil, []all{{"confrev.io.example.com/track": "all", "reloader.stakater.com.example.com/auto": "true"}}, all{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			own := maps.Clone(test.own)
+			if diff := cmp.Diff(test.want, optin.Merge(test.own, test.others...)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(own, test.own); diff != "" {
+				t.Errorf("the workload's own annotations were changed:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseInjection(t *testing.T) {
+	for _, want := range []optin.Injection{optin.Admission, optin.Template} {
+		if got, err := optin.ParseInjection(string(want)); err != nil || got != want {
+			t.Errorf("ParseInjection(%s) = %s, %v", want, got, err)
+		}
+	}
+	for _, text := range []string{"", "Admission", "template ", "none"} {
+		if got, err := optin.ParseInjection(text); err == nil || got != "" {
+			t.Errorf("ParseInjection(%q) = %s, %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/gen"
+)
+
+// appsKinds knows Deployments and their ReplicaSets.
+type appsKinds struct{}
+
+func (appsKinds) IsWorkload(r metav1.OwnerReference) bool { return r.Kind == "Deployment" }
+func (appsKinds) IsUser(r metav1.OwnerReference) bool {
+	return r.Kind == "Deployment" || r.Kind == "ReplicaSet"
+}
+
+// patches notes what a client patches: "configmap/app-x {…}".
+type patches []string
+
+// storeOf makes a Store on a fake API server that has the given objects, and notes what is patched there.
+func storeOf(t *testing.T, objects ...client.Object) (*Store, client.Client, *patches) {
+	t.Helper()
+	sent := &patches{}
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			data, err := patch.Data(obj)
+			if err != nil || patch.Type() != types.MergePatchType {
+				t.Errorf("a patch of type %s: %v", patch.Type(), err)
+			}
+			*sent = append(*sent, obj.GetName()+" "+string(data))
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	}).Build()
+	return NewStore(c, c, c, time.Now, appsKinds{}, 10), c, sent
+}
+
+// replicaSets makes living ReplicaSets, and themselves as owners.
+func replicaSets(n int) (objects []client.Object, owners []Owner) {
+	for i := range n {
+		name := fmt.Sprintf("web-%03d", i)
+		rs := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: name, UID: types.UID("uid-" + name)}}
+		objects = append(objects, rs)
+		owners = append(owners, Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, UID: rs.UID})
+	}
+	return objects, owners
+}
+
+// ownedBy makes a revision with owners.
+func ownedBy(owners ...Owner) *corev1.ConfigMap {
+	source := gen.ConfigMap("app", map[string]string{"k": "v"})
+	made := object(source, snapshotOf(source), "app-x", 1, owners...)
+	made.SetUID("uid-of-app-x")
+	return made.(*corev1.ConfigMap)
+}
+
+// metadataOf reads a revision as the cache has it.
+func metadataOf(t *testing.T, c client.Client) *metav1.PartialObjectMetadata {
+	t.Helper()
+	meta := NewMetadata(pin.ConfigMap)
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: "app-x"}, meta); err != nil {
+		t.Fatal(err)
+	}
+	return meta
+}
+
+func ownerNames(meta client.Object) []string {
+	var names []string
+	for _, o := range meta.GetOwnerReferences() {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+func anchorObject(annotations map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: AnchorName, UID: "uid-of-anchor", Annotations: annotations}}
+}
+
+var ours = map[string]string{keys.Anchor: "true"}
+
+// Rule 12: all owners that a revision lacks, in one write, on the condition that it is still as it was seen.
+func TestAttachAddsTheOwnersThatAreAliveInOneWrite(t *testing.T) {
+	objects, owners := replicaSets(5)
+	going := objects[3].DeepCopyObject().(client.Object)
+	now := metav1.Now()
+	going.SetDeletionTimestamp(&now)
+	going.SetFinalizers([]string{"example.com/keep"})
+	// The third is gone, the fourth is going, and the fifth is not the one of that name any more.
+	owners[4].UID = "uid-of-an-earlier-one"
+	other := Owner{APIVersion: "v1", Kind: "Other", Name: "other", UID: "9"}
+	store, c, sent := storeOf(t, objects[0], objects[1], going, objects[4], ownedBy(other, owners[0]))
+	revision := metadataOf(t, c)
+
+	added, err := store.Attach(t.Context(), revision, owners)
+	if err != nil || added != 1 || len(*sent) != 1 {
+		t.Fatalf("added %d in %d writes: %v", added, len(*sent), err)
+	}
+	if diff := cmp.Diff([]string{"other", "web-000", "web-001"}, ownerNames(metadataOf(t, c))); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	_, text, _ := strings.Cut((*sent)[0], " ")
+	var patch struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if err := json.Unmarshal([]byte(text), &patch); err != nil {
+		t.Fatal(err)
+	}
+	if patch.Metadata["uid"] != "uid-of-app-x" || patch.Metadata["resourceVersion"] != revision.ResourceVersion || len(patch.Metadata) != 3 {
+		t.Errorf("the patch is not conditional, or has more than owners: %s", text)
+	}
+	if added, err := store.Attach(t.Context(), metadataOf(t, c), owners[:2]); added != 0 || err != nil || len(*sent) != 1 {
+		t.Errorf("attached again: %d, %v, %d writes", added, err, len(*sent))
+	}
+	// What was seen before is out of date now: others may have become owners meanwhile.
+	if _, err := store.Attach(t.Context(), revision, owners); !IsChanged(err) {
+		t.Errorf("a revision that changed meanwhile: %v", err)
+	}
+}
+
+// Rule 14.
+func TestBeyondSoManyOwnersTheAnchorTakesTheirPlace(t *testing.T) {
+	objects, owners := replicaSets(MaxOwners + 1)
+	other := Owner{APIVersion: "v1", Kind: "Other", Name: "other", UID: "9"}
+	deployment := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "8"}
+	tests := map[string]struct {
+		has, lacks []Owner
+		anchored   bool
+	}{
+		"as many as there may be":             {nil, owners[:MaxOwners], false},
+		"one too many at once":                {nil, owners, true},
+		"one more beside as many":             {owners[:MaxOwners], owners[MaxOwners:], true},
+		"the last one that there is room for": {owners[:MaxOwners-1], owners[MaxOwners-1 : MaxOwners], false},
+		"as many beside somebody else's":      {[]Owner{other}, owners[:MaxOwners], true},
+		"as many beside the workload":         {[]Owner{deployment}, owners[:MaxOwners], true},
+		"none too many, all there already":    {owners[:MaxOwners], owners[:MaxOwners], false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			store, c, sent := storeOf(t, append(slices.Clone(objects), ownedBy(test.has...), anchorObject(ours))...)
+			if _, err := store.Attach(t.Context(), metadataOf(t, c), test.lacks); err != nil {
+				t.Fatal(err)
+			}
+			got := metadataOf(t, c)
+			if store.Anchored(got) != test.anchored {
+				t.Fatalf("anchored: %v, owners %q", store.Anchored(got), ownerNames(got))
+			}
+			if len(*sent) > 1 || len(got.OwnerReferences) > MaxOwners {
+				t.Errorf("%d writes, %d owners", len(*sent), len(got.OwnerReferences))
+			}
+			if slices.Contains(ownerNames(ownedBy(test.has...)), "other") != slices.Contains(ownerNames(got), "other") {
+				t.Errorf("somebody else's owner is gone: %q", ownerNames(got))
+			}
+			if !test.anchored {
+				return
+			}
+			want := Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: "uid-of-anchor"}.reference()
+			if last := got.OwnerReferences[len(got.OwnerReferences)-1]; !cmp.Equal(want, last) || len(got.OwnerReferences) > 2 {
+				t.Errorf("owners %+v", got.OwnerReferences)
+			}
+			if !store.ownedByWorkload(got) {
+				t.Error("an anchored revision counts as never used")
+			}
+			writes := len(*sent)
+			if added, err := store.Attach(t.Context(), got, owners); added != 0 || err != nil || len(*sent) != writes {
+				t.Errorf("an anchored revision got owners: %d, %v", added, err)
+			}
+		})
+	}
+}
+
+func TestTheAnchorIsMadeOnceAndNeverTakenFromOthers(t *testing.T) {
+	_, owners := replicaSets(MaxOwners + 1)
+	t.Run("made", func(t *testing.T) {
+		store, c, _ := storeOf(t, ownedBy())
+		if _, err := store.Attach(t.Context(), metadataOf(t, c), owners); err != nil {
+			t.Fatal(err)
+		}
+		anchor := &corev1.ConfigMap{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: AnchorName}, anchor); err != nil {
+			t.Fatal(err)
+		}
+		if !cmp.Equal(ours, anchor.Annotations) || len(anchor.Labels)+len(anchor.Data)+len(anchor.OwnerReferences)+len(anchor.Finalizers) > 0 {
+			t.Errorf("the anchor is %+v", anchor)
+		}
+		if IsRevision(anchor) {
+			t.Error("the anchor is taken for a revision")
+		}
+	})
+	t.Run("somebody else's", func(t *testing.T) {
+		store, c, sent := storeOf(t, ownedBy(owners[0]), anchorObject(nil))
+		_, err := store.Attach(t.Context(), metadataOf(t, c), owners)
+		if err == nil || IsChanged(err) || !strings.Contains(err.Error(), AnchorName) || len(*sent) > 0 {
+			t.Errorf("%v, %d writes", err, len(*sent))
+		}
+	})
+	t.Run("one that is going", func(t *testing.T) {
+		going := anchorObject(ours)
+		now := metav1.Now()
+		going.DeletionTimestamp, going.Finalizers = &now, []string{"example.com/keep"}
+		store, c, sent := storeOf(t, ownedBy(owners[0]), going)
+		if _, err := store.Attach(t.Context(), metadataOf(t, c), owners); !IsChanged(err) || len(*sent) > 0 {
+			t.Errorf("%v, %d writes", err, len(*sent))
+		}
+	})
+}
+
+func TestAnchored(t *testing.T) {
+	store := &Store{kinds: appsKinds{}}
+	tests := map[string]struct {
+		owner metav1.OwnerReference
+		want  bool
+	}{
+		"the anchor":                  {metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName}, true},
+		"another ConfigMap":           {metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "app"}, false},
+		"a Secret of that name":       {metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: AnchorName}, false},
+		"something else of that name": {metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "ConfigMap", Name: AnchorName}, false},
+	}
+	for name, test := range tests {
+		revision := ownedBy()
+		revision.OwnerReferences = []metav1.OwnerReference{{Kind: "Other"}, test.owner}
+		if got := store.Anchored(revision); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if store.Anchored(ownedBy()) {
+		t.Error("a revision without owners is anchored")
+	}
+}
+
+func TestSetFinalizersReplacesThemIfNothingElseChanged(t *testing.T) {
+	store, c, sent := storeOf(t, ownedBy())
+	seen := metadataOf(t, c)
+	if err := store.SetFinalizers(t.Context(), seen, []string{keys.ProtectFinalizer}); err != nil {
+		t.Fatal(err)
+	}
+	got := metadataOf(t, c)
+	if !cmp.Equal(got.Finalizers, []string{keys.ProtectFinalizer}) || len(*sent) != 1 {
+		t.Errorf("finalizers %q in %d writes", got.Finalizers, len(*sent))
+	}
+	if err := store.SetFinalizers(t.Context(), seen, nil); !IsChanged(err) {
+		t.Errorf("one that changed meanwhile: %v", err)
+	}
+	if err := store.SetFinalizers(t.Context(), got, []string{}); err != nil || len(metadataOf(t, c).Finalizers) > 0 {
+		t.Errorf("none: %v, %q", err, metadataOf(t, c).Finalizers)
+	}
+	gone := Metadata(Ref{pin.ConfigMap, gen.Namespace, "gone"})
+	if err := store.SetFinalizers(t.Context(), gone, nil); !IsChanged(err) || apierrors.IsNotFound(err) {
+		t.Errorf("one that is gone: %v", err)
+	}
+}
+
+// Rule 13: only what confrev itself let go of, or nobody ever owned, is swept.
+func TestSweep(t *testing.T) {
+	replicaSet := Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "1"}
+	deployment := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "2"}
+	anchor := Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: "3"}
+	const grace = time.Hour
+	tests := map[string]struct {
+		owners  []Owner
+		age     time.Duration
+		used    bool
+		deleted bool
+		waits   time.Duration
+	}{
+		"nobody ever owned it, for long":      {age: 2 * grace, deleted: true},
+		"nobody ever owned it, but it is new": {age: grace - time.Minute, waits: time.Minute},
+		"somebody uses it":                    {age: 2 * grace, used: true, waits: grace},
+		"its workload owns it":                {owners: []Owner{deployment}, age: time.Minute, deleted: true},
+		"its workload just pins it":           {owners: []Owner{deployment}, age: time.Second, waits: PinWindow - time.Second},
+		"the anchor owns it":                  {owners: []Owner{anchor}, age: time.Minute, deleted: true},
+		"the anchor owns it, and it is used":  {owners: []Owner{anchor}, age: time.Minute, used: true, waits: PinWindow},
+		"a holder owns it":                    {owners: []Owner{deployment, replicaSet}, age: 2 * grace},
+		"a holder and the anchor own it":      {owners: []Owner{anchor, replicaSet}, age: 2 * grace},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Unix(1_800_000_000, 0)
+			made := ownedBy(test.owners...)
+			made.CreationTimestamp = metav1.NewTime(begin)
+			store, c, _ := storeOf(t, made)
+			store.now = func() time.Time { return begin.Add(test.age) }
+			deleted, wait, err := store.Sweep(t.Context(), metadataOf(t, c), grace, func(context.Context) (bool, error) { return test.used, nil })
+			if err != nil || deleted != test.deleted || wait != test.waits {
+				t.Errorf("deleted: %v, wait %s, %v; want %v, %s", deleted, wait, err, test.deleted, test.waits)
+			}
+			err = c.Get(t.Context(), client.ObjectKeyFromObject(made), &corev1.ConfigMap{})
+			if apierrors.IsNotFound(err) != test.deleted {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package workload_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+var (
+	created = metav1.NewTime(time.Unix(1_800_000_000, 0))
+	deleted = metav1.NewTime(time.Unix(1_800_000_600, 0))
+)
+
+// dressed is the metadata of a holder with all that one may have.
+func dressed() metav1.ObjectMeta {
+	grace := int64(30)
+	yes := true
+	return metav1.ObjectMeta{
+		Namespace: "default", Name: "web-1", UID: types.UID("1"), ResourceVersion: "42", Generation: 3,
+		CreationTimestamp: created, DeletionTimestamp: &deleted, DeletionGracePeriodSeconds: &grace,
+		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"deployment.kubernetes.io/revision": "7", "other": "x"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "0", Controller: &yes, BlockOwnerDeletion: &yes}},
+		Finalizers:      []string{"example.com/keep"},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager"}},
+	}
+}
+
+// patchOf is what the controllers of StatefulSets and DaemonSets keep in a ControllerRevision
+// (k8s.io/kubernetes/pkg/controller/statefulset, getPatch).
+func patchOf(t testing.TB, template corev1.PodTemplateSpec) runtime.RawExtension {
+	t.Helper()
+	data, err := json.Marshal(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields["$patch"] = "replace"
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runtime.RawExtension{Raw: raw}
+}
+
+// fleetSet is a holder of a configured kind, as the API server has it.
+func fleetSet(t testing.TB) *unstructured.Unstructured {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&appsv1.ReplicaSet{
+		ObjectMeta: dressed(), Spec: appsv1.ReplicaSetSpec{Template: sample()}, Status: appsv1.ReplicaSetStatus{Replicas: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := &unstructured.Unstructured{Object: fields}
+	obj.SetGroupVersionKind(fleet.Holder.GVK)
+	return obj
+}
+
+// Rules 4 and 12 need these few strings, before and after the holder went into the cache, however often.
+func TestFactsOfEveryKindOfHolder(t *testing.T) {
+	facts := func(order int64) workload.Facts {
+		return workload.Facts{
+			Order: order, Pins: "configmap/app=app-a@1", Hashes: "secret/db=abc@2", References: []string{"configmap/app", "configmap/web", "secret/db"},
+		}
+	}
+	argo := dressed()
+	argo.Annotations = map[string]string{"rollout.argoproj.io/revision": "9"}
+	both := dressed()
+	both.Annotations["rollout.argoproj.io/revision"] = "9"
+	back := dressed()
+	back.Annotations["rollout.argoproj.io/revision"] = "3"
+	bare := gen.PodSpec()
+	tests := map[string]struct {
+		kind workload.HolderKind
+		obj  client.Object
+		want workload.Facts
+	}{
+		"a ReplicaSet of a Deployment": {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: dressed(), Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7)},
+		"a ReplicaSet of a Rollout":    {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: argo, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9)},
+		"a ReplicaSet that a Rollout took over from a Deployment": {
+			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: both, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9)},
+		"a ReplicaSet that a Deployment took over from a Rollout": {
+			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: back, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7)},
+		"a ReplicaSet without a number": {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", CreationTimestamp: created}}, workload.Facts{}},
+		"a ControllerRevision": {
+			workload.ControllerRevision, &appsv1.ControllerRevision{ObjectMeta: dressed(), Revision: 5, Data: patchOf(t, sample())}, facts(5)},
+		"a ControllerRevision of another kind of controller": {
+			workload.ControllerRevision, &appsv1.ControllerRevision{ObjectMeta: dressed(), Revision: 5, Data: runtime.RawExtension{Raw: []byte(`{"spec":{"size":3}}`)}}, workload.Facts{Order: 5}},
+		"a ControllerRevision that is no template": {
+			workload.ControllerRevision, &appsv1.ControllerRevision{ObjectMeta: dressed(), Revision: 5, Data: runtime.RawExtension{Raw: []byte(`{"spec":[]}`)}}, workload.Facts{}},
+		"a ControllerRevision without data": {workload.ControllerRevision, &appsv1.ControllerRevision{ObjectMeta: dressed(), Revision: 5}, workload.Facts{}},
+		"a Job":                             {workload.Job, &batchv1.Job{ObjectMeta: dressed(), Spec: batchv1.JobSpec{Template: sample()}}, facts(created.UnixNano())},
+		"a Job without references": {
+			workload.Job, &batchv1.Job{ObjectMeta: dressed(), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: *bare}}}, workload.Facts{Order: created.UnixNano()}},
+		"a holder of a configured kind": {fleet.Holder, fleetSet(t), facts(created.UnixNano())},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			full, ok := test.obj.DeepCopyObject().(client.Object)
+			if !ok {
+				t.Fatal("no object")
+			}
+			for _, times := range []string{"as it is", "compacted", "compacted twice"} {
+				if diff := cmp.Diff(test.want, test.kind.Facts(test.obj)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", times, diff)
+				}
+				test.kind.Compact(test.obj)
+				checkIdentity(t, full, test.obj)
+			}
+			if test.obj.GetLabels() != nil || test.obj.GetManagedFields() != nil || len(test.obj.GetAnnotations()) != 1 || test.obj.GetFinalizers() != nil {
+				t.Errorf("compacted, it has labels %v, %d managed fields, annotations %v", test.obj.GetLabels(), len(test.obj.GetManagedFields()), test.obj.GetAnnotations())
+			}
+			if stays, err := json.Marshal(test.obj); err != nil || len(stays) > 900 {
+				t.Errorf("%d bytes stay in memory: %s (%v)", len(stays), stays, err)
+			}
+		})
+	}
+}
+
+// checkIdentity checks that a compacted object is still the same one to the cache, the indexes and the garbage collector.
+func checkIdentity(t *testing.T, want, got client.Object) {
+	t.Helper()
+	type identity struct {
+		Namespace, Name, ResourceVersion string
+		UID                              types.UID
+		Created                          time.Time
+		Deleted                          *metav1.Time
+		Owners                           []metav1.OwnerReference
+		Kind                             string
+	}
+	of := func(obj client.Object) identity {
+		return identity{
+			obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion(), obj.GetUID(), obj.GetCreationTimestamp().UTC(),
+			obj.GetDeletionTimestamp(), obj.GetOwnerReferences(), workload.GVKOf(obj).String(),
+		}
+	}
+	if diff := cmp.Diff(of(want), of(got)); diff != "" {
+		t.Errorf("it is not the same object any more (-before +after):\n%s", diff)
+	}
+}
+
+// The key of a compacted holder's facts is none that anyone could set, or a holder could lie.
+func TestNobodyCanWriteTheFactsOfAHolder(t *testing.T) {
+	rs := gen.ReplicaSet("web-1", gen.Deployment("web", gen.Pinned("configmap/app=app-a@1")), 4)
+	workload.ReplicaSet.Compact(rs)
+	for key := range rs.Annotations {
+		if problems := validation.IsQualifiedName(key); len(problems) == 0 {
+			t.Errorf("the API server accepts annotation %q", key)
+		}
+	}
+}
+
+func TestCompactOfEveryKindOfWorkloadKeepsWhatIsRead(t *testing.T) {
+	for _, kind := range every() {
+		t.Run(kind.Resource(), func(t *testing.T) {
+			obj := read(t, kind.New(), at(t, kind.GVK, kind.Path, sample()))
+			obj.SetAnnotations(map[string]string{"confrev.io/track": "all", corev1.LastAppliedConfigAnnotation: "{}"})
+			obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
+			obj.SetLabels(map[string]string{"app": "web"})
+			obj.SetGeneration(5)
+			obj.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Owner", Name: "o", UID: "2"}})
+			if o, ok := obj.(*unstructured.Unstructured); ok {
+				o.Object["status"] = map[string]any{"replicas": int64(3)}
+			}
+			full, ok := obj.DeepCopyObject().(client.Object)
+			if !ok {
+				t.Fatal("no object")
+			}
+			kind.Compact(obj)
+			kind.Compact(obj)
+			checkIdentity(t, full, obj)
+			want, _ := kind.Template(full)
+			got, err := kind.Template(obj)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("the template, %v (-before +after):\n%s", err, diff)
+			}
+			if diff := cmp.Diff(map[string]string{"confrev.io/track": "all"}, obj.GetAnnotations()); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			if obj.GetManagedFields() != nil || obj.GetGeneration() != 5 || obj.GetLabels()["app"] != "web" {
+				t.Errorf("compacted to %+v", obj)
+			}
+			if o, ok := obj.(*unstructured.Unstructured); ok && o.Object["status"] != nil {
+				t.Error("the status stays in memory")
+			}
+		})
+	}
+}
+
+func TestNewObjectsAndListsAreOfTheirKind(t *testing.T) {
+	for _, kind := range every() {
+		for _, of := range []struct {
+			gvk  string
+			obj  client.Object
+			list client.ObjectList
+		}{{kind.GVK.String(), kind.New(), kind.NewList()}, {kind.Holder.GVK.String(), kind.Holder.New(), kind.Holder.NewList()}} {
+			if got := workload.GVKOf(of.obj).String(); got != of.gvk {
+				t.Errorf("a new %s is a %s", of.gvk, got)
+			}
+			if list, ok := of.list.(*unstructured.UnstructuredList); ok && list.GetKind() != workload.GVKOf(of.obj).Kind+"List" {
+				t.Errorf("a list of %s is a %s", of.gvk, list.GetKind())
+			}
+			if _, typed := of.obj.(*unstructured.Unstructured); typed {
+				if _, typed := of.list.(*unstructured.UnstructuredList); !typed {
+					t.Errorf("the list of unstructured %s is a %T", of.gvk, of.list)
+				}
+			}
+		}
+	}
+	if got := workload.GVKOf(&corev1.ConfigMap{}); !got.Empty() {
+		t.Errorf("a ConfigMap without a kind is a %s", got)
+	}
+}
