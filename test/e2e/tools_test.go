@@ -79,6 +79,7 @@ func TestApplyingTheSameManifestAgainChangesNothing(t *testing.T) {
 			w.undo("web")
 			w.waitHeld("web", "web")
 			held := w.pinOf("web", "web")
+			w.eventually("the undo is rolled out", func() string { return w.notRolledOut("web") })
 			w.kubectlIn(b, apply...)
 			w.noDiff(b, apply)
 			w.barrier()
