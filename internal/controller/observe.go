@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -233,57 +232,6 @@ func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 	return nil
 }
 
-// named gives the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
-func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
-	var found []pin.Source
-	for _, kind := range r.options.sourceKinds() {
-		names, exact := seen.asked.Track.Named(kind)
-		for _, name := range names {
-			found = append(found, pin.Source{Kind: kind, Name: name})
-		}
-		if exact {
-			continue
-		}
-		all := revision.NewMetadataList(kind)
-		if err := r.client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, err
-		}
-		for i := range all.Items {
-			source := pin.Source{Kind: kind, Name: all.Items[i].Name}
-			if !revision.IsRevision(&all.Items[i]) && seen.asked.Track.Names(source) {
-				found = append(found, source)
-			}
-		}
-	}
-	return found, nil
-}
-
-// unreferenced gives what makes the workload restart beside what its template refers to.
-func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
-	all, err := r.named(ctx, seen)
-	if err != nil {
-		return nil, err
-	}
-	for _, trigger := range seen.asked.RestartOn {
-		all = append(all, trigger.Source)
-	}
-	var wanted []pin.Source
-	for _, source := range all {
-		about, problems, err := r.describe(ctx, seen, source)
-		if err != nil {
-			return nil, err
-		}
-		seen.sayProblems(problems)
-		switch {
-		case about.Never != "" && seen.restartsOn(source):
-			seen.say(revision.NeverCopied, "%s is not followed: %s", source, about.Never)
-		case about.Never == "" && about.Policy != optin.PolicyIgnore:
-			wanted = append(wanted, source)
-		}
-	}
-	return wanted, nil
-}
-
 // readNotes reads what confrev wrote on the workload and its template before.
 func (seen *observed) readNotes(obj client.Object) {
 	var err error
@@ -385,69 +333,6 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys),
 			})
 		}
-	}
-	return errors.Join(errs...)
-}
-
-// restartsOn tells whether the user names an object in confrev.io/restart-on.
-func (seen *observed) restartsOn(object pin.Source) bool {
-	return slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == object })
-}
-
-func (seen *observed) sayNotThere(object pin.Source) {
-	seen.say(reasonSourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
-}
-
-// absent stands for the hash of an object that does not exist.
-const absent = "absent"
-
-// setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
-// follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
-// The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start anew anyhow.
-// One that is not there is noted too, so that its appearance is a change (rule 6).
-func (seen *observed) setHash(use podspec.Use, source plan.Source) {
-	seen.hashes.Sources[use.Source] = source
-	before, follows := seen.hashes.Pins[use.Source]
-	if !follows && !seen.frozen(use.Source) {
-		before = pin.Pin{Revision: absent, Number: 1}
-		if source.Present {
-			before.Revision = source.Name
-		}
-		seen.baseline[use.Source], seen.hashes.Pins[use.Source] = before, before
-	}
-	if before.Revision == absent && !source.Present {
-		// Nothing that was there is missing.
-		delete(seen.hashes.Pins, use.Source)
-	}
-}
-
-// frozen tells whether pods of the template read a revision of a source.
-func (seen *observed) frozen(source pin.Source) bool {
-	_, pinned := seen.pins.Pins[source]
-	return pinned && seen.asked.Mode != optin.Revision
-}
-
-// observeTriggers looks at the objects of any other kind that make the workload restart.
-func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
-	var errs []error
-	for _, trigger := range seen.asked.RestartOn {
-		if trigger.IsSource() {
-			continue
-		}
-		hash, err := r.triggers.observe(ctx, r, seen.namespace, trigger)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.say(terminal.Reason, "%s", terminal.Message)
-			seen.retry = true
-			continue
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, err)
-			continue
-		}
-		if err != nil {
-			seen.sayNotThere(trigger.Source)
-		}
-		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{Present: err == nil, Name: hash})
 	}
 	return errors.Join(errs...)
 }

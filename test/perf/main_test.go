@@ -45,7 +45,7 @@ func setUp(ctx context.Context) (err error) {
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
 		return err
 	}
-	if err := cluster.Install(ctx); err != nil {
+	if err := cluster.Install(ctx, "secrets.enabled=true"); err != nil {
 		return err
 	}
 	flags = strings.Fields(os.Getenv("CONFREV_BENCH_FLAGS"))

@@ -20,10 +20,15 @@ const (
 
 // BenchmarkMemory measures what ConfigMaps and Secrets that nobody tracks cost confrev, after it has started.
 func BenchmarkMemory(b *testing.B) {
+	b.Run("ConfigMaps", func(b *testing.B) { benchmarkMemory(b) })
+	b.Run("Secrets", func(b *testing.B) { benchmarkMemory(b, "--secrets") })
+}
+
+func benchmarkMemory(b *testing.B, args ...string) {
 	w := newWorld(b)
-	empty := w.memoryAfterStart()
+	empty := w.memoryAfterStart(args...)
 	w.unrelated()
-	full := w.memoryAfterStart()
+	full := w.memoryAfterStart(args...)
 	t := newTable(b, fmt.Sprintf("MiB; full = %d ConfigMaps, %d Secrets of %d KiB", unrelated, unrelated, unrelatedSize>>10),
 		"RSS", "peak RSS", "Go heap")
 	t.row("empty cluster", empty.now/mebibyte, empty.peak/mebibyte, empty.heap/mebibyte)
@@ -36,9 +41,9 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(full.heap/mebibyte, "full-heap-MiB")
 }
 
-func (w *world) memoryAfterStart() memory {
+func (w *world) memoryAfterStart(args ...string) memory {
 	w.Helper()
-	confrev := w.start()
+	confrev := w.start(args...)
 	defer confrev.stop()
 	confrev.idle()
 	return confrev.memory()
