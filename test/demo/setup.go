@@ -63,7 +63,7 @@ func (s *story) setUp(t tale) error {
 func (s *story) startCluster(ctx context.Context, rollouts bool) error {
 	var flags []string
 	if rollouts {
-		flags = append(flags, "--argo-rollouts")
+		flags = append(flags, env.ArgoRollouts)
 	}
 	cluster, err := env.Up(ctx, s.place.name, os.Stdout, flags...)
 	if err != nil {

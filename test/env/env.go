@@ -26,6 +26,9 @@ import (
 // Namespace is where the chart is installed.
 const Namespace = "confrev-system"
 
+// ArgoRollouts makes Up start the real controller of Argo Rollouts too.
+const ArgoRollouts = "--argo-rollouts"
+
 // Root is the folder of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)

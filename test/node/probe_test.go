@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,90 +19,144 @@ import (
 // configDir is below which the probe's volumes are.
 const configDir = "/cfg"
 
-// option changes a Deployment that is about to be created.
-type option func(*appsv1.Deployment)
+// option changes a pod that is about to be made. Sources are written as pins write them: "configmap/app", "secret/db".
+type option = gen.PodSpecModifier
 
-// probe makes a Deployment with one pod on the real node, whose container tells what it reads. Sources are written as
-// pins write them: "configmap/app", "secret/db".
-func probe(name string, options ...option) *appsv1.Deployment {
-	labels := map[string]string{"app": name}
-	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(1)),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					TerminationGracePeriodSeconds: new(int64(1)),
-					Containers: []corev1.Container{{
-						Name: "app", Image: env.ProbeImage, ImagePullPolicy: corev1.PullNever, Args: []string{configDir},
-					}},
-				},
-			},
-		},
+// probe makes a pod on the real node, whose container tells what it reads.
+func probe(options ...option) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64(1)),
+		Containers: []corev1.Container{{
+			Name: "app", Image: env.ProbeImage, ImagePullPolicy: corev1.PullNever, Args: []string{configDir},
+		}},
 	}
-	env.OnRealNode(&d.Spec.Template.Spec)
+	env.OnRealNode(&spec)
 	for _, option := range options {
-		option(d)
+		option(&spec)
 	}
-	return d
-}
-
-func replicas(n int32) option {
-	return func(d *appsv1.Deployment) { d.Spec.Replicas = &n }
+	return spec
 }
 
 // byVolume mounts a source; see volumePath.
 func byVolume(source string) option {
-	return func(d *appsv1.Deployment) {
-		spec := &d.Spec.Template.Spec
+	return func(spec *corev1.PodSpec) {
 		gen.Volume(source)(spec)
-		mountLast(spec, path.Join(configDir, source))
+		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume", source)})
+	}
+}
+
+// bySubPath mounts one key of a source as a file; see subPath.
+func bySubPath(source, key string) option {
+	return func(spec *corev1.PodSpec) {
+		gen.Volume(source)(spec)
+		mountLast(spec, corev1.VolumeMount{MountPath: subPath(source, key), SubPath: key})
 	}
 }
 
 // byProjected mounts the keys of several sources as one volume; see projectedPath.
 func byProjected(sources ...string) option {
-	return func(d *appsv1.Deployment) {
+	return func(spec *corev1.PodSpec) {
 		var parts []corev1.VolumeProjection
 		for _, source := range sources {
 			parts = append(parts, gen.Part(source))
 		}
-		spec := &d.Spec.Template.Spec
 		gen.Projected(parts...)(spec)
-		mountLast(spec, path.Join(configDir, "projected"))
+		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "projected")})
 	}
 }
 
-func mountLast(spec *corev1.PodSpec, at string) {
-	mount := corev1.VolumeMount{Name: spec.Volumes[len(spec.Volumes)-1].Name, MountPath: at}
+// mountLast gives the container the volume that was added last.
+func mountLast(spec *corev1.PodSpec, mount corev1.VolumeMount) {
+	mount.Name = spec.Volumes[len(spec.Volumes)-1].Name
 	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
 }
 
 // volumePath is where the probe finds a key of a source that byVolume mounts.
-func volumePath(source, key string) string { return path.Join(configDir, source, key) }
+func volumePath(source, key string) string { return path.Join(configDir, "volume", source, key) }
+
+// subPath is where the probe finds a key of a source that bySubPath mounts.
+func subPath(source, key string) string { return path.Join(configDir, "subPath", source, key) }
 
 // projectedPath is where the probe finds a key of byProjected's sources.
 func projectedPath(key string) string { return path.Join(configDir, "projected", key) }
 
-// byEnv gives the container one key of a source as a variable. The probe tells those whose names begin with CFG_.
-func byEnv(variable, source, key string) option {
-	return func(d *appsv1.Deployment) {
-		spec := &d.Spec.Template.Spec
+// byEnv gives the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
+func byEnv(source, key string) option {
+	return func(spec *corev1.PodSpec) {
 		gen.Env(source, key)(spec)
 		vars := spec.Containers[0].Env
-		vars[len(vars)-1].Name = variable
+		vars[len(vars)-1].Name = "CFG_ENV_" + key
 	}
 }
 
-// byEnvFrom gives the container all keys of a source as variables CFG_ALL_<key>.
+// byEnvFrom gives the container all keys of a source as variables CFG_ENVFROM_<key>.
 func byEnvFrom(source string) option {
-	return func(d *appsv1.Deployment) {
-		spec := &d.Spec.Template.Spec
+	return func(spec *corev1.PodSpec) {
 		gen.EnvFrom(source)(spec)
 		from := spec.Containers[0].EnvFrom
-		from[len(from)-1].Prefix = "CFG_ALL_"
+		from[len(from)-1].Prefix = "CFG_ENVFROM_"
+	}
+}
+
+// inInit makes an init container, which refers to all that the container has referred to so far, and tells what it reads
+// too.
+func inInit(spec *corev1.PodSpec) {
+	first := spec.Containers[0].DeepCopy()
+	first.Name = "init"
+	first.Args = append([]string{"once"}, first.Args...)
+	spec.InitContainers = append(spec.InitContainers, *first)
+}
+
+// createSources creates what everyWay reads, with the value blue.
+func (w *world) createSources() {
+	w.Helper()
+	w.create(configMap("app", "mode", "blue"), secret("db", "password", "blue"))
+}
+
+// editSources gives the sources another value.
+func (w *world) editSources(value string) {
+	w.Helper()
+	w.edit("configmap/app", "mode", value)
+	w.edit("secret/db", "password", value)
+}
+
+// everyWay reads these sources in every way in which a pod can refer to them.
+func everyWay(spec *corev1.PodSpec) {
+	for _, option := range []option{
+		byVolume("configmap/app"), bySubPath("configmap/app", "mode"), byEnv("configmap/app", "mode"), byEnvFrom("configmap/app"),
+		byVolume("secret/db"), bySubPath("secret/db", "password"), byEnv("secret/db", "password"), byEnvFrom("secret/db"),
+		byProjected("configmap/app", "secret/db"), inInit,
+	} {
+		option(spec)
+	}
+}
+
+// everything is what a container reads in every way, when the sources have that value. Names of variables and files tell
+// the way.
+func everything(value string) reading {
+	return reading{
+		Env: map[string]string{
+			"CFG_ENV_mode": value, "CFG_ENVFROM_mode": value,
+			"CFG_ENV_password": value, "CFG_ENVFROM_password": value,
+		},
+		Files: map[string]string{
+			volumePath("configmap/app", "mode"): value, subPath("configmap/app", "mode"): value, projectedPath("mode"): value,
+			volumePath("secret/db", "password"): value, subPath("secret/db", "password"): value, projectedPath("password"): value,
+		},
+	}
+}
+
+// startedWithEverything checks in what state of the sources a pod's containers were started.
+func (w *world) startedWithEverything(what string, pod corev1.Pod, value string) {
+	w.Helper()
+	w.checkReading(what, w.startedWith(pod), everything(value))
+	w.checkReading(what+", init container", w.firstReading(pod.Name, "--container=init"), everything(value))
+}
+
+func (w *world) checkReading(what string, got, want reading) {
+	w.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/pin"
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // world is a namespace of its own for one test, and what a user does in it.
 type world struct {
@@ -39,6 +42,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// in is the same world for a subtest.
+func (w *world) in(t *testing.T) *world { return &world{T: t, ctx: t.Context(), ns: w.ns} }
+
 func (w *world) must(err error) {
 	w.Helper()
 	if err != nil {
@@ -49,7 +55,18 @@ func (w *world) must(err error) {
 // kubectl runs kubectl in the namespace and gives what it printed.
 func (w *world) kubectl(args ...string) string {
 	w.Helper()
-	out, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, args...)...)
+	return w.run(append([]string{"kubectl"}, args...))
+}
+
+// run runs a command of hack/cluster in the namespace, if there is one, and gives what it printed.
+func (w *world) run(command []string) string {
+	w.Helper()
+	if len(command) == 0 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	out, err := cluster.Run(ctx, "", command[0], append([]string{"--namespace", w.ns}, command[1:]...)...)
 	w.must(err)
 	return out
 }
@@ -69,7 +86,7 @@ func (w *world) eventually(what string, check func() (complaint string)) {
 // describe shows the namespace as a user would look at it.
 func (w *world) describe() string {
 	out, err := cluster.Kubectl(context.Background(), "--namespace", w.ns, "get",
-		"deployments,replicasets,pods,configmaps,events", "-o", "wide")
+		"deployments,statefulsets,daemonsets,cronjobs,jobs,rollouts,replicasets,pods,configmaps,events", "-o", "wide")
 	if err != nil {
 		return err.Error()
 	}
@@ -89,28 +106,31 @@ func (w *world) create(objects ...client.Object) {
 	}
 }
 
-// edit sets one key of a ConfigMap.
-func (w *world) edit(name, key, value string) {
+// edit sets one key of a source.
+func (w *world) edit(source, key, value string) {
 	w.Helper()
-	patch := fmt.Sprintf(`{"data":{%q:%q}}`, key, value)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
-	w.must(cluster.Client.Patch(w.ctx, cm, client.RawPatch(types.MergePatchType, []byte(patch))))
+	kind, name, _ := strings.Cut(source, "/")
+	data := "data"
+	if kind == string(pin.Secret) {
+		data = "stringData"
+	}
+	w.kubectl("patch", kind, name, "--patch", fmt.Sprintf(`{%q:{%q:%q}}`, data, key, value))
 }
 
-// pods lists the pods of a Deployment that are not on their way out, by name.
-func (w *world) pods(deployment string) []corev1.Pod {
+// pods lists the pods of the workload that are not on their way out, by name.
+func (w *world) pods() []corev1.Pod {
 	w.Helper()
 	all := &corev1.PodList{}
-	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns), client.MatchingLabels{"app": deployment}))
+	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns), client.MatchingLabels{"app": web}))
 	return slices.DeleteFunc(all.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// waitPods waits until a Deployment has exactly n pods and all are ready, and gives them.
-func (w *world) waitPods(deployment string, n int) []corev1.Pod {
+// waitPods waits until the workload has exactly n pods and all are ready, and gives them.
+func (w *world) waitPods(n int) []corev1.Pod {
 	w.Helper()
 	var pods []corev1.Pod
-	w.eventually(fmt.Sprintf("%d ready pods of %s", n, deployment), func() string {
-		pods = w.pods(deployment)
+	w.eventually(fmt.Sprintf("%d ready pods", n), func() string {
+		pods = w.pods()
 		if len(pods) != n {
 			return fmt.Sprintf("%d pods", len(pods))
 		}
@@ -161,7 +181,11 @@ func (w *world) waitRestarted(pod corev1.Pod) corev1.Pod {
 // restart ends a pod's container and waits until the kubelet has started it again, in the same pod.
 func (w *world) restart(pod corev1.Pod) corev1.Pod {
 	w.Helper()
-	w.kubectl("exec", pod.Name, "--", "/probe", "exit")
+	// It is no matter if it fails: the container may end before the command does, and the command with it.
+	_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "exec", pod.Name, "--container=app", "--", "/probe", "exit")
+	if err != nil {
+		w.Log(err)
+	}
 	return w.waitRestarted(pod)
 }
 
@@ -172,4 +196,13 @@ func (w *world) rebootNode(meanwhile func()) {
 	// Whatever happens, the other tests need the node.
 	defer func() { w.must(cluster.NodeStart(context.WithoutCancel(w.ctx))) }()
 	meanwhile()
+}
+
+// withoutConfrev kills confrev, lets something happen meanwhile, and starts it again.
+func (w *world) withoutConfrev(do func()) {
+	w.Helper()
+	w.must(confrev.Kill())
+	// Whatever happens, the other tests need it.
+	defer func() { w.must(confrev.Start(context.WithoutCancel(w.ctx))) }()
+	do()
 }

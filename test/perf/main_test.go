@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func setUp(ctx context.Context) (err error) {
-	if cluster, err = env.Up(ctx, cmp.Or(os.Getenv("CONFREV_BENCH_CLUSTER"), "bench"), os.Stderr, "--argo-rollouts"); err != nil {
+	if cluster, err = env.Up(ctx, cmp.Or(os.Getenv("CONFREV_BENCH_CLUSTER"), "bench"), os.Stderr, env.ArgoRollouts); err != nil {
 		return err
 	}
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {

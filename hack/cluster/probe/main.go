@@ -1,12 +1,14 @@
 // Command probe is what the containers of a real node run: it shows which configuration a container really got. It is
 // the only file of its image, and, as "probe pause", what holds a pod's sandbox.
 //
-//	probe [DIRECTORY...]   print what was read, then again whenever the files below the directories change
-//	probe pause            do nothing until told to end
-//	probe exit             end the container in which this is run (kubectl exec), so that the kubelet starts it again
+//	probe [DIRECTORY...]        print what was read, then again whenever the files below the directories change
+//	probe once [DIRECTORY...]   print what was read, and end, as an init container must
+//	probe pause                 do nothing until told to end
+//	probe exit                  end the container in which this is run (kubectl exec), so that the kubelet starts it again
 //
 // Each print is one line of JSON, {"env":{"CFG_A":"…"},"files":{"/etc/app/a":"…"}}, with the variables whose names begin
-// with CFG_. Configuration in which a value is "crash" ends the probe with status 1.
+// with CFG_. Configuration in which a value is "crash" ends the probe with status 1. So does a signal: to a Job, its work
+// is not done then.
 package main
 
 import (
@@ -52,6 +54,12 @@ func run(ctx context.Context, args []string) error {
 	case slices.Equal(args, []string{"exit"}):
 		// The first process of the container.
 		return syscall.Kill(1, syscall.SIGTERM)
+	case len(args) > 0 && args[0] == "once":
+		now, err := read(args[1:])
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(os.Stdout).Encode(now)
 	}
 	return watch(ctx, os.Stdout, args)
 }
@@ -80,7 +88,7 @@ func watch(ctx context.Context, out io.Writer, dirs []string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return errors.New("told to end")
 		case <-time.After(every):
 		}
 	}

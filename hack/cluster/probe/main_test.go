@@ -32,10 +32,10 @@ func TestWatchTellsWhatItReads(t *testing.T) {
 		env, file string
 		wantErr   string
 	}{
-		"variables and files are told":         {env: "a", file: "b"},
+		"variables and files are told":         {env: "a", file: "b", wantErr: "told to end"},
 		"a faulty variable ends it":            {env: "crash", file: "b", wantErr: "the configuration says crash"},
 		"a faulty file ends it":                {env: "a", file: "crash\n", wantErr: "the configuration says crash"},
-		"crash is a word of its own, not part": {env: "crashed", file: "no crash"},
+		"crash is a word of its own, not part": {env: "crashed", file: "no crash", wantErr: "told to end"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
