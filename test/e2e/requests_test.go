@@ -160,8 +160,11 @@ func (a *app) checkRequests(since env.AuditMark) (writes int) {
 			continue
 		}
 		if r.Response.Code == http.StatusConflict {
-			// As above.
-			most["get "+plural(a.holder)]++
+			// As above. It asks for every owner that it has not seen on the revision yet.
+			most["get "+plural(a.holder)] += holders
+			if a.templated != a.kind {
+				most["get "+plural(a.kind)]++
+			}
 			continue
 		}
 		if counts[r.Verb+" "+r.Object.Resource]++; r.Writes() {
