@@ -45,17 +45,17 @@ func (s *Store) ensureAnchor(ctx context.Context, namespace string) (types.UID, 
 		anchor := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: AnchorName, Annotations: map[string]string{keys.Anchor: "true"},
 		}}
-		err := s.writer.Create(ctx, anchor, client.FieldOwner(keys.FieldManager))
-		if apierrors.IsAlreadyExists(err) {
-			err = s.live.Get(ctx, client.ObjectKeyFromObject(anchor), anchor)
+		err := s.live.Get(ctx, client.ObjectKeyFromObject(anchor), anchor)
+		if apierrors.IsNotFound(err) {
+			err = s.writer.Create(ctx, anchor, client.FieldOwner(keys.FieldManager))
 		}
 		switch {
+		case apierrors.IsAlreadyExists(err), err == nil && anchor.DeletionTimestamp != nil:
+			return types.UID(""), Changed("%s", Ref{pin.ConfigMap, namespace, AnchorName})
 		case err != nil:
 			return types.UID(""), fmt.Errorf("make the anchor of namespace %s: %w", namespace, err)
 		case anchor.Annotations[keys.Anchor] != "true":
 			return types.UID(""), fmt.Errorf("%s/%s is not confrev's: delete or rename it, since confrev needs the name", namespace, AnchorName)
-		case anchor.DeletionTimestamp != nil:
-			return types.UID(""), Changed("%s", Ref{pin.ConfigMap, namespace, AnchorName})
 		}
 		return anchor.UID, nil
 	})
