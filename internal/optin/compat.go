@@ -164,7 +164,7 @@ func whole(expression string) (nameForm, error) {
 
 // exactly makes the form of one name.
 func exactly(name string) nameForm {
-	return nameForm{name: name, expression: regexp.MustCompile("^" + regexp.QuoteMeta(name) + "$")}
+	return nameForm{name: name}
 }
 
 func with(all map[pin.Kind][]nameForm, kind pin.Kind, more []nameForm) map[pin.Kind][]nameForm {

@@ -25,11 +25,17 @@ type Track struct {
 	named, excluded map[pin.Kind][]nameForm
 }
 
-// nameForm is an expression for whole names.
+// nameForm is a form of whole names: one name, or an expression for several.
 type nameForm struct {
-	// name is the only name that has the form; empty when there may be more.
 	name       string
 	expression *regexp.Regexp
+}
+
+func (f nameForm) matches(name string) bool {
+	if f.expression != nil {
+		return f.expression.MatchString(name)
+	}
+	return f.name == name
 }
 
 func allKinds() map[pin.Kind]bool { return map[pin.Kind]bool{pin.ConfigMap: true, pin.Secret: true} }
@@ -143,7 +149,7 @@ func (t Track) Named(kind pin.Kind) (names []string, exact bool) {
 	for _, form := range t.named[kind] {
 		switch {
 		case t.none:
-		case form.name == "":
+		case form.expression != nil:
 			exact = false
 		case !matches(t.excluded[kind], form.name):
 			names = append(names, form.name)
@@ -158,7 +164,7 @@ func (t Track) Names(source pin.Source) bool {
 }
 
 func matches(forms []nameForm, name string) bool {
-	return slices.ContainsFunc(forms, func(f nameForm) bool { return f.expression.MatchString(name) })
+	return slices.ContainsFunc(forms, func(f nameForm) bool { return f.matches(name) })
 }
 
 // Lists tells whether the annotation names this kind of source.
