@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 type children struct {
 	mu    sync.Mutex
 	ended map[int]chan syscall.WaitStatus
+	// started has a token when there may be a child to wait for.
+	started chan struct{}
 }
 
 type child struct {
@@ -22,7 +25,7 @@ type child struct {
 }
 
 func newChildren() *children {
-	c := &children{ended: map[int]chan syscall.WaitStatus{}}
+	c := &children{ended: map[int]chan syscall.WaitStatus{}, started: make(chan struct{}, 1)}
 	go c.collect()
 	return c
 }
@@ -36,6 +39,10 @@ func (c *children) start(cmd *exec.Cmd) (child, error) {
 	}
 	ended := make(chan syscall.WaitStatus, 1)
 	c.ended[cmd.Process.Pid] = ended
+	select {
+	case c.started <- struct{}{}:
+	default:
+	}
 	return child{cmd.Process.Pid, ended}, nil
 }
 
@@ -43,10 +50,13 @@ func (c *children) collect() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
-		if err != nil {
-			// No children yet, or a signal.
-			time.Sleep(10 * time.Millisecond)
+		if errors.Is(err, syscall.ECHILD) {
+			// Others than those that it starts come only from them.
+			<-c.started
 			continue
+		}
+		if err != nil {
+			continue // a signal
 		}
 		c.mu.Lock()
 		if ended, ok := c.ended[pid]; ok {

@@ -3,6 +3,7 @@ package content
 import (
 	"crypto/sha256"
 	"fmt"
+	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -34,8 +35,11 @@ func digest(section string, value []byte) string {
 	sum := sha256.New()
 	writeString(sum, section)
 	writeBytes(sum, value)
-	return encoding.EncodeToString(sum.Sum(nil))[:digestLength]
+	return Short(sum)
 }
+
+// Short gives the beginning of a hash, as long as digests are: 80 bits, in characters that names and labels may hold.
+func Short(sum hash.Hash) string { return encoding.EncodeToString(sum.Sum(nil))[:digestLength] }
 
 // Text gives the text form, sorted: key=digest,key=digest. It is not ok when it would be too long for an annotation; the
 // content must be read then.
@@ -87,5 +91,5 @@ func (d Digests) Sum(all bool, keys []string) string {
 		writeString(sum, key)
 		writeString(sum, value)
 	}
-	return encoding.EncodeToString(sum.Sum(nil))[:digestLength]
+	return Short(sum)
 }

@@ -72,13 +72,23 @@ func (a *assembly) look(ctx context.Context) error {
 		if problem != "" {
 			still = append(still, kind)
 		}
-		if a.problems[kind.GVK] != problem {
-			a.problems[kind.GVK] = problem
-			log.FromContext(ctx).Info("workloads of a kind are not handled for now", "kind", kind.GVK.String(), "because", problem)
-		}
+		a.report(ctx, kind, problem)
 	}
 	a.waiting = still
 	return nil
+}
+
+// report logs what has become of a kind, once.
+func (a *assembly) report(ctx context.Context, kind workload.Kind, problem string) {
+	before := a.problems[kind.GVK]
+	a.problems[kind.GVK] = problem
+	switch problem {
+	case before:
+	case "":
+		log.FromContext(ctx).Info("workloads of a kind are handled from now on", "kind", kind.GVK.String())
+	default:
+		log.FromContext(ctx).Info("workloads of a kind are not handled for now", "kind", kind.GVK.String(), "because", problem)
+	}
 }
 
 // obstacle tells why a kind cannot be put to work now; empty when it can.

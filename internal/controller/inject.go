@@ -25,7 +25,7 @@ func (seen observed) injections(pins pin.Set, changing bool) []injection {
 func (seen observed) resolved(pins pin.Set) []injection {
 	into := seen.asked.Mode == optin.Revision && seen.asked.Injection == optin.Template
 	sources := seen.pins.Pins.Inverse()
-	return podspec.Rewrite(seen.template.Spec.DeepCopy(), func(named pin.Source) (string, bool) {
+	return podspec.Replacements(&seen.template.Spec, func(named pin.Source) (string, bool) {
 		source, injected := sources[named]
 		if !injected {
 			source = named

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -50,7 +51,7 @@ func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, 
 	gvk, err := t.client.RESTMapper().KindFor(trigger.Resource)
 	if meta.IsNoMatchError(err) {
 		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
-			"annotation confrev.io/restart-on: the API server does not serve %s", trigger.Kind)}
+			"annotation %s: the API server does not serve %s", keys.RestartOn, trigger.Kind)}
 	}
 	if err != nil {
 		return "", err
@@ -58,6 +59,11 @@ func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, 
 	mapping, err := t.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return "", err
+	}
+	if mapping.Resource != trigger.Resource {
+		// The API knows resources by their singular too; rights and indexes do not.
+		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+			"annotation %s: %s is not how the API calls it; write %s", keys.RestartOn, trigger.Kind, mapping.Resource.Resource)}
 	}
 	if err := t.permit(ctx, trigger.Resource); err != nil {
 		return "", err
@@ -117,8 +123,8 @@ func (t *triggers) forget(resource schema.GroupVersionResource) {
 
 func forbidden(verb string, resource schema.GroupVersionResource) error {
 	return &revision.TerminalError{Reason: reasonForbidden, Message: fmt.Sprintf(
-		"annotation confrev.io/restart-on: confrev may not %s %s; give its service account get, list and watch on them (chart value restartOn)",
-		verb, resource.GroupResource())}
+		"annotation %s: confrev may not %s %s; give its service account get, list and watch on them (chart value restartOn)",
+		keys.RestartOn, verb, resource.GroupResource())}
 }
 
 // followTrigger makes changes of objects of a kind reach the workloads that name them.
@@ -147,13 +153,13 @@ func fingerprint(obj *unstructured.Unstructured, fields []string) (string, error
 	sum := sha256.New()
 	encoder := json.NewEncoder(sum)
 	if len(fields) == 0 {
-		content := map[string]any{}
+		whole := map[string]any{}
 		for field, value := range obj.Object {
 			if field != "metadata" && field != "status" {
-				content[field] = value
+				whole[field] = value
 			}
 		}
-		if err := encoder.Encode(content); err != nil {
+		if err := encoder.Encode(whole); err != nil {
 			return "", err
 		}
 	}
@@ -166,7 +172,7 @@ func fingerprint(obj *unstructured.Unstructured, fields []string) (string, error
 			return "", err
 		}
 	}
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum.Sum(nil)))[:16], nil
+	return content.Short(sum), nil
 }
 
 // find gives the values of a field as JSON; none when the object does not have it.
@@ -178,7 +184,7 @@ func find(obj *unstructured.Unstructured, field string) ([]string, error) {
 	results, err := path.FindResults(obj.Object)
 	if err != nil {
 		return nil, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
-			"annotation confrev.io/restart-on: %s of %s %s cannot be read: %v", field, obj.GetKind(), obj.GetName(), err)}
+			"annotation %s: %s of %s %s cannot be read: %v", keys.RestartOn, field, obj.GetKind(), obj.GetName(), err)}
 	}
 	var values []string
 	for _, result := range results {

@@ -152,7 +152,9 @@ func (r *workloads) patch(obj client.Object, seen observed, want intent) []opera
 	if seen.follows() || want.release {
 		held := maps.Clone(want.pins.Held)
 		maps.Copy(held, want.hashes.Held)
-		ops = append(ops, setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations(), Name: obj.GetName()},
+		// The name says that there is metadata to add annotations to, as there always is.
+		existing := &metav1.ObjectMeta{Name: obj.GetName(), Annotations: obj.GetAnnotations()}
+		ops = append(ops, setAnnotations("/metadata", existing,
 			map[string]string{keys.Held: held.String(), keys.Hashes: want.noted(seen).String()})...)
 	}
 	if len(ops) == 0 {
@@ -184,10 +186,9 @@ func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := values[key]
 		pointer := path + "/annotations/" + strings.ReplaceAll(key, "/", "~1")
-		before, has := existing.Annotations[key]
-		switch {
-		case value == before && (has || value == ""):
-		case value == "":
+		switch value {
+		case existing.Annotations[key]:
+		case "":
 			ops = append(ops, operation{Op: "remove", Path: pointer})
 		default:
 			added[key] = value

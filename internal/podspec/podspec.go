@@ -65,10 +65,19 @@ func sortedSet(keys []string) []string {
 
 // Rewrite replaces the name in every reference whose source resolve knows, in place, and returns what it replaced.
 func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) []Replacement {
+	return replace(spec, resolve, func(name *string, with string) { *name = with })
+}
+
+// Replacements gives what Rewrite would replace, and changes nothing.
+func Replacements(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) []Replacement {
+	return replace(spec, resolve, func(*string, string) {})
+}
+
+func replace(spec *corev1.PodSpec, resolve func(pin.Source) (string, bool), set func(name *string, with string)) []Replacement {
 	var replaced []Replacement
 	walk(spec, func(ref reference) {
 		if name, known := resolve(ref.source()); known && name != *ref.name {
-			*ref.name = name
+			set(ref.name, name)
 			replaced = append(replaced, Replacement{Pointer: ref.pointer, Name: name})
 		}
 	})

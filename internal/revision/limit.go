@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
 )
 
 // TooFrequent is the reason of a TerminalError about a source that changes more often than it may (rule 11).
@@ -37,7 +38,7 @@ func (s *Store) Admit(source Ref, hash content.Hash, number int64) error {
 	if len(c.at) >= s.perHour {
 		return &TerminalError{TooFrequent, fmt.Sprintf(
 			"%s has changed more than %d times within an hour; workloads stay as they are until it changes less often. "+
-				"Opt it out with the annotation confrev.io/policy=ignore if a controller keeps writing it", source.Text(), s.perHour)}
+				"Opt it out with the annotation %s=ignore if a controller keeps writing it", source.Text(), s.perHour, keys.Policy)}
 	}
 	c.at, c.hash, c.number = append(c.at, now), hash, number
 	return nil

@@ -127,6 +127,16 @@ func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 	a.waitOwned(canary)
 	a.argo("abort", "web")
 	a.allRead(stable)
+	// Tried again, the canary reads what it read before, and stable stays.
+	a.argo("retry", "rollout", "web")
+	w.eventually("the canary again", func() string {
+		if got := a.readers(); got[canary.revisions()] == 0 || got[stable.revisions()] == 0 || a.pinned() != canary {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+	a.argo("abort", "web")
+	a.allRead(stable)
 
 	for _, holder := range a.holders() {
 		set, err := pin.Parse(templatePins(holder.Object, a.holderPath))
