@@ -364,3 +364,17 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
 	}
 }
+
+// The API knows a resource by its singular too; its rights and events go by the plural.
+func TestATriggerIsCalledAsTheAPICallsIt(t *testing.T) {
+	triggers, err := optin.ParseRestartOn("deployment.v1.apps/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := forbiddenReader(t)
+	_, err = newTriggers(nil, seen, seen).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
+	terminal, ok := errors.AsType[*revision.TerminalError](err)
+	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Message, "write deployments") {
+		t.Errorf("%v", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
@@ -266,5 +268,20 @@ func TestSourceKindsAreThoseThatAreEnabled(t *testing.T) {
 		if !o.enabled(pin.ConfigMap) || o.enabled(pin.Secret) != secrets || o.enabled("persistentvolumeclaims.v1") {
 			t.Errorf("secrets %v: the wrong kinds are enabled", secrets)
 		}
+	}
+}
+
+// A kind is spoken of when it becomes known that it is missing, and when it comes; not at every look.
+func TestWhatBecomesOfAKindIsLoggedOnce(t *testing.T) {
+	var lines []string
+	logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+	ctx := log.IntoContext(t.Context(), logger)
+	a := &assembly{problems: map[schema.GroupVersionKind]string{}}
+	for _, problem := range []string{"", "not served", "not served", "", ""} {
+		a.report(ctx, workload.Rollout, problem)
+	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "not handled for now") || !strings.Contains(lines[0], "not served") ||
+		!strings.Contains(lines[1], "handled from now on") || strings.Contains(lines[1], "because") {
+		t.Errorf("logged %q", lines)
 	}
 }
