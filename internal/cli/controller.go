@@ -136,7 +136,12 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 	flags.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")
 	flags.StringVar(&o.PolicyPrefix, "policy-prefix", "confrev",
-		"what the `names` of the chart's admission policies begin with; nothing is pinned unless they are in place")
+		"what the `names` of the chart's admission policies and webhooks begin with; nothing is pinned unless they are in place")
+	flags.StringVar(&o.WebhookAddress, "webhook-bind-address", "0", "`address` to serve the admission webhooks on, such as :9443; 0 for none")
+	flags.StringSliceVar(&o.WebhookNames, "webhook-dns-names", nil,
+		"`names` under which the API server reaches the webhooks (default: the Service of the chart)")
+	flags.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "",
+		"`directory` with tls.crt and tls.key for the webhooks, read again when they change (default: confrev makes certificates itself)")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas work at a time; the others wait")
 	flags.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 for none")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` to serve Prometheus metrics on; 0 for none")

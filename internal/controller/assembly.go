@@ -28,6 +28,7 @@ type assembly struct {
 	workloads func(workload.Kind) *workloads
 	revisions *revisions
 	keeper    controller.TypedController[revision.Ref]
+	admitter  *admitter
 	running   []*workloads
 	// waiting are the kinds that could not be put to work yet, problems what was last logged of them.
 	waiting  []workload.Kind
@@ -134,6 +135,7 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 		}
 	}
 	a.running = append(a.running, added)
+	a.admitter.add(added)
 	if err := a.keeper.Watch(watch(a.manager.GetCache(), kind.New(), a.revisions.usedBy(a.revisions.templateUses(kind)))); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	reasonPinned         = "Pinned"
 	reasonRolledForward  = "RolledForward"
+	reasonRolledBack     = "RolledBack"
 	reasonHeld           = "Held"
 	reasonCreated        = "RevisionCreated"
 	reasonRecreated      = "RevisionRecreated"
@@ -28,6 +29,8 @@ const (
 	reasonNoTemplate     = "NoPodTemplate"
 	reasonForbidden      = "RestartOnForbidden"
 	reasonReverted       = "Reverted"
+	reasonPaused         = "Paused"
+	reasonWaiting        = "WaitingToAdvance"
 
 	reasonPoliciesMissing = "PoliciesNotReady"
 )
@@ -42,6 +45,8 @@ type recorder struct{ events.EventRecorder }
 type warning struct {
 	reason string
 	note   string
+	// notice is true when nothing is wrong: somebody asked for it to be so.
+	notice bool
 }
 
 func (r *recorder) normal(regarding client.Object, related runtime.Object, reason, action, note string) {
@@ -49,7 +54,11 @@ func (r *recorder) normal(regarding client.Object, related runtime.Object, reaso
 }
 
 func (r *recorder) warn(regarding client.Object, w warning, action string) {
-	r.Eventf(regarding, nil, corev1.EventTypeWarning, w.reason, action, "%s", shortened(w.note))
+	kind := corev1.EventTypeWarning
+	if w.notice {
+		kind = corev1.EventTypeNormal
+	}
+	r.Eventf(regarding, nil, kind, w.reason, action, "%s", shortened(w.note))
 }
 
 func shortened(note string) string {

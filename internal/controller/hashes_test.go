@@ -36,7 +36,7 @@ func hashed(t *testing.T, mode optin.Mode, pins, stamped, noted, now string) (wa
 		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Asked{Mode: mode},
 		hashes: plan.Input{Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
-	seen.readNotes(d)
+	seen.readNotes((&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen))
 	seen.setHash(use, plan.Source{Present: now != "", Name: now})
 	want := (&workloads{}).intend(seen)
 	return want.stamped(seen).String(), want.noted(seen).String(), want.hashes
@@ -95,10 +95,8 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	}
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
 	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
-	seen := observed{
-		namespace: d.Namespace, template: &d.Spec.Template, baseline: pin.Set{}, asked: r.options.read(r.kind, d, nil, nil),
-		hashes: plan.Input{Sources: map[pin.Source]plan.Source{}},
-	}
+	seen := newObserved(d.Namespace, r.client)
+	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, nil)
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +104,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 		len(seen.warnings) != 1 || seen.warnings[0].reason != reasonTooComplex {
 		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
 	}
-	seen.readNotes(d)
+	seen.readNotes(r.notesOf(d, nil, &seen))
 	seen.hashes.Pins = pin.Set{gen.Source("configmap/extra"): {Revision: "aaa", Number: 1}}
 	seen.hashes.Sources[gen.Source("configmap/extra")] = plan.Source{Present: true, Name: "bbb"}
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
@@ -130,7 +128,8 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.Mode, "restart"), gen.Annotated(keys.RestartOn, "configmap/app"),
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
 	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
-	seen := observed{namespace: d.Namespace, template: &d.Spec.Template, asked: r.options.read(r.kind, d, nil, nil)}
+	seen := newObserved(d.Namespace, r.client)
+	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, nil)
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +151,8 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 		app.OwnerReferences = []metav1.OwnerReference{owner}
 		r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
 		for _, uids := range [][]types.UID{{d.UID}, {rollout.GetUID(), d.UID}} {
-			seen := observed{namespace: d.Namespace, template: &d.Spec.Template, asked: optin.Asked{Mode: optin.Revision}, uids: uids}
+			seen := newObserved(d.Namespace, r.client)
+			seen.template, seen.asked, seen.uids = &d.Spec.Template, optin.Asked{Mode: optin.Revision}, uids
 			if err := r.selectUses(t.Context(), d, &seen); err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +294,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 			obj := unstructuredOf(fleet.GVK, "web", test.spec)
 			obj.SetAnnotations(map[string]string{keys.Track: test.track, keys.RestartOn: "configmap/app"})
 			r := &workloads{kind: fleet, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
-			seen, err := r.observe(t.Context(), obj, &memory{})
+			seen, err := r.observe(t.Context(), obj, view{known: &memory{}, reader: r.client, stays: func(optin.Advance) bool { return false }})
 			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
 				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
 			}

@@ -49,6 +49,12 @@ type Options struct {
 	LeaderElect bool
 	// PolicyPrefix is what the names of the chart's admission policies begin with.
 	PolicyPrefix string
+	// WebhookAddress is where to serve the webhooks; "0" serves none.
+	WebhookAddress string
+	// WebhookNames are the DNS names under which the API server reaches the webhooks.
+	WebhookNames []string
+	// WebhookCertDir has the webhooks' certificate, if something else makes it (tls.crt, tls.key).
+	WebhookCertDir string
 	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
 	HealthAddress, MetricsAddress string
 }
@@ -70,6 +76,9 @@ func (o Options) Validate() error {
 	}
 	if o.LeaderElect && o.Namespace == "" {
 		problems = append(problems, errors.New("--leader-elect needs --namespace, where the lease is kept"))
+	}
+	if err := o.validateWebhooks(); err != nil {
+		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
@@ -140,6 +149,10 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 			return fmt.Errorf("index %ss: %w", kind, err)
 		}
 	}
+	// Replicas that do not lead answer webhooks, so they need what else only the reconcilers would watch.
+	if _, err := manager.GetCache().GetInformer(ctx, newNamespace()); err != nil {
+		return fmt.Errorf("watch namespaces: %w", err)
+	}
 	gate := admission.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
 	kinds := &kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
@@ -153,8 +166,9 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
+	admitter := &admitter{of: map[schema.GroupKind]*workloads{}}
 	assembly := &assembly{
-		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper,
+		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper, admitter: admitter,
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *workloads {
@@ -168,10 +182,11 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	if err := assembly.look(ctx); err != nil {
 		return err
 	}
+	admitter.add(assembly.workloads(workload.StandAloneJob))
 	if o.Injection == optin.Admission {
 		if err := manager.AddReadyzCheck("policies", gate.Check); err != nil {
 			return err
 		}
 	}
-	return errors.Join(manager.Add(gate), manager.Add(assembly))
+	return errors.Join(manager.Add(gate), manager.Add(assembly), o.serveWebhooks(manager, admitter))
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +37,11 @@ type observed struct {
 	uids     []types.UID
 	asked    optin.Asked
 	template *corev1.PodTemplateSpec
+	// notes are what confrev wrote on the workload and its template before.
+	notes notes
+	// reader reads the metadata of sources, which metas remembers; nil for one that does not exist.
+	reader client.Reader
+	metas  map[pin.Source]*metav1.PartialObjectMetadata
 	// pins is what the plan of pins is made of, hashes what that of hashes is made of: the same decisions for what is
 	// pinned and for what only makes the workload restart.
 	pins, hashes plan.Input
@@ -69,13 +75,19 @@ func asks(ctx context.Context, reader client.Reader, kinds *kinds, o Options, ki
 	if referring, err = referringTo(ctx, reader, kinds, kind, obj); err != nil {
 		return optin.Asked{}, nil, err
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := newNamespace()
 	err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
 	if client.IgnoreNotFound(err) != nil {
 		return optin.Asked{}, nil, err
 	}
 	return o.read(kind, obj, referring, namespace.Labels), referring, nil
+}
+
+// newNamespace makes the empty metadata of a namespace to read into.
+func newNamespace() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
 }
 
 // referringTo gives the workloads that have their template in this one.
@@ -93,18 +105,45 @@ func referringTo(ctx context.Context, reader client.Reader, kinds *kinds, kind w
 	return all, nil
 }
 
-// observe looks at a workload, its sources and its holders. With an error, the sources that could not be observed are
-// missing from the inputs.
-func (r *workloads) observe(ctx context.Context, obj client.Object, known *memory) (observed, error) {
-	seen := observed{
-		namespace: obj.GetNamespace(), sources: map[pin.Source]revision.Observation{}, baseline: pin.Set{},
+// newObserved has seen nothing yet.
+func newObserved(namespace string, reader client.Reader) observed {
+	return observed{
+		namespace: namespace, sources: map[pin.Source]revision.Observation{}, baseline: pin.Set{},
+		reader: reader, metas: map[pin.Source]*metav1.PartialObjectMetadata{},
 		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Sources: map[pin.Source]plan.Source{}},
 	}
+}
+
+// view says how to look at a workload.
+type view struct {
+	// known is what is known of what it rolled out, beyond what its holders show.
+	known *memory
+	// reader reads the metadata of sources.
+	reader client.Reader
+	// stays tells whether its pins may not move now.
+	stays func(optin.Advance) bool
+	// old is the object that a request replaces; nil outside of admission, and where there was none.
+	old client.Object
+}
+
+// observe looks at a workload, its sources and its holders. With an error, the sources that could not be observed are
+// missing from the inputs.
+func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
+	seen := newObserved(obj.GetNamespace(), v.reader)
 	asked, referring, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
 	if err != nil {
 		return seen, err
 	}
 	seen.asked = asked
+	if r.kind.Fixed && asked.Mode != optin.Revision {
+		// Its pods start once, with what is there.
+		return seen, nil
+	}
+	if !asked.Track.Enabled() {
+		// A source may still say itself that it belongs to the workload; that is not worth asking the API server for.
+		seen.reader = r.client
+	}
+	seen.pins.Stay, seen.hashes.Stay = v.stays(asked.Advance), v.stays(asked.Advance)
 	for _, o := range append(slices.Clone(referring), obj) {
 		seen.uids = append(seen.uids, o.GetUID())
 	}
@@ -122,11 +161,15 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, known *memor
 	if err := r.selectUses(ctx, obj, &seen); err != nil {
 		return seen, err
 	}
-	seen.readNotes(obj)
+	seen.readNotes(r.notesOf(obj, v.old, &seen))
 	if !seen.follows() {
 		return seen, nil
 	}
-	return seen, errors.Join(r.observeHolders(ctx, obj, referring, known, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
+	if seen.reader != v.reader {
+		seen.reader = v.reader
+		clear(seen.metas)
+	}
+	return seen, errors.Join(r.observeHolders(ctx, obj, referring, v.known, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
 }
 
 func (seen *observed) say(reason, format string, args ...any) {
@@ -158,6 +201,9 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 		seen.pins.Uses = r.bounded(seen, selection.Uses)
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
+	}
+	if r.kind.Fixed {
+		return nil
 	}
 	unreferenced, err := r.unreferenced(ctx, seen)
 	if err != nil {
@@ -196,12 +242,32 @@ func (r *workloads) describe(ctx context.Context, seen *observed, source pin.Sou
 	if !r.options.enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
 	}
-	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
-	if err := r.client.Get(ctx, key(meta), meta); client.IgnoreNotFound(err) != nil {
+	meta, err := seen.metadata(ctx, source)
+	if err != nil {
 		return optin.Traits{}, nil, err
+	}
+	if meta == nil {
+		meta = revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
 	}
 	about, problems := r.options.Compat.Describe(source, meta, seen.uids...)
 	return about, problems, nil
+}
+
+// metadata gives the metadata of a source; nil when it does not exist.
+func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.PartialObjectMetadata, error) {
+	if meta, known := seen.metas[source]; known {
+		return meta, nil
+	}
+	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
+	err := seen.reader.Get(ctx, key(meta), meta)
+	if apierrors.IsNotFound(err) {
+		meta, err = nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", source, err)
+	}
+	seen.metas[source] = meta
+	return meta, nil
 }
 
 // sayUntracked says which of the listed sources have no effect, and why.
@@ -232,23 +298,46 @@ func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 	return nil
 }
 
-// readNotes reads what confrev wrote on the workload and its template before.
-func (seen *observed) readNotes(obj client.Object) {
+// notes are what confrev wrote: on the template pins and stamped hashes, on the workload noted hashes and what it is held
+// from.
+type notes struct{ pins, stamped, noted, held string }
+
+// notesOf gives the notes of a workload. A request that takes some of them away altogether, as kubectl replace does, does
+// not mean to: they are those of the old object then.
+func (r *workloads) notesOf(obj, old client.Object, seen *observed) notes {
+	template, annotations := seen.template.Annotations, obj.GetAnnotations()
+	oldTemplate, oldAnnotations := map[string]string{}, map[string]string{}
+	if old != nil {
+		oldAnnotations = old.GetAnnotations()
+		if before, err := r.kind.Template(old); err == nil {
+			oldTemplate = before.Annotations
+		}
+	}
+	kept := func(now, before map[string]string, key string) string { return cmp.Or(now[key], before[key]) }
+	return notes{
+		pins: kept(template, oldTemplate, keys.Pins), stamped: kept(template, oldTemplate, keys.Hashes),
+		noted: kept(annotations, oldAnnotations, keys.Hashes), held: kept(annotations, oldAnnotations, keys.Held),
+	}
+}
+
+// readNotes reads what confrev wrote before.
+func (seen *observed) readNotes(n notes) {
 	var err error
-	if seen.pins.Pins, err = pin.Parse(seen.template.Annotations[keys.Pins]); err != nil && len(seen.pins.Uses) > 0 {
+	seen.notes = n
+	if seen.pins.Pins, err = pin.Parse(n.pins); err != nil && len(seen.pins.Uses) > 0 {
 		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
 	}
-	if seen.hashes.Pins, err = pin.ParseHashes(seen.template.Annotations[keys.Hashes]); err != nil && len(seen.hashes.Uses) > 0 {
+	if seen.hashes.Pins, err = pin.ParseHashes(n.stamped); err != nil && len(seen.hashes.Uses) > 0 {
 		seen.say(reasonMalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
 		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.
-	held, _ := pin.ParseHashes(obj.GetAnnotations()[keys.Held])
+	held, _ := pin.ParseHashes(n.held)
 	seen.pins.Held, seen.hashes.Held = held, held
 	if len(seen.hashes.Uses) == 0 {
 		return
 	}
-	noted, _ := pin.ParseHashes(obj.GetAnnotations()[keys.Hashes])
+	noted, _ := pin.ParseHashes(n.noted)
 	for _, use := range seen.hashes.Uses {
 		if p, ok := noted[use.Source]; ok && seen.hashes.Pins[use.Source] == (pin.Pin{}) {
 			seen.baseline[use.Source] = p
@@ -300,7 +389,12 @@ func (r *workloads) observeHolders(ctx context.Context, obj client.Object, refer
 func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 	var errs []error
 	look := func(use podspec.Use) (revision.Observation, bool) {
-		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name})
+		meta, err := seen.metadata(ctx, use.Source)
+		if err != nil {
+			errs = append(errs, err)
+			return revision.Observation{}, false
+		}
+		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
 			seen.say(terminal.Reason, "%s", terminal.Message)
 			return source, false

@@ -89,7 +89,8 @@ func TestSelectUses(t *testing.T) {
 			}...).Build()
 			r := &workloads{kind: workload.Deployment, options: options, client: c, kinds: &kinds{}}
 			d := gen.Deployment("web", append(test.asks, template)...)
-			seen := observed{namespace: d.Namespace, template: &d.Spec.Template, asked: options.read(r.kind, d, nil, nil)}
+			seen := newObserved(d.Namespace, r.client)
+			seen.template, seen.asked = &d.Spec.Template, options.read(r.kind, d, nil, nil)
 			seen.sayProblems(seen.asked.Problems)
 			if err := r.selectUses(t.Context(), d, &seen); err != nil {
 				t.Fatal(err)

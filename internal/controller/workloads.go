@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +25,7 @@ import (
 
 	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -63,14 +63,13 @@ const retryRefused = time.Minute
 const retryGate = 500 * time.Millisecond
 
 func (r *workloads) setUp(manager ctrl.Manager) error {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	b := ctrl.NewControllerManagedBy(manager).
 		Named(name(r.kind)).
 		For(r.kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		WatchesMetadata(namespace, handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.And(
+		WatchesMetadata(newNamespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.And(
 			predicate.LabelChangedPredicate{}, predicate.Funcs{}))).
+		Watches(r.kind.New(), teller{r}.handler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers})
 	for _, kind := range r.options.sourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
@@ -208,6 +207,8 @@ type intent struct {
 	pins, hashes plan.Plan
 	// release is true when the template's pins are to go, although nothing else changes.
 	release bool
+	// resume is true when confrev's own pause is to end (rule 7).
+	resume bool
 	// inject are the references of the template that are to name something else.
 	inject []injection
 }
@@ -233,8 +234,11 @@ func (i intent) onlyInjects() bool {
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
-	seen, err := r.observe(ctx, obj, known)
+	seen, err := r.observe(ctx, obj, view{
+		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Stays(false) },
+	})
 	want := r.intend(seen)
+	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.kind.Paused(obj) || len(missing(want.pins)) == 0)
 	metricPlan.Observe(r.now().Sub(started).Seconds())
 	if err != nil {
 		// Nothing is pinned on half of what must be known: it would be two rollouts.
@@ -244,6 +248,11 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	// Labels and notes are for later. If they cannot be written, pins still can.
 	later := r.refresh(ctx, seen, want.pins)
 	said := slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
+	if waiting := missing(want.pins); obj.GetAnnotations()[keys.Paused] != "" && !want.resume {
+		said = append(said, warning{reason: reasonPaused, notice: true, note: fmt.Sprintf(
+			"Paused at its creation until %s can be pinned, so that its first %s is right already; resuming it goes on without",
+			strings.Join(waiting, ", "), r.kind.Holder.GVK.Kind)})
+	}
 	if wait := r.settle(seen, want, known); wait > 0 {
 		r.warn(obj, known, said)
 		return wait, later
@@ -290,8 +299,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 	if !want.changes() {
 		return 0, warning{}
 	}
-	needsPolicies := seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
-	if problem := r.gate.Problem(); problem != nil && needsPolicies {
+	if problem := r.gate.Problem(); problem != nil && seen.needsPolicies(want) {
 		// A pin that nothing resolves would only look as if it kept the promise.
 		return retryGate, warning{reason: reasonPoliciesMissing, note: problem.Error()}
 	}
@@ -303,6 +311,11 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj, times)}
 	}
 	return 0, warning{}
+}
+
+// needsPolicies tells whether an intent writes pins that only admission resolves.
+func (seen observed) needsPolicies(want intent) bool {
+	return seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
 }
 
 // limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
@@ -372,6 +385,9 @@ func warnings(p plan.Plan, frozen bool) []warning {
 			all = append(all, warning{reason: reasonSourceMissing, note: missingSource(d, keep)})
 		case plan.KeyMissing:
 			all = append(all, warning{reason: reasonKeyMissing, note: missingKeys(d, keep)})
+		case plan.Waiting:
+			all = append(all, warning{reason: reasonWaiting, notice: true, note: fmt.Sprintf(
+				"%s changed; the annotation %s of the workload says when it rolls out", d.Source, keys.Advance)})
 		}
 	}
 	return all
@@ -398,7 +414,9 @@ func missingKeys(d plan.Decision, keep string) string {
 func (r *workloads) warn(obj client.Object, known *memory, all []warning) {
 	for _, w := range known.news(all) {
 		r.events.warn(obj, w, "Plan")
-		metricWarnings.WithLabelValues(w.reason).Inc()
+		if !w.notice {
+			metricWarnings.WithLabelValues(w.reason).Inc()
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,13 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -35,6 +33,9 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 		// Not every pin need be the one that was wanted.
 		want.injectAgain(seen)
 	}
+	if err := r.leaveToAdmission(ctx, obj, seen, &want); err != nil {
+		return refused, err
+	}
 	patch := r.patch(obj, seen, want)
 	if len(patch) == 0 {
 		return refused, nil
@@ -48,8 +49,32 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
 		known.settling = plan.Settling{}
 	}
-	r.tell(ctx, obj, seen, want)
 	return refused, nil
+}
+
+// leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
+// nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
+// alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout.
+func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent) error {
+	if len(want.inject) == 0 || want.onlyInjects() {
+		return nil
+	}
+	pinsOnly := *want
+	pinsOnly.inject = nil
+	would := obj.DeepCopyObject().(client.Object)
+	if err := r.send(ctx, would, r.patch(obj, seen, pinsOnly), client.DryRunAll); err != nil {
+		return err
+	}
+	template, err := r.kind.Template(would)
+	if err != nil {
+		return err
+	}
+	after := seen
+	after.template = template
+	if len(after.resolved(want.pins.Pins)) == 0 {
+		*want = pinsOnly
+	}
+	return nil
 }
 
 // stamped gives the hashes that the template should have: those of the plan but the ones that are only noted.
@@ -147,15 +172,13 @@ type operation struct {
 func (r *workloads) patch(obj client.Object, seen observed, want intent) []operation {
 	var ops []operation
 	if want.changes() {
-		ops = r.patchTemplate(seen, want)
+		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.stamped(seen).String())
 	}
 	if seen.follows() || want.release {
-		held := maps.Clone(want.pins.Held)
-		maps.Copy(held, want.hashes.Held)
-		// The name says that there is metadata to add annotations to, as there always is.
-		existing := &metav1.ObjectMeta{Name: obj.GetName(), Annotations: obj.GetAnnotations()}
-		ops = append(ops, setAnnotations("/metadata", existing,
-			map[string]string{keys.Held: held.String(), keys.Hashes: want.noted(seen).String()})...)
+		ops = append(ops, annotate(obj, want.notes(seen))...)
+	}
+	if want.resume {
+		ops = append(ops, r.resumption(obj)...)
 	}
 	if len(ops) == 0 {
 		return nil
@@ -168,9 +191,33 @@ func (r *workloads) patch(obj client.Object, seen observed, want intent) []opera
 	return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
 }
 
-func (r *workloads) patchTemplate(seen observed, want intent) []operation {
+// notes gives what the workload itself is to note.
+func (i intent) notes(seen observed) map[string]string {
+	held := maps.Clone(i.pins.Held)
+	maps.Copy(held, i.hashes.Held)
+	return map[string]string{keys.Held: held.String(), keys.Hashes: i.noted(seen).String()}
+}
+
+// annotate gives the operations that put notes on a workload.
+func annotate(obj client.Object, notes map[string]string) []operation {
+	// There always is metadata to add annotations to; one that is being created may have no name yet.
+	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
+	return setAnnotations("/metadata", existing, notes)
+}
+
+// resumption gives the operations that take back confrev's own pause (rule 7).
+func (r *workloads) resumption(obj client.Object) []operation {
+	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
+	if r.kind.Paused(obj) {
+		ops = append(ops, operation{Op: "remove", Path: "/spec/paused"})
+	}
+	return ops
+}
+
+// templateOperations gives the operations that put pins, hashes and names into the template.
+func (r *workloads) templateOperations(seen observed, want intent, pins, hashes string) []operation {
 	ops := setAnnotations(r.kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
-		keys.Pins: want.pins.Pins.String(), keys.Hashes: want.stamped(seen).String(),
+		keys.Pins: pins, keys.Hashes: hashes,
 	})
 	for _, i := range want.inject {
 		ops = append(ops, operation{Op: "replace", Path: r.kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
@@ -205,12 +252,13 @@ func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 }
 
 // send sends the patch; obj then is what the API server made of it.
-func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation) error {
+func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation, options ...client.PatchOption) error {
 	data, err := json.Marshal(ops)
 	if err != nil {
 		return err
 	}
-	err = r.client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
+	options = append(options, client.FieldOwner(keys.FieldManager))
+	err = r.client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), testFailed(err):
 		return revision.Changed("%s %s", r.kind.Resource(), key(obj))
@@ -225,72 +273,4 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 func testFailed(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
-}
-
-// tell says in events, metrics and the log what was written.
-func (r *workloads) tell(ctx context.Context, obj client.Object, seen observed, want intent) {
-	for _, d := range want.pins.Decisions {
-		r.tellPin(ctx, obj, seen, d)
-	}
-	for _, d := range want.hashes.Decisions {
-		r.tellHash(ctx, obj, seen, d)
-	}
-	if want.changes() && seen.asked.Mode != optin.Revision && len(seen.pins.Pins) > 0 {
-		log.FromContext(ctx).Info("unpinned", "mode", string(seen.asked.Mode), "pins", seen.pins.Pins.String())
-		r.events.normal(obj, nil, reasonUnpinned, "Unpin", fmt.Sprintf(
-			"Took the pins out of the pod template, since the mode is %s: pods read the sources themselves", seen.asked.Mode))
-	}
-}
-
-func (r *workloads) tellPin(ctx context.Context, obj client.Object, seen observed, d plan.Decision) {
-	logger := log.FromContext(ctx)
-	source := seen.object(d.Source)
-	switch {
-	case d.Verdict == plan.Pinned && d.To != d.From:
-		metricPinned.WithLabelValues(r.kind.Resource()).Inc()
-		logger.Info("pinned", "source", d.Source.String(), "to", d.To.String())
-		r.events.normal(obj, source, reasonPinned, "Pin", fmt.Sprintf("Pinned %s to its revision %s", d.Source, d.To))
-	case d.Verdict == plan.Advanced && d.To != d.From:
-		metricAdvances.WithLabelValues(r.kind.Resource()).Inc()
-		logger.Info("rolled forward", "source", d.Source.String(), "from", d.From.String(), "to", d.To.String())
-		r.events.normal(obj, source, reasonRolledForward, "Advance",
-			fmt.Sprintf("Rolled %s forward from revision %s to %s", d.Source, d.From, d.To))
-	case d.Verdict == plan.Held && (seen.pins.Held[d.Source] == pin.Pin{} || d.To != d.From):
-		note := fmt.Sprintf("Rolled back: staying on revision %s of %s, not on %s, until %s changes", d.To, d.Source, d.Current, d.Source)
-		logger.Info("held", "source", d.Source.String(), "on", d.To.String(), "from", d.Current.String())
-		r.tellHeld(obj, source, note)
-	}
-}
-
-func (r *workloads) tellHash(ctx context.Context, obj client.Object, seen observed, d plan.Decision) {
-	source := seen.object(d.Source)
-	switch {
-	case d.To != d.From && d.From == pin.Pin{}:
-		// It restarts for another reason than a change, such as its pins going.
-		log.FromContext(ctx).Info("following", "object", d.Source.String())
-	case d.To != d.From:
-		metricRestarts.WithLabelValues(r.kind.Resource()).Inc()
-		log.FromContext(ctx).Info("restarted", "because", d.Source.String())
-		r.events.normal(obj, source, reasonRestarted, "Restart", fmt.Sprintf("Restarted because %s changed", d.Source))
-	case d.Verdict == plan.Held && seen.hashes.Held[d.Source] == pin.Pin{}:
-		note := fmt.Sprintf("Rolled back: not restarted for %s until it changes", d.Source)
-		log.FromContext(ctx).Info("held", "source", d.Source.String())
-		r.tellHeld(obj, source, note)
-	}
-}
-
-func (r *workloads) tellHeld(obj client.Object, source runtime.Object, note string) {
-	metricHolds.WithLabelValues(r.kind.Resource()).Inc()
-	r.events.normal(obj, source, reasonHeld, "Hold", note)
-	if about, ok := source.(client.Object); ok {
-		r.events.normal(about, obj, reasonHeld, "Hold", fmt.Sprintf("%s %s: %s", r.kind.Resource(), obj.GetName(), note))
-	}
-}
-
-// object gives a source's metadata to speak of in an event; nil when there is none.
-func (seen observed) object(source pin.Source) runtime.Object {
-	if object := seen.sources[source].Object; object != nil {
-		return object
-	}
-	return nil
 }

@@ -17,6 +17,8 @@ const (
 	Injection = Prefix + "injection"
 	// RestartOn lists further objects whose change rolls the workload.
 	RestartOn = Prefix + "restart-on"
+	// Advance is when a pin may move to another revision: "auto", "on-deploy" or "manual" (rule 4).
+	Advance = Prefix + "advance"
 )
 
 // Annotations that users set on a source.
@@ -41,6 +43,8 @@ const (
 	Hashes = Prefix + "hashes"
 	// Held, on the workload, notes which revisions it was rolled back from, in the form of Pins (rule 4).
 	Held = Prefix + "held"
+	// Paused, on the workload, says that confrev paused it at its creation and what it waits for (rule 7).
+	Paused = Prefix + "paused"
 )
 
 // Labels of a revision. The source carries Source too, so that one selector lists the group.

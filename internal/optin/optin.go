@@ -44,6 +44,22 @@ func ParseInjection(text string) (Injection, error) {
 	return "", fmt.Errorf("%q is not an injection: want %s or %s", text, Admission, Template)
 }
 
+// Advance says when a pin may move from one revision to another.
+type Advance string
+
+// The advances.
+const (
+	// Auto is as soon as sources have settled. It is the default.
+	Auto Advance = "auto"
+	// OnDeploy is only together with another change of the template.
+	OnDeploy Advance = "on-deploy"
+	// Manual is only when a person says so.
+	Manual Advance = "manual"
+)
+
+// Stays tells whether pins may not move now. deploying tells whether the template is changing otherwise.
+func (a Advance) Stays(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
+
 // Problem is something wrong with what was written, for an event on the workload.
 type Problem struct{ Reason, Note string }
 
@@ -51,6 +67,7 @@ type Problem struct{ Reason, Note string }
 const (
 	InvalidTrack     = "InvalidTrack"
 	InvalidMode      = "InvalidMode"
+	InvalidAdvance   = "InvalidAdvance"
 	InvalidSettle    = "InvalidSettle"
 	InvalidRestartOn = "InvalidRestartOn"
 	InvalidCompat    = "InvalidCompat"
@@ -75,6 +92,7 @@ type Defaults struct {
 type Asked struct {
 	Mode      Mode
 	Injection Injection
+	Advance   Advance
 	Settle    time.Duration
 	// Track chooses sources among those that the template refers to.
 	Track Track
@@ -85,9 +103,10 @@ type Asked struct {
 
 // Read reads what a workload asks for. Its own words win over other tools' annotations, and these over its namespace.
 func Read(w Written, defaults Defaults) Asked {
-	asked := Asked{Mode: Revision, Injection: defaults.Injection, Settle: defaults.Settle}
+	asked := Asked{Mode: Revision, Injection: defaults.Injection, Advance: Auto, Settle: defaults.Settle}
 	asked.readTrack(w, defaults.Compat)
 	asked.readMode(w.Annotations)
+	asked.readAdvance(w.Annotations)
 	asked.readSettle(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
 	if strings.TrimSpace(w.Annotations[keys.Track]) != "none" {
@@ -150,6 +169,22 @@ func (a *Asked) readMode(annotations map[string]string) {
 	}
 }
 
+// readAdvance reads when pins may move. With a slip they stay: what was to wait must not roll out because of a typo.
+func (a *Asked) readAdvance(annotations map[string]string) {
+	text, ok := annotations[keys.Advance]
+	if !ok {
+		return
+	}
+	switch advance := Advance(text); advance {
+	case Auto, OnDeploy, Manual:
+		a.Advance = advance
+	default:
+		a.Advance = Manual
+		a.complain(InvalidAdvance, "annotation %s: %q is not known: want %s, %s or %s; until it is corrected, nothing advances",
+			keys.Advance, text, Auto, OnDeploy, Manual)
+	}
+}
+
 func (a *Asked) readSettle(annotations map[string]string) {
 	text, ok := annotations[keys.Settle]
 	if !ok {
@@ -163,6 +198,17 @@ func (a *Asked) readSettle(annotations map[string]string) {
 	a.Settle = settle
 }
 
+// Relevant gives those of a workload's annotations that may matter to confrev.
+func Relevant(annotations map[string]string) map[string]string {
+	relevant := map[string]string{}
+	for key, value := range annotations {
+		if strings.HasPrefix(key, keys.Prefix) || isCompat(key) {
+			relevant[key] = value
+		}
+	}
+	return relevant
+}
+
 // Merge gives the annotations of a workload and of those that refer to it (workload.Kind.Refers). The workload's own win.
 func Merge(own map[string]string, others ...map[string]string) map[string]string {
 	if len(others) == 0 {
@@ -170,11 +216,7 @@ func Merge(own map[string]string, others ...map[string]string) map[string]string
 	}
 	merged := map[string]string{}
 	for _, other := range others {
-		for key, value := range other {
-			if strings.HasPrefix(key, keys.Prefix) || isCompat(key) {
-				merged[key] = value
-			}
-		}
+		maps.Copy(merged, Relevant(other))
 	}
 	maps.Copy(merged, own)
 	return merged

@@ -49,6 +49,9 @@ type Input struct {
 	// Held is the workload's note of earlier holds.
 	Held    pin.Set
 	Holders []Holder
+	// Stay is true while pins may not move from one revision to another (confrev.io/advance). First pins are made all the
+	// same.
+	Stay bool
 }
 
 // Verdict says what the plan found of one source.
@@ -64,6 +67,8 @@ const (
 	Advanced Verdict = "Advanced"
 	// Held: the workload was rolled back from current, and stays (rule 4).
 	Held Verdict = "Held"
+	// Waiting: the pin would move to current, but not now (rule 4, confrev.io/advance).
+	Waiting Verdict = "Waiting"
 	// SourceMissing: the source is required, or was pinned, and does not exist (rule 6).
 	SourceMissing Verdict = "SourceMissing"
 	// KeyMissing: the source lacks a required key (rule 6).
@@ -156,11 +161,11 @@ func decide(in Input, use podspec.Use) (d Decision, heldFrom pin.Pin) {
 		d.Verdict = KeyMissing
 		return d, in.Held[use.Source]
 	}
-	return h.decide(d)
+	return h.decide(d, in.Stay)
 }
 
 // decide goes on where the source is present and has all that the workload requires of it (rule 4).
-func (h history) decide(d Decision) (Decision, pin.Pin) {
+func (h history) decide(d Decision, stay bool) (Decision, pin.Pin) {
 	rolledOut, wasRolledOut := h.rolledOut()
 	before, hadPin := h.lastPin()
 	switch {
@@ -169,6 +174,8 @@ func (h history) decide(d Decision) (Decision, pin.Pin) {
 	case d.From != pin.Pin{} && wasRolledOut:
 		d.Verdict = Held
 		return d, rolledOut
+	case d.From != pin.Pin{} && stay:
+		d.Verdict = Waiting
 	case d.From != pin.Pin{}:
 		d.Verdict, d.To = Advanced, d.Current
 	case wasRolledOut && hadPin && !h.isCurrent(before.Revision):

@@ -31,7 +31,7 @@ const maxSalt = 16
 //
 // owner is the workload that will pin it. It owns the revision from the start, before any holder can: else the garbage
 // collector could take a revision that is used again along with the last of its former holders, before the new holder is
-// seen, or while confrev is down (rule 12).
+// seen, or while confrev is down (rule 12). Only one that is just being created has no UID yet, and cannot.
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
 	flight := fmt.Sprintf("ensure %s %s %d", source, seen.Snapshot.Version, number)
 	shared, err, _ := s.flights.Do(flight, func() (any, error) {
@@ -219,7 +219,7 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 		annotations[keys.Renewed] = s.stamp()
 	}
 	metadata := map[string]any{"annotations": annotations}
-	if owner != nil && !s.ownedByWorkload(meta) {
+	if owner != nil && owner.UID != "" && !s.ownedByWorkload(meta) {
 		metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
 	}
 	if len(annotations) == 0 && len(metadata) == 1 {

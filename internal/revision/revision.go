@@ -161,6 +161,9 @@ func object(source client.Object, seen Snapshot, name string, number int64, owne
 		meta.Annotations[keys.ChangeCause] = cause
 	}
 	for _, owner := range owners {
+		if owner.UID == "" {
+			continue
+		}
 		meta.OwnerReferences = append(meta.OwnerReferences, owner.reference())
 	}
 	immutable := true

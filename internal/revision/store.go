@@ -91,9 +91,9 @@ func (o Observation) Exists(revision string) bool {
 	return exists
 }
 
-// Observe looks at a source and its revisions. It reads the source's data only when no revision notes its present
-// version.
-func (s *Store) Observe(ctx context.Context, source Ref) (Observation, error) {
+// Observe looks at a source, of which the caller has read the metadata (nil when it does not exist), and its revisions. It
+// reads the source's data only when no revision notes its present version.
+func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObjectMetadata) (Observation, error) {
 	revisions, err := s.list(ctx, source)
 	if err != nil {
 		return Observation{}, err
@@ -107,11 +107,8 @@ func (s *Store) Observe(ctx context.Context, source Ref) (Observation, error) {
 		seen.Revisions = append(seen.Revisions, described)
 		seen.noted[described.Name] = revisions[i].Annotations[keys.SourceVersion]
 	}
-	meta := NewMetadata(source.Kind)
-	if err := s.cached.Get(ctx, source.key(), meta); apierrors.IsNotFound(err) {
+	if meta == nil {
 		return seen, nil
-	} else if err != nil {
-		return Observation{}, fmt.Errorf("look up %s: %w", source, err)
 	}
 	if IsRevision(meta) {
 		return Observation{}, &TerminalError{"NotASource", fmt.Sprintf(

@@ -29,11 +29,16 @@ type Kind struct {
 	// Refers is true when objects of this kind may name another workload that has the template in their place:
 	// spec.workloadRef of Argo Rollouts.
 	Refers bool
+	// Pauses is true when a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one all
+	// the same.
+	Pauses bool
+	// Fixed is true when the template can never change, so that pins must be there from the start.
+	Fixed bool
 }
 
 // The kinds that confrev knows without configuration.
 var (
-	Deployment  = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Path: "spec.template", Holder: ReplicaSet}
+	Deployment  = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Path: "spec.template", Holder: ReplicaSet, Pauses: true}
 	StatefulSet = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Path: "spec.template", Holder: ControllerRevision}
 	DaemonSet   = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Path: "spec.template", Holder: ControllerRevision}
 	CronJob     = Kind{GVK: batchv1.SchemeGroupVersion.WithKind("CronJob"), Path: "spec.jobTemplate.spec.template", Holder: Job}
@@ -42,6 +47,10 @@ var (
 		Path: "spec.template", Holder: ReplicaSet, Refers: true,
 	}
 )
+
+// StandAloneJob is a Job that no controller made. It is its own holder, and its template never changes, so it is pinned
+// when it is created or never.
+var StandAloneJob = Kind{GVK: Job.GVK, Path: "spec.template", Holder: Job, Fixed: true}
 
 // Standard lists the kinds that confrev knows without configuration. Not every cluster serves all of them.
 func Standard() []Kind { return []Kind{Deployment, StatefulSet, DaemonSet, CronJob, Rollout} }
@@ -79,6 +88,18 @@ func (k Kind) annotation(obj client.Object, key string) string {
 		return ""
 	}
 	return template.Annotations[key]
+}
+
+// Paused tells whether an object is paused.
+func (k Kind) Paused(obj client.Object) bool {
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		return o.Spec.Paused
+	case *unstructured.Unstructured:
+		paused, _, err := unstructured.NestedBool(o.Object, "spec", "paused")
+		return err == nil && paused
+	}
+	return false
 }
 
 // Selector gives the labels by which an object's holders can be told among others of the namespace, if its kind has such

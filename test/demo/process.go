@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"confrev.io/confrev/test/env"
 )
 
 // process is confrev as a process that outlives this command. (env.Confrev is one that belongs to its test: ^C would
@@ -26,17 +28,21 @@ type process struct {
 	ended chan struct{}
 }
 
-func newProcess(p place, binary, namespace string, flags ...string) (*process, error) {
-	var addresses [2]string
+// freeAddresses finds addresses that nobody listens on.
+func freeAddresses() (addresses [3]string, err error) {
 	for i := range addresses {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, err
+			return addresses, err
 		}
 		// Closed only at the end, so that the next one differs.
 		defer func() { _ = listener.Close() }()
 		addresses[i] = listener.Addr().String()
 	}
+	return addresses, nil
+}
+
+func newProcess(p place, binary, namespace string, addresses [3]string, flags ...string) *process {
 	return &process{
 		place:  p,
 		binary: binary,
@@ -44,8 +50,9 @@ func newProcess(p place, binary, namespace string, flags ...string) (*process, e
 		args: append([]string{
 			"--kubeconfig", p.confrevKubeconfig(), "--namespace", namespace, "--log-level", "debug",
 			"--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1],
+			"--webhook-bind-address", addresses[2], "--webhook-dns-names", env.WebhookHost,
 		}, flags...),
-	}, nil
+	}
 }
 
 const (

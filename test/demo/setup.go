@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,14 @@ func (s *story) installAll(ctx context.Context) error {
 	if pid != 0 {
 		s.out.note("  stopped the confrev of an earlier demo (pid %d)", pid)
 	}
+	if s.addresses, err = freeAddresses(); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(s.addresses[2])
+	if err != nil {
+		return err
+	}
+	s.cluster.WebhookURL = "https://" + net.JoinHostPort(env.WebhookHost, port)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.cluster.Install(ctx) })
 	group.Go(func() error { return s.freshNamespace(ctx) })
@@ -187,11 +196,8 @@ func (s *story) startConfrev(ctx context.Context, flags []string) error {
 	if err := forget(s.place.log()); err != nil {
 		return err
 	}
-	var err error
-	if s.confrev, err = newProcess(s.place, s.binary, env.Namespace, flags...); err != nil {
-		return err
-	}
-	return s.confrev.start(ctx)
+	s.confrev = newProcess(s.place, s.binary, env.Namespace, s.addresses, flags...)
+	return errors.Join(s.confrev.start(ctx), s.cluster.WaitWebhook(ctx))
 }
 
 // tokenSeconds is 30 days: confrev goes on running after the demo.

@@ -31,7 +31,9 @@ type story struct {
 	plugins string
 	binary  string
 	confrev *process
-	err     error
+	// addresses are where it serves health, metrics and webhooks.
+	addresses [3]string
+	err       error
 
 	// folder has the user's files of what is told now, and subject is the workload in them.
 	folder  string

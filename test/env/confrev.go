@@ -62,11 +62,14 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 	if err != nil {
 		return nil, err
 	}
-	var addresses [2]string
+	var addresses [3]string
 	for i := range addresses {
 		if addresses[i], err = freeAddress(); err != nil {
 			return nil, err
 		}
+	}
+	if c.relay != nil {
+		c.relay.add(addresses[2])
 	}
 	return &Confrev{
 		Log:     filepath.Join(c.Dir, name+".log"),
@@ -76,6 +79,7 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 		args: append([]string{
 			"--kubeconfig", kubeconfig, "--namespace", Namespace, "--log-level", "debug",
 			"--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1],
+			"--webhook-bind-address", addresses[2], "--webhook-dns-names", WebhookHost,
 		}, args...),
 	}, nil
 }

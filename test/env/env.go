@@ -48,6 +48,10 @@ type Cluster struct {
 	Dir string
 
 	tools sync.Map
+	// WebhookURL is where the API server finds the webhooks. Without one, Install makes a relay that stands for the Service
+	// of all the confrevs that run, for as long as this process lives.
+	WebhookURL string
+	relay      *relay
 }
 
 // Up starts the named cluster, or uses the one that runs, and says on progress what it does. It takes flags of
@@ -136,9 +140,16 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // Install installs the chart, or brings the installed one up to this tree, without pods of its own.
 func (c *Cluster) Install(ctx context.Context, set ...string) error {
+	if c.WebhookURL == "" {
+		relay, err := newRelay()
+		if err != nil {
+			return err
+		}
+		c.relay, c.WebhookURL = relay, relay.url()
+	}
 	args := []string{
 		"upgrade", "--install", "confrev", "charts/confrev", "--namespace", Namespace, "--create-namespace",
-		"--set", "replicas=0", "--wait",
+		"--set", "replicas=0", "--set", "webhook.url=" + c.WebhookURL, "--wait",
 	}
 	for _, s := range set {
 		args = append(args, "--set", s)

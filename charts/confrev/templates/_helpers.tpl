@@ -29,6 +29,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where the API server finds a webhook. confrev puts its certificate there, or cert-manager does. */}}
+{{- define "confrev.webhookClient" -}}
+{{- with .root.Values.webhook.url -}}
+url: {{ . | trimSuffix "/" }}{{ $.path }}
+{{- else -}}
+service:
+  name: {{ include "confrev.fullname" .root }}
+  namespace: {{ .root.Release.Namespace }}
+  path: {{ .path }}
+{{- end -}}
+{{- end -}}
+
+{{- define "confrev.injectCA" -}}
+{{- if .Values.webhook.certManager.enabled -}}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "confrev.fullname" . }}-webhook
+{{- end -}}
+{{- end -}}
+
 {{/*
 One pin, source=revision@number. It is `form` of internal/pin/pin.go, without its groups; test/e2e/policy_test.go holds
 the two to the same answers.
@@ -37,13 +56,17 @@ the two to the same answers.
 ^(configmap|secret)/[a-z0-9][a-z0-9.-]*=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14}$
 {{- end -}}
 
-{{/* Pods of every namespace save the system's and confrev's own, so that neither can ever be in its own way (rule 18). */}}
-{{- define "confrev.matchPods" -}}
+{{/* Every namespace save the system's and confrev's own, so that neither can ever be in its own way (rule 18). */}}
+{{- define "confrev.matchNamespaces" -}}
 namespaceSelector:
   matchExpressions:
   - key: kubernetes.io/metadata.name
     operator: NotIn
     values: [kube-system, {{ .Release.Namespace }}]
+{{- end -}}
+
+{{- define "confrev.matchPods" -}}
+{{ include "confrev.matchNamespaces" . }}
 resourceRules:
 - apiGroups: [""]
   apiVersions: [v1]

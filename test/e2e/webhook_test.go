@@ -1,0 +1,232 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+)
+
+// onlyReplicaSets fails unless a Deployment ever had just so many ReplicaSets, all of them pinned.
+func (w *world) onlyReplicaSets(deployment string, want int) {
+	w.Helper()
+	all := w.replicaSets(deployment)
+	if len(all) != want {
+		w.Errorf("%s has %d ReplicaSets, want %d\n%s", deployment, len(all), want, w.describe())
+	}
+	for _, rs := range all {
+		if rs.Spec.Template.Annotations[keys.Pins] == "" {
+			w.Errorf("ReplicaSet %s has no pins", rs.Name)
+		}
+	}
+	if revision := w.deployment(deployment).Annotations["deployment.kubernetes.io/revision"]; revision != fmt.Sprint(want) {
+		w.Errorf("%s was rolled out %s times, want %d", deployment, revision, want)
+	}
+}
+
+// Rules 2 and 7: the first ReplicaSet is right already, whichever comes first.
+func TestAFirstDeployMakesOneReplicaSet(t *testing.T) {
+	t.Parallel()
+	objects := strings.SplitN(manifest, "---", 2)
+	for name, order := range map[string][]int{"configuration first": {0, 1}, "workload first": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, i := range order {
+				w.kubectlIn(objects[i], "apply", "-f", "-")
+			}
+			w.waitPinned("web", "web", "color", "A")
+			w.barrier()
+			w.onlyReplicaSets("web", 1)
+			d := w.deployment("web")
+			if d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+				t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
+			}
+		})
+	}
+}
+
+// Rule 7: a pause that is not confrev's is never lifted; one that is says what it waits for.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	t.Run("by confrev, and the user goes on without", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(deployment("web", envFrom("web")))
+		if d := w.deployment("web"); !d.Spec.Paused || d.Annotations[keys.Paused] != "configmap/web" {
+			t.Fatalf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
+		}
+		w.waitEvent("Paused", "web", "until configmap/web can be pinned")
+		w.kubectl("rollout", "resume", "deployment/web")
+		w.eventually("the note goes", func() string { return w.deployment("web").Annotations[keys.Paused] })
+	})
+	t.Run("by confrev, and the user opts out", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(deployment("web", envFrom("web")))
+		w.kubectl("annotate", "deployment/web", keys.Track+"=none", "--overwrite")
+		w.eventually("resumed", func() string {
+			if d := w.deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+				return fmt.Sprintf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
+			}
+			return ""
+		})
+	})
+	t.Run("by the user", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		d := deployment("web", envFrom("web"))
+		d.Spec.Paused = true
+		w.create(d)
+		w.create(configMap("web", "color", "A"))
+		w.eventually("pinned", func() string {
+			if w.pinOf("web", "web") == (pin.Pin{}) {
+				return "no pin"
+			}
+			return ""
+		})
+		w.barrier()
+		if d := w.deployment("web"); !d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+			t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
+		}
+	})
+	t.Run("a source that is optional", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(deployment("web", envKey("web", "color", true)))
+		if w.deployment("web").Spec.Paused {
+			t.Error("paused for a source that need not be there")
+		}
+	})
+}
+
+// Rule 2: new code and new configuration that are deployed together are one ReplicaSet, never old code with new
+// configuration.
+func TestADeployTakesTheConfigurationAlong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kubectlIn(manifest, "apply", "-f", "-")
+	w.waitPinned("web", "web", "color", "A")
+	next := strings.ReplaceAll(strings.ReplaceAll(manifest, "color: A", "color: B"), "app:1", "app:2")
+	w.kubectlIn(next, "apply", "-f", "-")
+	if w.pinOf("web", "web").Number != 2 {
+		t.Errorf("the pin is %s right after the deploy", w.pinOf("web", "web"))
+	}
+	w.waitPinned("web", "web", "color", "B")
+	w.barrier()
+	w.onlyReplicaSets("web", 2)
+	w.waitEvent("RolledForward", "web", "configmap/web")
+	w.undo("web")
+	w.waitHeld("web", "web")
+	w.barrier()
+	if d := w.deployment("web"); w.pinOf("web", "web").Number != 1 || d.Spec.Template.Spec.Containers[0].Image != "app:1" {
+		t.Errorf("after the undo: %s, %s", w.pinOf("web", "web"), d.Spec.Template.Spec.Containers[0].Image)
+	}
+	// A new image while held changes nothing of that.
+	w.kubectl("set", "image", "deployment/web", "app=app:3")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got.Number != 1 {
+		t.Errorf("a new image moved a held pin to %s", got)
+	}
+}
+
+// A dry run shows what would be written, and leaves nothing behind.
+func TestADryRunMakesNoRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"))
+	d := deployment("web", envFrom("web"))
+	d.Namespace = w.ns
+	w.must(cluster.Client.Create(w.ctx, d, client.DryRunAll))
+	pins, err := pin.Parse(d.Spec.Template.Annotations[keys.Pins])
+	if err != nil || len(pins) != 1 {
+		t.Errorf("pins %q, %v", d.Spec.Template.Annotations[keys.Pins], err)
+	}
+	w.barrier()
+	if made := w.revisions("web"); len(made) > 0 {
+		t.Errorf("a dry run made %s", made[0].Name)
+	}
+}
+
+// Rule 4: when a pin may advance.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	t.Run("on-deploy", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.Advance, "on-deploy")))
+		a := w.waitPinned("web", "web", "color", "A")
+		w.edit("web", "color", "B")
+		w.waitEvent("WaitingToAdvance", "web", "configmap/web")
+		w.barrier()
+		if got := w.pinOf("web", "web"); got != a {
+			t.Fatalf("it advanced to %s without a deploy", got)
+		}
+		w.kubectl("scale", "deployment/web", "--replicas=2")
+		w.kubectl("set", "image", "deployment/web", "app=app:2")
+		w.waitPinned("web", "web", "color", "B")
+		w.barrier()
+		w.onlyReplicaSets("web", 2)
+	})
+	t.Run("manual", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.Advance, "manual")))
+		a := w.waitPinned("web", "web", "color", "A")
+		w.edit("web", "color", "B")
+		w.kubectl("set", "image", "deployment/web", "app=app:2")
+		w.barrier()
+		if got := w.pinOf("web", "web"); got != a {
+			t.Fatalf("it advanced to %s by itself", got)
+		}
+		w.kubectl("annotate", "deployment/web", keys.Advance+"=auto", "--overwrite")
+		w.waitPinned("web", "web", "color", "B")
+	})
+}
+
+// Stand-alone Jobs are pinned at their creation or never, and hold their revisions.
+func TestAStandAloneJobHoldsItsRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"))
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "migrate", Annotations: map[string]string{keys.Track: "all"}},
+		Spec:       batchv1.JobSpec{Template: deployment("web", envFrom("web")).Spec.Template},
+	}
+	job.Spec.Template.Labels = nil
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w.create(job)
+	pins, err := pin.Parse(job.Spec.Template.Annotations[keys.Pins])
+	w.must(err)
+	pinned := pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}]
+	revision := &corev1.ConfigMap{}
+	w.eventually("the Job owns its revision", func() string {
+		w.must(w.get(pinned.Revision, revision))
+		if o := revision.OwnerReferences; len(o) != 1 || o[0].UID != job.UID {
+			return fmt.Sprint("owned by ", o)
+		}
+		return ""
+	})
+	w.edit("web", "color", "B")
+	w.barrier()
+	w.must(w.get(pinned.Revision, revision))
+	if revision.Data["color"] != "A" {
+		t.Errorf("the Job's revision has %q", revision.Data)
+	}
+	w.kubectl("delete", "job/migrate")
+	w.eventually("the revision goes with the Job", func() string {
+		if !w.gone(pinned.Revision) {
+			return "still there"
+		}
+		return ""
+	})
+}

@@ -1,0 +1,89 @@
+package env
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// WebhookHost is the name under which the API server reaches the webhooks.
+const WebhookHost = "localhost"
+
+// relay does for the webhooks what a Service does in a cluster: one address for all the confrevs that run. It passes bytes
+// on and knows nothing of what they are.
+type relay struct {
+	listener net.Listener
+
+	mu       sync.Mutex
+	backends []string
+	next     int
+}
+
+func newRelay() (*relay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{listener: listener}
+	go r.serve()
+	return r, nil
+}
+
+func (r *relay) url() string {
+	_, port, err := net.SplitHostPort(r.listener.Addr().String())
+	if err != nil {
+		// A listener's own address is well-formed.
+		panic(err)
+	}
+	return "https://" + net.JoinHostPort(WebhookHost, port)
+}
+
+// add makes an address one of those behind the relay. One that nobody listens on is passed over.
+func (r *relay) add(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backends = append(r.backends, address)
+}
+
+func (r *relay) serve() {
+	for {
+		from, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		go r.pass(from.(*net.TCPConn))
+	}
+}
+
+// dial connects to the next of the backends that listens.
+func (r *relay) dial() (*net.TCPConn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range r.backends {
+		address := r.backends[r.next%len(r.backends)]
+		r.next++
+		if to, err := net.Dial("tcp", address); err == nil {
+			return to.(*net.TCPConn), nil
+		}
+	}
+	return nil, errors.New("no confrev serves webhooks")
+}
+
+func (r *relay) pass(from *net.TCPConn) {
+	to, err := r.dial()
+	if err != nil {
+		// As when a Service has no endpoints: refused. Nobody hears of an error here.
+		_ = from.Close()
+		return
+	}
+	go copyAndClose(to, from)
+	copyAndClose(from, to)
+}
+
+// copyAndClose passes on what comes until its sender ends, and tells the other side.
+func copyAndClose(to, from *net.TCPConn) {
+	_, _ = io.Copy(to, from)
+	_ = to.CloseWrite()
+	_ = from.CloseRead()
+}
