@@ -40,3 +40,29 @@ func (m Metrics) Sum(name string) float64 {
 	}
 	return sum
 }
+
+// With gives the counter or gauge of a name that has a label of that value; 0 if there is none.
+func (m Metrics) With(name, label, value string) float64 {
+	for _, metric := range m[name].GetMetric() {
+		for _, pair := range metric.GetLabel() {
+			if pair.GetName() == label && pair.GetValue() == value {
+				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// PodAdmission tells what resolves pins, as confrev sees it: "policy", "webhook" or "none".
+func (c *Confrev) PodAdmission(ctx context.Context) (string, error) {
+	metrics, err := c.ReadMetrics(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, by := range []string{"policy", "webhook"} {
+		if metrics.With("confrev_pod_admission", "by", by) == 1 {
+			return by, nil
+		}
+	}
+	return "none", nil
+}
