@@ -151,4 +151,6 @@ func withAuthority(bundle, ca []byte, now time.Time) []byte {
 }
 
 // Trusts tells whether a bundle has the certificate of the authority.
-func Trusts(bundle, ca []byte) bool { return len(ca) > 0 && bytes.Contains(bundle, bytes.TrimSpace(ca)) }
+func Trusts(bundle, ca []byte) bool {
+	return len(ca) > 0 && bytes.Contains(bundle, bytes.TrimSpace(ca))
+}
