@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,9 +45,6 @@ func (a *admitter) get(kind metav1.GroupVersionKind) *workloads {
 	return a.of[schema.GroupKind{Group: kind.Group, Kind: kind.Kind}]
 }
 
-// admissionTimeout is less than the second that the API server waits, so that what took too long ends here too.
-const admissionTimeout = 900 * time.Millisecond
-
 // Handle answers a request. It lets every one through, whatever happens: failurePolicy Ignore covers a webhook that does not
 // answer, not one that says no.
 func (a *admitter) Handle(ctx context.Context, request admission.Request) admission.Response {
@@ -56,8 +52,6 @@ func (a *admitter) Handle(ctx context.Context, request admission.Request) admiss
 	if r == nil || r.options.excluded(request.Namespace) {
 		return admission.Allowed("")
 	}
-	ctx, cancel := context.WithTimeout(ctx, admissionTimeout)
-	defer cancel()
 	started := r.now()
 	patch, warnings, err := r.handle(ctx, request)
 	metricAdmission.WithLabelValues(r.kind.Resource(), result(patch, err)).Observe(r.now().Sub(started).Seconds())
