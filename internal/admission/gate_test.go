@@ -24,8 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-
 const service = "confrev.confrev-system.svc"
 
 // authorityOf makes an authority, and a certificate that it signed for the given names.

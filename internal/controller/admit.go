@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +22,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
 )
 
 // admitter answers the workload webhook: it plans for a workload within the request that creates or updates it, so that
@@ -46,38 +45,34 @@ func (a *admitter) get(kind metav1.GroupVersionKind) *workloads {
 	return a.of[schema.GroupKind{Group: kind.Group, Kind: kind.Kind}]
 }
 
-// admissionTimeout is less than the second that the API server waits, so that what took too long ends here too.
-const admissionTimeout = 900 * time.Millisecond
-
-// Handle answers a request. An error lets the API server go on without us (failurePolicy Ignore).
+// Handle answers a request. It lets every one through, whatever happens: failurePolicy Ignore covers a webhook that does not
+// answer, not one that says no.
 func (a *admitter) Handle(ctx context.Context, request admission.Request) admission.Response {
 	r := a.get(request.Kind)
 	if r == nil || r.options.excluded(request.Namespace) {
 		return admission.Allowed("")
 	}
-	ctx, cancel := context.WithTimeout(ctx, admissionTimeout)
-	defer cancel()
 	started := r.now()
-	patch, err := r.handle(ctx, request)
+	patch, warnings, err := r.handle(ctx, request)
 	metricAdmission.WithLabelValues(r.kind.Resource(), result(patch, err)).Observe(r.now().Sub(started).Seconds())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot plan for a workload at its admission; it is let through as it is",
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
-		return admission.Errored(http.StatusInternalServerError, err)
+		return admission.Allowed("").WithWarnings("confrev could not pin this workload within the request; it does so right after")
 	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: patchType(patch)}}.
+		WithWarnings(warnings...)
+}
+
+func patchType(patch []byte) *admissionv1.PatchType {
 	if len(patch) == 0 {
-		return admission.Allowed("")
+		return nil
 	}
-	data, err := json.Marshal(patch)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	kind := admissionv1.PatchTypeJSONPatch
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: data, PatchType: &kind}}
+	return new(admissionv1.PatchTypeJSONPatch)
 }
 
 // result is what came of a request, for the metric.
-func result(patch []operation, err error) string {
+func result(patch []byte, err error) string {
 	switch {
 	case err != nil:
 		return "error"
@@ -87,20 +82,53 @@ func result(patch []operation, err error) string {
 	return "unchanged"
 }
 
-func (r *workloads) handle(ctx context.Context, request admission.Request) ([]operation, error) {
+// handle gives the JSON patch that a request needs, none if it needs none, and what the user should know.
+func (r *workloads) handle(ctx context.Context, request admission.Request) (patch []byte, warnings []string, err error) {
 	obj, err := r.decode(request.Object.Raw)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Where the request's path alone names the namespace, the object does not.
 	obj.SetNamespace(request.Namespace)
 	var old client.Object
 	if request.Operation == admissionv1.Update {
 		if old, err = r.decode(request.OldObject.Raw); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return r.admit(ctx, obj, old, request.DryRun != nil && *request.DryRun)
+	ops, said, err := r.admitAgain(ctx, obj, old, request.DryRun != nil && *request.DryRun)
+	if err != nil || len(ops) == 0 {
+		return nil, texts(said), err
+	}
+	patch, err = json.Marshal(ops)
+	return patch, texts(said), err
+}
+
+// attempts is how often to plan for a request while its sources change under our hands.
+const attempts = 3
+
+func (r *workloads) admitAgain(ctx context.Context, obj, old client.Object, dryRun bool) (ops []operation, said []warning, err error) {
+	for range attempts {
+		ops, said, err = r.admit(ctx, obj, old, dryRun)
+		if !revision.IsChanged(err) {
+			break
+		}
+	}
+	return ops, said, err
+}
+
+// maxWarning is how long a warning to the user may be; the API server cuts longer ones when there are many.
+const maxWarning = 256
+
+// texts gives what to say to who sent the request.
+func texts(all []warning) []string {
+	var said []string
+	for _, w := range all {
+		if !w.notice {
+			said = append(said, cut("confrev: "+w.note, maxWarning))
+		}
+	}
+	return said
 }
 
 func (r *workloads) decode(raw []byte) (client.Object, error) {
@@ -111,30 +139,33 @@ func (r *workloads) decode(raw []byte) (client.Object, error) {
 	return obj, nil
 }
 
-// admit gives the patch that a workload needs which is being created, or updated from old. Without a dry run, the
-// revisions that the patch pins exist afterwards (rule 9).
-func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, error) {
+// admit gives the patch that a workload needs which is being created, or updated from old, and what its user should know.
+// Without a dry run, the revisions that the patch pins exist afterwards (rule 9).
+func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, []warning, error) {
 	deploying := old == nil || r.deploys(obj, old)
 	if !r.concerns(obj, old, deploying) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	seen, err := r.observe(ctx, obj, r.viewOf(old, deploying))
 	if err != nil || !seen.follows() {
-		return nil, err
+		return nil, seen.warnings, err
 	}
 	want := r.intend(seen)
+	said := slices.Concat(seen.warnings, warnings(want.pins, true))
 	if r.gate.Problem() != nil && seen.needsPolicies(want) {
 		// The reconciler says so, and pins when they are in place.
-		return nil, nil
+		return nil, said, nil
 	}
 	if !dryRun {
-		r.limit(seen, &want)
-		if _, err := r.ensure(ctx, obj, seen, &want.pins); err != nil {
-			return nil, err
+		said = append(said, r.limit(seen, &want)...)
+		refused, err := r.ensure(ctx, obj, seen, &want.pins)
+		if err != nil {
+			return nil, nil, err
 		}
+		said = append(said, refused...)
 		want.injectAgain(seen)
 	}
-	return r.admissionPatch(obj, old, seen, want), nil
+	return r.admissionPatch(obj, old, seen, want), said, nil
 }
 
 // concerns tells whether a request may matter to confrev at all. Most do not: a controller that scales, a person who adds
@@ -162,13 +193,13 @@ func (r *workloads) template(obj client.Object) *corev1.PodTemplateSpec {
 
 // deploys tells whether an update changes anything of the template but what confrev writes there itself.
 func (r *workloads) deploys(obj, old client.Object) bool {
-	return !equality.Semantic.DeepEqual(asWritten(r.template(obj)), asWritten(r.template(old)))
+	pins, before := r.pinsOf(obj), r.pinsOf(old)
+	return !equality.Semantic.DeepEqual(asWritten(r.template(obj), pins, before), asWritten(r.template(old), before))
 }
 
-// asWritten gives a template without what confrev writes into it.
-func asWritten(template *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
-	pins, _ := pin.Parse(template.Annotations[keys.Pins])
-	written := &corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: *podspec.Original(&template.Spec, pins)}
+// asWritten gives a template without what confrev writes into it: pins, hashes, and names of what is pinned.
+func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTemplateSpec {
+	written := &corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: *podspec.Original(&template.Spec, pins...)}
 	written.Annotations = map[string]string{}
 	for key, value := range template.Annotations {
 		if key != keys.Pins && key != keys.Hashes {
@@ -205,13 +236,13 @@ func (r *workloads) admissionPatch(obj, old client.Object, seen observed, want i
 		pins, hashes = want.pins.Pins.String(), want.stamped(seen).String()
 	}
 	ops := r.templateOperations(seen, want, pins, hashes)
-	notes := want.notes(seen)
+	noted := want.notes(seen)
 	if waiting := missing(want.pins); old == nil && r.kind.Pauses && len(waiting) > 0 && !r.kind.Paused(obj) {
 		// Kubernetes makes no ReplicaSet of a new Deployment that is paused (rule 7).
-		notes[keys.Paused] = strings.Join(waiting, ",")
+		noted[keys.Paused] = strings.Join(waiting, ",")
 		ops = append(ops, operation{Op: "add", Path: "/spec/paused", Value: true})
 	}
-	return append(ops, annotate(obj, notes)...)
+	return append(ops, annotate(obj, noted)...)
 }
 
 // missing lists the sources without which a template cannot be pinned, nor its pods start.

@@ -61,10 +61,13 @@ func (r *recorder) warn(regarding client.Object, w warning, action string) {
 	r.Eventf(regarding, nil, kind, w.reason, action, "%s", shortened(w.note))
 }
 
-func shortened(note string) string {
-	if len(note) <= maxNote {
-		return note
+func shortened(note string) string { return cut(note, maxNote) }
+
+// cut gives a text that is no longer than so many bytes.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
 	// The cut may fall within a character.
-	return strings.ToValidUTF8(note[:maxNote-len("…")], "") + "…"
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

@@ -24,7 +24,7 @@ func (seen observed) injections(pins pin.Set, changing bool) []injection {
 
 func (seen observed) resolved(pins pin.Set) []injection {
 	into := seen.asked.Mode == optin.Revision && seen.asked.Injection == optin.Template
-	sources := seen.pins.Pins.Inverse()
+	sources := pin.Inverse(seen.pins.Pins, seen.before)
 	return podspec.Replacements(&seen.template.Spec, func(named pin.Source) (string, bool) {
 		source, injected := sources[named]
 		if !injected {

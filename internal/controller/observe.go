@@ -39,6 +39,8 @@ type observed struct {
 	template *corev1.PodTemplateSpec
 	// notes are what confrev wrote on the workload and its template before.
 	notes notes
+	// before are the pins of the template that a request replaces.
+	before pin.Set
 	// reader reads the metadata of sources, which metas remembers; nil for one that does not exist.
 	reader client.Reader
 	metas  map[pin.Source]*metav1.PartialObjectMetadata
@@ -114,6 +116,18 @@ func newObserved(namespace string, reader client.Reader) observed {
 	}
 }
 
+// pinsOf gives the pins of a workload's template; none when there is no workload, or when they are malformed.
+func (r *workloads) pinsOf(obj client.Object) pin.Set {
+	if obj == nil {
+		return nil
+	}
+	pins, err := r.kind.Pins(obj)
+	if err != nil {
+		return nil
+	}
+	return pins
+}
+
 // view says how to look at a workload.
 type view struct {
 	// known is what is known of what it rolled out, beyond what its holders show.
@@ -130,18 +144,23 @@ type view struct {
 // missing from the inputs.
 func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
 	seen := newObserved(obj.GetNamespace(), v.reader)
+	seen.before = r.pinsOf(v.old)
+	cached := false
 	asked, referring, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
 	if err != nil {
 		return seen, err
 	}
 	seen.asked = asked
-	if r.kind.Fixed && asked.Mode != optin.Revision {
-		// Its pods start once, with what is there.
-		return seen, nil
+	if r.kind.Fixed {
+		// Nothing restarts its pods.
+		seen.asked.RestartOn = nil
+		if asked.Mode != optin.Revision {
+			return seen, nil
+		}
 	}
 	if !asked.Track.Enabled() {
 		// A source may still say itself that it belongs to the workload; that is not worth asking the API server for.
-		seen.reader = r.client
+		seen.reader, cached = r.client, true
 	}
 	seen.pins.Stay, seen.hashes.Stay = v.stays(asked.Advance), v.stays(asked.Advance)
 	for _, o := range append(slices.Clone(referring), obj) {
@@ -165,7 +184,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 	if !seen.follows() {
 		return seen, nil
 	}
-	if seen.reader != v.reader {
+	if cached {
 		seen.reader = v.reader
 		clear(seen.metas)
 	}
@@ -184,7 +203,7 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 
 // selectUses chooses what is tracked, and says what of it cannot be.
 func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
-	uses, err := r.kind.Uses(obj)
+	uses, err := r.kind.Uses(obj, seen.before)
 	if err != nil {
 		return err
 	}
@@ -201,9 +220,6 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 		seen.pins.Uses = r.bounded(seen, selection.Uses)
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
-	}
-	if r.kind.Fixed {
-		return nil
 	}
 	unreferenced, err := r.unreferenced(ctx, seen)
 	if err != nil {

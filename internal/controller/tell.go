@@ -73,7 +73,11 @@ func (t teller) tell(ctx context.Context, before, obj client.Object) {
 	}
 	if len(was.pins) > 0 && len(is.pins) == 0 {
 		logger.Info("unpinned", "pins", was.pins.String())
-		t.events.normal(obj, nil, reasonUnpinned, "Unpin", "The pod template has no pins any more: pods read the sources themselves")
+		why := ""
+		if mode := obj.GetAnnotations()[keys.Mode]; mode != "" {
+			why = fmt.Sprintf(", since the mode is %s", mode)
+		}
+		t.events.normal(obj, nil, reasonUnpinned, "Unpin", fmt.Sprintf("The pod template has no pins any more%s: pods read the sources themselves", why))
 	}
 }
 

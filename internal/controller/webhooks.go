@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -106,7 +107,19 @@ func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter, gate *a
 		}))
 	}
 	server := webhook.NewServer(options)
-	server.Register(pathWorkloads, &webhook.Admission{Handler: admitter})
+	server.Register(pathWorkloads, inTime(&webhook.Admission{Handler: admitter}))
 	server.Register(pathPods, &webhook.Admission{Handler: admission.Pods{}})
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
+}
+
+// inTime ends what a request started a little before the API server gives up, which says when in the request.
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if timeout, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil {
+			ctx, cancel := context.WithTimeout(r.Context(), timeout*9/10)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -156,13 +156,16 @@ func (s Set) Resolve(source Source) (revision string, pinned bool) {
 	return p.Revision, ok
 }
 
-// Inverse gives the source of each revision that is pinned; the first of them, where a hand pinned several to one.
-func (s Set) Inverse() map[Source]Source {
-	sources := make(map[Source]Source, len(s))
-	for _, source := range s.Sources() {
-		revision := Source{Kind: source.Kind, Name: s[source].Revision}
-		if _, known := sources[revision]; !known {
-			sources[revision] = source
+// Inverse gives the source of each revision that is pinned in one of several sets; the first of them, where a hand pinned
+// several to one.
+func Inverse(sets ...Set) map[Source]Source {
+	sources := map[Source]Source{}
+	for _, set := range sets {
+		for _, source := range set.Sources() {
+			revision := Source{Kind: source.Kind, Name: set[source].Revision}
+			if _, known := sources[revision]; !known {
+				sources[revision] = source
+			}
 		}
 	}
 	return sources

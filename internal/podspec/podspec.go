@@ -85,9 +85,10 @@ func replace(spec *corev1.PodSpec, resolve func(pin.Source) (string, bool), set 
 }
 
 // Original gives a pod spec as the user wrote it: references that name the revision of a pin name its source again
-// (injection into the template). A spec without such references is given as it is; else it is a copy.
-func Original(spec *corev1.PodSpec, pins pin.Set) *corev1.PodSpec {
-	sources := pins.Inverse()
+// (injection into the template). They may be older than the newest pins, so several sets may be given. A spec without
+// such references is given as it is; else it is a copy.
+func Original(spec *corev1.PodSpec, pins ...pin.Set) *corev1.PodSpec {
+	sources := pin.Inverse(pins...)
 	injected := false
 	walk(spec, func(ref reference) {
 		_, is := sources[ref.source()]

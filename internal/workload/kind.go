@@ -160,13 +160,14 @@ func (k Kind) Compact(obj client.Object) {
 	}
 }
 
-// Uses gives the uses of sources by an object's template, as the user wrote it.
-func (k Kind) Uses(obj client.Object) ([]podspec.Use, error) {
+// Uses gives the uses of sources by an object's template, as the user wrote it. Its references may name revisions of its
+// own pins, or of those before them.
+func (k Kind) Uses(obj client.Object, before ...pin.Set) ([]podspec.Use, error) {
 	template, err := k.Template(obj)
 	if err != nil {
 		return nil, err
 	}
 	// Malformed pins have injected nothing.
 	pins, _ := pin.Parse(template.Annotations[keys.Pins])
-	return podspec.Uses(podspec.Original(&template.Spec, pins)), nil
+	return podspec.Uses(podspec.Original(&template.Spec, append([]pin.Set{pins}, before...)...)), nil
 }

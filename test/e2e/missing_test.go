@@ -16,8 +16,10 @@ import (
 func TestMissingSourceIsPinnedWhenItAppears(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", envFrom("web", "other")), configMap("other", "k", "v"))
-	w.waitPinned("web", "other", "k", "v") // one missing source does not stop the rest
+	w.create(configMap("other", "k", "v"), deployment("web", envFrom("web", "other")))
+	if w.pinOf("web", "other") == (pin.Pin{}) {
+		t.Error("one missing source stopped the rest")
+	}
 	w.waitEvent("SourceMissing", "web", "configmap/web does not exist")
 	if got := w.pinOf("web", "web"); got != (pin.Pin{}) {
 		t.Errorf("a source that does not exist is pinned to %s", got)

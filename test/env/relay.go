@@ -18,6 +18,9 @@ type relay struct {
 	mu       sync.Mutex
 	backends []string
 	next     int
+	// cut is true while nothing is passed on; open are the connections that are passed on now.
+	cut  bool
+	open map[*net.TCPConn]bool
 }
 
 func newRelay() (*relay, error) {
@@ -25,7 +28,7 @@ func newRelay() (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{listener: listener}
+	r := &relay{listener: listener, open: map[*net.TCPConn]bool{}}
 	go r.serve()
 	return r, nil
 }
@@ -60,10 +63,14 @@ func (r *relay) serve() {
 func (r *relay) dial() (*net.TCPConn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.cut {
+		return nil, errors.New("the webhook is cut off")
+	}
 	for range r.backends {
 		address := r.backends[r.next%len(r.backends)]
 		r.next++
 		if to, err := net.Dial("tcp", address); err == nil {
+			r.open[to.(*net.TCPConn)] = true
 			return to.(*net.TCPConn), nil
 		}
 	}
@@ -79,6 +86,26 @@ func (r *relay) pass(from *net.TCPConn) {
 	}
 	go copyAndClose(to, from)
 	copyAndClose(from, to)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, to)
+}
+
+// CutWebhook makes the API server reach no confrev, as when all are down; they go on reconciling. MendWebhook ends it.
+func (c *Cluster) CutWebhook() {
+	c.relay.mu.Lock()
+	defer c.relay.mu.Unlock()
+	c.relay.cut = true
+	for connection := range c.relay.open {
+		_ = connection.Close()
+	}
+}
+
+// MendWebhook ends what CutWebhook began.
+func (c *Cluster) MendWebhook() {
+	c.relay.mu.Lock()
+	defer c.relay.mu.Unlock()
+	c.relay.cut = false
 }
 
 // copyAndClose passes on what comes until its sender ends, and tells the other side.

@@ -48,7 +48,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := confrev.Start(ctx); err != nil {
+	if err := errors.Join(confrev.Start(ctx), cluster.WaitWebhook(ctx)); err != nil {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "node: confrev logs to", confrev.Log)

@@ -36,6 +36,7 @@ func (w *world) start(args ...string) *process {
 	// Also when it did not become ready: it runs all the same, and would go on pinning in everybody's measurements.
 	w.Cleanup(p.stop)
 	w.must(err)
+	w.must(cluster.WaitWebhook(w.ctx))
 	return p
 }
 

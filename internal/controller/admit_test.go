@@ -1,0 +1,285 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// world is an API server for the workload webhook: it counts what is read and written.
+type admissionWorld struct {
+	*workloads
+	client        client.WithWatch
+	reads, writes int
+}
+
+func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Object) *admissionWorld {
+	t.Helper()
+	w := &admissionWorld{}
+	w.client = fake.NewClientBuilder().WithObjects(objects...).
+		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
+		WithIndex(&appsv1.ReplicaSet{}, byController, controllerUID).
+		WithIndex(&batchv1.Job{}, byController, controllerUID).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				w.reads++
+				return c.Get(ctx, key, obj, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				w.writes++
+				return c.Create(ctx, obj, opts...)
+			},
+		}).Build()
+	kinds := &kinds{}
+	store := revision.NewStore(w.client, w.client, w.client, time.Now, kinds, 100)
+	w.workloads = &workloads{
+		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission}, client: w.client, live: w.client, store: store,
+		gate: &admission.Gate{}, events: &recorder{events.NewFakeRecorder(100)}, now: time.Now, memory: newMemories(),
+	}
+	return w
+}
+
+// admitted gives the object that comes of a request, and fails if asking again would change more: the API server may call
+// a webhook twice.
+func (w *admissionWorld) admitted(t *testing.T, obj, old client.Object, dryRun bool) client.Object {
+	t.Helper()
+	once := w.patched(t, obj, old, dryRun)
+	if diff := cmp.Diff(once, w.patched(t, once, old, dryRun)); diff != "" {
+		t.Errorf("asked again, it changes more (-once +twice):\n%s", diff)
+	}
+	return once
+}
+
+func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bool) client.Object {
+	t.Helper()
+	ops, _, err := w.admit(t.Context(), obj, old, dryRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ops) > 0 {
+		text, err := json.Marshal(ops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch, err := jsonpatch.DecodePatch(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err = patch.Apply(data); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	result := w.kind.New()
+	if err := json.Unmarshal(data, result); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// nameOf is the revision of configmap/app with one value.
+func nameOf(value string) string {
+	c := content.FromConfigMap(appWith(value))
+	return content.RevisionName("app", c.Hash(), 0)
+}
+
+func appWith(value string) *corev1.ConfigMap {
+	return gen.ConfigMap("app", map[string]string{"k": value})
+}
+
+// pinTo is a pin of configmap/app: the revision with a value, and its number.
+func pinTo(value, number string) string { return "configmap/app=" + nameOf(value) + "@" + number }
+
+// web is a Deployment that tracks all and takes its environment from configmap/app.
+func web(image string, modifiers ...gen.DeploymentModifier) *appsv1.Deployment {
+	all := append([]gen.DeploymentModifier{gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app"))}, modifiers...)
+	d := gen.Deployment("web", all...)
+	d.Spec.Template.Spec.Containers[0].Image = image
+	return d
+}
+
+// Rules 2, 4, 6, 7: what a request becomes. The source has content b, which the workload did not roll out yet unless the
+// old object has it.
+func TestAdmit(t *testing.T) {
+	a, b := pinTo("a", "1"), pinTo("b", "2")
+	first := pinTo("b", "1")
+	unnamed := func(d *appsv1.Deployment) { d.UID, d.Generation = "", 0 }
+	note := func(pins string) gen.DeploymentModifier { return gen.Annotated(keys.Held, pins) }
+	paused := func(d *appsv1.Deployment) { d.Spec.Paused = true }
+	tests := map[string]struct {
+		source   string // content of configmap/app; "b" when it is not given, "-" for none
+		obj, old *appsv1.Deployment
+		pins     string
+		held     string
+		paused   string
+	}{
+		"a first deploy":                        {obj: web("1", unnamed), pins: first},
+		"a first deploy with nothing to track":  {obj: web("1", unnamed, gen.Tracking("none"))},
+		"a first deploy without the source":     {source: "-", obj: web("1", unnamed), paused: "configmap/app"},
+		"one that is paused already":            {source: "-", obj: web("1", unnamed, paused)},
+		"an update without the source":          {source: "-", obj: web("2"), old: web("1")},
+		"opting in":                             {obj: web("1"), old: web("1", gen.Tracking("none")), pins: first},
+		"a new image takes the change along":    {obj: web("2", gen.Pinned(a)), old: web("1", gen.Pinned(a)), pins: b},
+		"nothing of the template changes":       {obj: web("1", gen.Pinned(a), gen.Annotated(keys.Settle, "1s")), old: web("1", gen.Pinned(a)), pins: a},
+		"pins that are taken away come back":    {obj: web("1"), old: web("1", gen.Pinned(a)), pins: a},
+		"and with a new image, they move":       {obj: web("2"), old: web("1", gen.Pinned(a)), pins: b},
+		"pins written by hand":                  {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(pinTo("c", "3"))), pins: a},
+		"malformed pins":                        {obj: web("1", gen.Pinned("x")), old: web("1", gen.Pinned(a)), pins: b},
+		"an undo":                               {obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b)), pins: a, held: b},
+		"an undo of the configuration alone":    {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(b)), pins: a, held: b},
+		"a new image while held":                {obj: web("3", gen.Pinned(a), note(b)), old: web("1", gen.Pinned(a), note(b)), pins: a, held: b},
+		"a replace while held":                  {obj: web("1"), old: web("1", gen.Pinned(a), note(b)), pins: a, held: b},
+		"an undo to before the first pins":      {obj: web("1"), old: web("2", gen.Pinned(b)), pins: b},
+		"on-deploy, without a deploy":           {obj: web("1", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: web("1", gen.Pinned(a)), pins: a},
+		"on-deploy, with one":                   {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: web("1", gen.Pinned(a)), pins: b},
+		"manual, with a deploy":                 {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manual")), old: web("1", gen.Pinned(a)), pins: a},
+		"manual, misspelt":                      {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manul")), old: web("1", gen.Pinned(a)), pins: a},
+		"manual, and a first deploy":            {obj: web("1", unnamed, gen.Annotated(keys.Advance, "manual")), pins: first},
+		"opting out, and the pins go with it":   {obj: web("1", gen.Tracking("none")), old: web("1", gen.Pinned(a))},
+		"opting out, and the pins stay":         {obj: web("2", gen.Pinned(a), gen.Tracking("none")), old: web("1", gen.Pinned(a)), pins: a},
+		"the source is deleted, and it deploys": {source: "-", obj: web("2", gen.Pinned(a)), old: web("1", gen.Pinned(a)), pins: a},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var objects []client.Object
+			if test.source != "-" {
+				objects = append(objects, appWith("b"))
+			}
+			for _, dryRun := range []bool{true, false} {
+				w := newAdmissionWorld(t, workload.Deployment, objects...)
+				var old client.Object
+				if test.old != nil {
+					old = test.old
+				}
+				got := w.admitted(t, test.obj.DeepCopy(), old, dryRun).(*appsv1.Deployment)
+				if pins := got.Spec.Template.Annotations[keys.Pins]; pins != test.pins {
+					t.Errorf("pins %q, want %q", pins, test.pins)
+				}
+				if held := got.Annotations[keys.Held]; held != test.held {
+					t.Errorf("held from %q, want %q", held, test.held)
+				}
+				if got.Annotations[keys.Paused] != test.paused || got.Spec.Paused != (test.paused != "" || test.obj.Spec.Paused) {
+					t.Errorf("paused %v, for %q", got.Spec.Paused, got.Annotations[keys.Paused])
+				}
+				if dryRun && w.writes > 0 {
+					t.Errorf("a dry run wrote %d times", w.writes)
+				}
+				if new := strings.Contains(test.pins, nameOf("b")); !dryRun && (w.writes == 1) != new && test.held == "" && !strings.HasPrefix(name, "an undo") {
+					t.Errorf("wrote %d times", w.writes)
+				}
+			}
+		})
+	}
+}
+
+// A controller that scales, a person who adds a label: no request costs anything that cannot matter.
+func TestWhatIsNoConcernReadsNothing(t *testing.T) {
+	labelled := func(d *appsv1.Deployment) { d.Labels = map[string]string{"team": "a"} }
+	scaled := func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32) }
+	noted := gen.Annotated("deployment.kubernetes.io/revision", "3")
+	deleted := func(d *appsv1.Deployment) { now := metav1.Now(); d.DeletionTimestamp = &now }
+	for name, obj := range map[string]*appsv1.Deployment{
+		"the same": web("1"), "a label": web("1", labelled), "scaled": web("1", scaled), "somebody's annotation": web("1", noted),
+		"being deleted": web("2", deleted),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+			if ops, _, err := w.admit(t.Context(), obj, web("1"), false); len(ops) > 0 || err != nil || w.reads+w.writes > 0 {
+				t.Errorf("%+v, %v, %d reads, %d writes", ops, err, w.reads, w.writes)
+			}
+		})
+	}
+}
+
+// With injection into the template, the names are put in within the same request, whoever writes.
+func TestAdmissionInjects(t *testing.T) {
+	into := gen.Annotated(keys.Injection, "template")
+	name := func(d *appsv1.Deployment) string {
+		return d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+	}
+	named := func(name string) gen.DeploymentModifier {
+		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = name }
+	}
+	first := pinTo("b", "1")
+	live := web("1", into, gen.Pinned(first), named(nameOf("b")))
+	tests := map[string]struct{ obj, old *appsv1.Deployment }{
+		"a first deploy":                   {obj: web("1", into)},
+		"the manifest is applied again":    {obj: web("1", into, gen.Pinned(first)), old: live},
+		"the manifest replaces it":         {obj: web("1", into), old: live},
+		"a new image":                      {obj: web("2", into, gen.Pinned(first)), old: live},
+		"the pin alone, as the controller": {obj: web("1", into, gen.Pinned(first), named(nameOf("a"))), old: web("1", into, gen.Pinned(pinTo("a", "1")), named(nameOf("a")))},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+			var old client.Object
+			if test.old != nil {
+				old = test.old
+			}
+			got := w.admitted(t, test.obj, old, false).(*appsv1.Deployment)
+			if name(got) != nameOf("b") || got.Spec.Template.Annotations[keys.Pins] != first {
+				t.Errorf("refers to %s with pins %s", name(got), got.Spec.Template.Annotations[keys.Pins])
+			}
+		})
+	}
+}
+
+// Stand-alone Jobs are pinned when they are created; those that a controller made have what it gave them.
+func TestAdmitJobs(t *testing.T) {
+	job := func(annotations map[string]string, owner bool) *batchv1.Job {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "job", Annotations: annotations}}
+		j.Spec.Template.Spec = *gen.PodSpec(gen.EnvFrom("configmap/app"))
+		if owner {
+			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: "cron", UID: "1", Controller: &owner}}
+		}
+		return j
+	}
+	tracked := map[string]string{keys.Track: "all"}
+	tests := map[string]struct {
+		job  *batchv1.Job
+		old  client.Object
+		pins string
+	}{
+		"stand-alone":            {job(tracked, false), nil, pinTo("b", "1")},
+		"not opted in":           {job(nil, false), nil, ""},
+		"of a CronJob":           {job(tracked, true), nil, ""},
+		"it exists already":      {job(tracked, false), job(nil, false), ""},
+		"in a mode for rollouts": {job(map[string]string{keys.Track: "all", keys.Mode: "restart"}, false), nil, ""},
+		"restart-on":             {job(map[string]string{keys.Track: "all", keys.RestartOn: "things.v1.example.com/a"}, false), nil, pinTo("b", "1")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.StandAloneJob, appWith("b"))
+			got := w.admitted(t, test.job, test.old, false).(*batchv1.Job)
+			if pins := got.Spec.Template.Annotations[keys.Pins]; pins != test.pins || got.Spec.Template.Annotations[keys.Hashes] != "" {
+				t.Errorf("pins %q, want %q", pins, test.pins)
+			}
+		})
+	}
+}

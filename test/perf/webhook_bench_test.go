@@ -1,0 +1,152 @@
+//go:build perf
+
+package perf
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/test/env"
+)
+
+const (
+	// webhookRate is how many requests arrive in a second, whether or not earlier ones are answered.
+	webhookRate = 200
+	webhookTime = 5 * time.Second
+)
+
+// BenchmarkWebhook measures what the workload webhook adds to requests that arrive at a steady rate: patches of a new image,
+// with a server-side dry run, since real ones would measure the Deployment controller. One Deployment tracks its ConfigMap,
+// which changed, so that each request is planned anew with two live reads; another is not tracked. The floor is the same
+// patch in confrev's own namespace, which the webhook does not select. With all confrevs dead, none may be refused.
+func BenchmarkWebhook(b *testing.B) {
+	w := newWorld(b)
+	w.must(w.create(configMap("app", "v")))
+	for b.Loop() {
+		confrev := w.start()
+		w.tracked("web", 1)
+		w.must(w.create(untracked("plain")))
+		w.settled("web-0")
+		w.edit("web-0", "w")
+		outside := untracked("perf-floor")
+		outside.Namespace = env.Namespace
+		w.must(cluster.Client.Create(w.ctx, outside))
+
+		t := newTable(b, "patch of the image, dry run, "+fmt.Sprint(webhookRate)+"/s", "p50", "p99", "refused")
+		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
+		w.atRate(t, "not tracked", w.ns, "plain")
+		w.atRate(t, "tracked, planned anew", w.ns, "web-0")
+		confrev.stop()
+		w.atRate(t, "tracked, all confrevs dead", w.ns, "web-0")
+		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
+		t.print()
+		w.must(cluster.Delete(w.ctx, outside))
+	}
+}
+
+// settled waits until a Deployment is pinned and stays out of the measurement's way.
+func (w *world) settled(name string) {
+	w.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		d := &appsv1.Deployment{}
+		w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: name}, d))
+		if d.Status.ObservedGeneration == d.Generation && len(d.Spec.Template.Annotations) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("%s does not settle", name)
+		}
+	}
+}
+
+// atRate sends patches at the rate and notes how long they take.
+func (w *world) atRate(t *table, what, namespace, name string) {
+	w.Helper()
+	var (
+		group   sync.WaitGroup
+		mu      sync.Mutex
+		taken   []time.Duration
+		refused int
+		lastErr error
+	)
+	tick := time.NewTicker(time.Second / webhookRate)
+	defer tick.Stop()
+	for i := range int(webhookTime.Seconds() * webhookRate) {
+		<-tick.C
+		group.Go(func() {
+			d := &appsv1.Deployment{}
+			d.Namespace, d.Name = namespace, name
+			patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"app:%d"}]}}}}`, i)
+			began := time.Now()
+			err := cluster.Client.Patch(w.ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.DryRunAll)
+			mu.Lock()
+			defer mu.Unlock()
+			taken = append(taken, time.Since(began))
+			if err != nil {
+				refused, lastErr = refused+1, err
+			}
+		})
+	}
+	group.Wait()
+	t.row(what, middle(taken), quantile(taken, 0.99), refused)
+	if lastErr != nil {
+		w.Errorf("%s: %d refused: %v", what, refused, lastErr)
+	}
+}
+
+// firstDeploys is how many Deployments are deployed for the first time, in each order.
+const firstDeploys = 50
+
+// BenchmarkFirstDeploys deploys ConfigMaps and the Deployments that use them, in both orders, and counts the ReplicaSets
+// beyond one for each.
+func BenchmarkFirstDeploys(b *testing.B) {
+	w := newWorld(b)
+	for b.Loop() {
+		w.start()
+		t := newTable(b, "first deploys of ConfigMap and Deployment", "Deployments", "extra ReplicaSets", "until pinned p50", "max")
+		for _, order := range []struct {
+			name          string
+			workloadFirst bool
+		}{{"configmap-first", false}, {"workload-first", true}} {
+			w.deployFirst(t, order.name, order.workloadFirst)
+		}
+		t.print()
+	}
+}
+
+func (w *world) deployFirst(t *table, name string, workloadFirst bool) {
+	w.Helper()
+	taken := make([]time.Duration, firstDeploys)
+	w.many(firstDeploys, 4, func(i int) error {
+		each := fmt.Sprint(name, "-", i)
+		objects := []client.Object{configMap(each, "v"), deployment(each, each)}
+		if workloadFirst {
+			objects[0], objects[1] = objects[1], objects[0]
+		}
+		began := time.Now()
+		for _, obj := range objects {
+			if err := w.create(obj); err != nil {
+				return err
+			}
+		}
+		w.settled(each)
+		taken[i] = time.Since(began)
+		return nil
+	})
+	all := &appsv1.ReplicaSetList{}
+	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns)))
+	extra := -firstDeploys
+	for _, rs := range all.Items {
+		if len(rs.OwnerReferences) > 0 && len(rs.OwnerReferences[0].Name) > len(name) && rs.OwnerReferences[0].Name[:len(name)] == name {
+			extra++
+		}
+	}
+	t.row(name, firstDeploys, extra, middle(taken), quantile(taken, 1))
+	w.ReportMetric(float64(extra), name+"-extra")
+}
