@@ -27,7 +27,7 @@ const (
 	settled = 5 * time.Second
 	// While the gate is closed, what resolves pins is looked at often; while it is open, only to notice that it went.
 	lookClosed = 500 * time.Millisecond
-	lookOpen   = 30 * time.Second
+	lookOpen   = 10 * time.Second
 )
 
 // Resolver is what resolves pins as pods are created.

@@ -41,16 +41,17 @@ func (m Metrics) Sum(name string) float64 {
 	return sum
 }
 
-// With gives the counter or gauge of a name that has a label of that value; 0 if there is none.
-func (m Metrics) With(name, label, value string) float64 {
+// SumWith adds up the counters or gauges of a name that have a label of that value.
+func (m Metrics) SumWith(name, label, value string) float64 {
+	var sum float64
 	for _, metric := range m[name].GetMetric() {
 		for _, pair := range metric.GetLabel() {
 			if pair.GetName() == label && pair.GetValue() == value {
-				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+				sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			}
 		}
 	}
-	return 0
+	return sum
 }
 
 // PodAdmission tells what resolves pins, as confrev sees it: "policy", "webhook" or "none".
@@ -60,7 +61,7 @@ func (c *Confrev) PodAdmission(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, by := range []string{"policy", "webhook"} {
-		if metrics.With("confrev_pod_admission", "by", by) == 1 {
+		if metrics.SumWith("confrev_pod_admission", "by", by) == 1 {
 			return by, nil
 		}
 	}
