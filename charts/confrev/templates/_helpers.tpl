@@ -37,13 +37,17 @@ the two to the same answers.
 ^(configmap|secret)/[a-z0-9][a-z0-9.-]*=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14}$
 {{- end -}}
 
-{{/* Pods of every namespace save the system's and confrev's own, so that neither can ever be in its own way (rule 18). */}}
-{{- define "confrev.matchPods" -}}
+{{/* Every namespace save the system's and confrev's own, so that neither can ever be in its own way (rule 18). */}}
+{{- define "confrev.elsewhere" -}}
 namespaceSelector:
   matchExpressions:
   - key: kubernetes.io/metadata.name
     operator: NotIn
     values: [kube-system, {{ .Release.Namespace }}]
+{{- end -}}
+
+{{- define "confrev.matchPods" -}}
+{{ include "confrev.elsewhere" . }}
 resourceRules:
 - apiGroups: [""]
   apiVersions: [v1]
@@ -115,4 +119,46 @@ internal/podspec does. test/e2e/policy_test.go holds CEL and Go to the same answ
   expression: >-
     (variables.inVolumes + variables.inProjections + variables.inEnvFrom + variables.inEnv)
     .filter(reference, reference[1] in variables.pins)
+{{- end -}}
+
+{{/*
+Everyone but confrev and those that collect garbage, which have accounts of their own (--use-service-account-credentials)
+or share the last one.
+*/}}
+{{- define "confrev.byOthers" -}}
+- name: by-others
+  expression: >-
+    !(request.userInfo.username in {{ concat (list
+      (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "confrev.fullname" .))
+      "system:serviceaccount:kube-system:generic-garbage-collector"
+      "system:serviceaccount:kube-system:namespace-controller"
+      "system:kube-controller-manager"
+    ) .Values.guards.exemptUsers | toJson }})
+{{- end -}}
+
+{{/*
+What a request does to a guarded object. In a namespace that is being deleted nothing is guarded: it must go whoever
+clears it. To write the same again is no change, whatever becomes of managedFields.
+*/}}
+{{- define "confrev.whatHappens" -}}
+- name: guarded
+  expression: namespaceObject.status.phase != 'Terminating'
+- name: deleted
+  expression: variables.guarded && request.operation == 'DELETE'
+- name: updated
+  expression: variables.guarded && request.operation == 'UPDATE'
+- name: relabelled
+  expression: >-
+    variables.updated &&
+    (object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) ||
+     object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({}))
+- name: owners
+  expression: oldObject.metadata.?ownerReferences.orValue([])
+- name: disowned
+  expression: variables.updated && object.metadata.?ownerReferences.orValue([]) != variables.owners
+# A finalizer that is there already may be taken away.
+- name: blocked
+  expression: >-
+    variables.updated &&
+    object.metadata.?finalizers.orValue([]).exists(f, !(f in oldObject.metadata.?finalizers.orValue([])))
 {{- end -}}
