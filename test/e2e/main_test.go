@@ -92,11 +92,18 @@ func run(m *testing.M) (code int, err error) {
 	if err := confrev.Stop(); err != nil {
 		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)
 	}
-	// A reconciler that panics is called again, so its tests may pass all the same.
-	if log, err := os.ReadFile(confrev.Log); err != nil || bytes.Contains(log, []byte("Observed a panic")) {
-		return 1, errors.Join(fmt.Errorf("confrev panicked, see %s", confrev.Log), err)
+	return code, checkLog()
+}
+
+// checkLog looks for what tests may pass in spite of, since reconcilers are called again.
+func checkLog() error {
+	log, err := os.ReadFile(confrev.Log)
+	for _, wrong := range []string{"Observed a panic", "ValidatingAdmissionPolicy 'confrev-guard-"} {
+		if bytes.Contains(log, []byte(wrong)) {
+			err = errors.Join(err, fmt.Errorf("confrev logged %q, see %s", wrong, confrev.Log))
+		}
 	}
-	return code, nil
+	return err
 }
 
 // configOfChart writes the file that the chart mounts for --config.
