@@ -18,6 +18,7 @@ var (
 	moduleHelm          = module{"helm", "helm.sh/helm/v4"}
 	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
 	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
+	moduleFluxSSA       = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
 	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
 	moduleRollouts      = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
 )
@@ -48,6 +49,7 @@ var components = []component{
 	{name: "containerd", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
 	{name: "containerd-shim-runc-v2", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
 	{name: "ctr", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+	{name: "flux-ssa", module: moduleFluxSSA, pkg: "."},
 	{name: "etcd-1.35", module: moduleKubernetes135, pkg: "go.etcd.io/etcd/server/v3", builtAs: "server"},
 	{
 		name: "kube-apiserver-1.35", module: moduleKubernetes135,
