@@ -19,6 +19,7 @@ var (
 	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
 	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
 	moduleFluxSSA       = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
+	moduleGitopsEngine  = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
 	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
 	moduleRollouts      = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
 )
@@ -50,6 +51,7 @@ var components = []component{
 	{name: "containerd-shim-runc-v2", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
 	{name: "ctr", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
 	{name: "flux-ssa", module: moduleFluxSSA, pkg: "."},
+	{name: "gitops-engine", module: moduleGitopsEngine, pkg: "."},
 	{name: "etcd-1.35", module: moduleKubernetes135, pkg: "go.etcd.io/etcd/server/v3", builtAs: "server"},
 	{
 		name: "kube-apiserver-1.35", module: moduleKubernetes135,
