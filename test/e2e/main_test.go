@@ -71,6 +71,12 @@ func run(m *testing.M) (code int, err error) {
 	if err := errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...)); err != nil {
 		return 1, err
 	}
+	// Now, since a build of minutes would slow down every test that runs beside it.
+	for _, tool := range []string{"helm3", "flux-ssa", "gitops-engine"} {
+		if _, err := cluster.Tool(ctx, tool); err != nil {
+			return 1, err
+		}
+	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
 		return 1, err
 	}
