@@ -59,7 +59,11 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	name := cmp.Or(os.Getenv("CONFREV_TEST_CLUSTER"), "e2e")
-	if cluster, err = env.Up(ctx, name, os.Stderr, env.ArgoRollouts); err != nil {
+	flags := []string{env.ArgoRollouts}
+	if version := os.Getenv("CONFREV_KUBERNETES"); version != "" {
+		flags = append(flags, env.Kubernetes(version))
+	}
+	if cluster, err = env.Up(ctx, name, os.Stderr, flags...); err != nil {
 		return 1, err
 	}
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
@@ -67,6 +71,12 @@ func run(m *testing.M) (code int, err error) {
 	}
 	if err := errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...)); err != nil {
 		return 1, err
+	}
+	// Now, since a build of minutes would slow down every test that runs beside it.
+	for _, tool := range []string{"helm3", "flux-ssa", "gitops-engine"} {
+		if _, err := cluster.Tool(ctx, tool); err != nil {
+			return 1, err
+		}
 	}
 	if binary, err = cluster.Build(ctx, true); err != nil {
 		return 1, err
