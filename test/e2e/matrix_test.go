@@ -150,4 +150,3 @@ func (m *matrix) noDrift(r release) {
 		m.Errorf("%s reports drift of %s:\n%s", m.tool.name, r, drift)
 	}
 }
-
