@@ -132,6 +132,7 @@ func TestReturningToContentWhoseReplicaSetIsBeingPruned(t *testing.T) {
 
 // Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go. Not parallel.
 func TestRevisionInUseStaysWhileConfrevIsDown(t *testing.T) {
+	onlyWithPolicies(t)
 	w, a := deployed(t, historyLimit(1))
 	b := w.editTo("B")
 	w.owned(b.Revision, "web")

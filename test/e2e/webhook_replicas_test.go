@@ -87,11 +87,11 @@ func TestTheCertificateOfTheWebhookFromFiles(t *testing.T) {
 	first := w.writeCertificate(dir)
 	c, err := cluster.Confrev(w.ctx, "certificate-from-files", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", dir)
 	w.must(err)
-	w.must(c.Start(w.ctx))
-	defer func() { w.must(c.Stop()) }()
 	own := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle
 	defer w.trust(own)
 	w.trust(first)
+	w.must(c.Start(w.ctx))
+	defer func() { w.must(c.Stop()) }()
 	w.must(cluster.WaitWebhook(w.ctx))
 	w.trust(w.writeCertificate(dir))
 	w.must(cluster.WaitWebhook(w.ctx))
@@ -117,12 +117,15 @@ func (w *world) pinWorkloads() *admissionv1.MutatingWebhookConfiguration {
 	return config
 }
 
-// trust replaces the certificates by which the API server knows the webhook.
+// trust replaces the certificates by which the API server knows the webhooks.
 func (w *world) trust(bundle []byte) {
 	w.Helper()
-	config := w.pinWorkloads()
-	config.Webhooks[0].ClientConfig.CABundle = bundle
-	w.must(cluster.Client.Update(w.ctx, config))
+	all := &admissionv1.MutatingWebhookConfigurationList{}
+	w.must(cluster.Client.List(w.ctx, all, client.MatchingLabels{"app.kubernetes.io/name": "confrev"}))
+	for i := range all.Items {
+		all.Items[i].Webhooks[0].ClientConfig.CABundle = bundle
+		w.must(cluster.Client.Update(w.ctx, &all.Items[i]))
+	}
 }
 
 // writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and gives it.
