@@ -66,7 +66,8 @@ func run(m *testing.M) (code int, err error) {
 	if cluster, err = env.Up(ctx, name, os.Stderr, flags...); err != nil {
 		return 1, err
 	}
-	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {
+	// ApplySets are an alpha feature of kubectl.
+	if err := errors.Join(os.Setenv("KUBECONFIG", cluster.Kubeconfig), os.Setenv("KUBECTL_APPLYSET", "true")); err != nil {
 		return 1, err
 	}
 	if err := errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...)); err != nil {
