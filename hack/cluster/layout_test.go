@@ -133,6 +133,34 @@ func TestLayoutPaths(t *testing.T) {
 	}
 }
 
+func TestBinariesOfOwnSource(t *testing.T) {
+	l := layout{modules: t.TempDir(), cache: "/cache/confrev"}
+	dir := filepath.Join(l.modules, "flux-ssa")
+	writeFile(t, filepath.Join(dir, "go.mod"), "require github.com/fluxcd/pkg/ssa v0.78.0\n")
+	writeFile(t, filepath.Join(dir, "go.sum"), "")
+	seen := map[string]string{}
+	for _, step := range []struct{ name, file, content string }{
+		{name: "without source"},
+		{"with source", "main.go", "package main\n"},
+		{"after a change of the source", "main.go", "package main\n\nfunc main() {}\n"},
+		{"with a second file", "more.go", "package main\n"},
+		{"after a change of a dependency", "go.sum", "h1:\n"},
+	} {
+		if step.file != "" {
+			writeFile(t, filepath.Join(dir, step.file), step.content)
+		}
+		got, err := l.binaries(moduleFluxSSA)
+		checkError(t, err, "")
+		if !strings.HasPrefix(got, "/cache/confrev/bin/flux-ssa-v0.78.0") {
+			t.Errorf("%s: got %s", step.name, got)
+		}
+		if before, ok := seen[got]; ok {
+			t.Errorf("%s, the binaries are where they were %s: %s", step.name, before, got)
+		}
+		seen[got] = step.name
+	}
+}
+
 func TestSourceRoot(t *testing.T) {
 	root := t.TempDir()
 	writeFile(t, filepath.Join(root, "go.mod"), "module confrev.io/confrev\n")

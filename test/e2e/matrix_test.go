@@ -6,27 +6,71 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
-	"confrev.io/confrev/internal/pin"
 )
 
 // release is what a user deploys: an image of the Deployment web and a value of the ConfigMap web.
 type release struct {
 	image, color string
 	injection    optin.Injection
+	// settle is the Deployment's annotation confrev.io/settle; none if empty.
+	settle string
 }
+
+// never is a settle time that no test waits for: what rolls out all the same was taken along by a deploy.
+const never = "1h"
 
 func (r release) String() string { return r.image + " with " + r.color }
 
 // manifest is the release as a user writes it: no trace of confrev but its annotations.
-func (r release) manifest() string {
-	text := strings.ReplaceAll(strings.ReplaceAll(manifest, "color: A", "color: "+r.color), "app:1", r.image)
-	return strings.ReplaceAll(text, "{confrev.io/track: all}", fmt.Sprintf("{confrev.io/track: all, confrev.io/injection: %s}", r.injection))
+func (r release) manifest() string { return r.configMap() + "---" + r.deployment("web") }
+
+func (r release) configMap() string {
+	return `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: web
+  labels: {app: web}
+data: {color: ` + r.color + `}
+`
+}
+
+// deployment is the release's Deployment, which names a ConfigMap, with annotations in the form "key: value" beside its own.
+func (r release) deployment(configMap string, annotations ...string) string {
+	annotations = append(annotations, keys.Track+": all")
+	if r.injection != "" {
+		annotations = append(annotations, fmt.Sprintf("%s: %s", keys.Injection, r.injection))
+	}
+	if r.settle != "" {
+		annotations = append(annotations, keys.Settle+": "+r.settle)
+	}
+	return `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  labels: {app: web}
+  annotations: {` + strings.Join(annotations, ", ") + `}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: app
+        image: ` + r.image + `
+        envFrom: [{configMapRef: {name: ` + configMap + `}}]
+`
 }
 
 // tool is a deploy tool as its users use it. Each of its functions fails the test when the tool reports an error or a
@@ -47,6 +91,9 @@ type tool struct {
 	// driftOfTemplate is true when the tool cannot but report the names that injection template writes. docs/guide says
 	// which setting helps.
 	driftOfTemplate bool
+	// attach is true when the tool gives its ConfigMaps names that are unique per deploy (mode attach): pods read what the
+	// template names, whatever the injection.
+	attach bool
 }
 
 // runMatrix takes a tool through the life of a release, for both injections: install, edit the configuration, upgrade code
@@ -73,65 +120,115 @@ type matrix struct {
 
 func (m *matrix) run(injection optin.Injection) {
 	m.Helper()
-	first := release{"app:1", "A", injection}
-	edited := release{"app:1", "B", injection}
-	upgraded := release{"app:2", "C", injection}
-	for _, r := range []release{first, edited, upgraded} {
-		m.tool.deploy(m.world, r)
-		m.rolledOut(r)
-		m.again(r)
+	started := time.Now()
+	first := release{image: "app:1", color: "A", injection: injection}
+	edited := release{image: "app:1", color: "B", injection: injection}
+	upgraded := release{image: "app:2", color: "C", injection: injection, settle: never}
+	for _, r := range []release{first, edited} {
+		m.upgrade(r)
 	}
+	// From here on nothing advances by itself: that a deploy takes the configuration along is no matter of speed. To say so
+	// is a change of the Deployment's metadata only.
+	edited.settle = never
+	m.again(edited)
+	m.upgrade(upgraded)
 	m.tool.rollBack(m.world, upgraded, edited)
 	m.rolledOut(edited)
+	m.barrier()
+	m.rolledOutTimes(m.rollouts)
 	if m.tool.held {
 		m.waitHeld("web", "web")
+	} else {
+		m.noDrift(edited)
 	}
+	m.quiet()
 	m.tool.remove(m.world, edited)
-	m.eventually("all is gone", func() string {
-		left := &corev1.ConfigMapList{}
-		m.must(cluster.Client.List(m.ctx, left, client.InNamespace(m.ns)))
-		names := ""
-		for _, cm := range left.Items {
-			if cm.Name != "kube-root-ca.crt" && cm.Annotations[keys.SourceName] != "barrier" && cm.Name != "barrier" {
-				names += cm.Name + " "
-			}
-		}
-		return names
-	})
+	m.allIsGone()
+	m.Logf("%s, injection %s: %d rollouts, %s in all", m.tool.name, injection, m.rollouts, time.Since(started).Round(time.Second))
 }
 
-// again deploys the same once more, which changes nothing.
+// upgrade deploys a release, which is one rollout, and then once more, which is none.
+func (m *matrix) upgrade(r release) {
+	m.Helper()
+	m.tool.deploy(m.world, r)
+	m.rolledOut(r)
+	m.noDrift(r)
+	m.again(r)
+}
+
+// again deploys what runs already, which changes nothing of the template. (The generation of a Deployment is no measure:
+// it counts changes of its annotations too.)
 func (m *matrix) again(r release) {
 	m.Helper()
-	generation := m.deployment("web").Generation
-	m.noDrift(r)
+	before := m.deployment("web")
 	m.tool.deploy(m.world, r)
 	m.barrier()
-	if now := m.deployment("web").Generation; now != generation {
-		m.Errorf("deploying %s again moved generation %d to %d", r, generation, now)
+	after := m.deployment("web")
+	if diff := cmp.Diff(before.Spec.Template, after.Spec.Template); diff != "" {
+		m.Errorf("deploying %s again changed the template (-before +after):\n%s", r, diff)
 	}
+	m.rolledOutTimes(m.rollouts)
+	m.noDrift(r)
 }
 
-// rolledOut waits until pods have a release, and fails unless it took one rollout more.
+// rolledOut waits until pods have a release, and fails unless it took one rollout more. One too many that comes late shows
+// at the next barrier.
 func (m *matrix) rolledOut(r release) {
 	m.Helper()
-	m.waitPinned("web", "web", "color", r.color)
-	m.barrier()
+	read := m.waitReleased(r)
 	m.rollouts++
+	m.rolledOutTimes(m.rollouts)
 	d := m.deployment("web")
-	if got := d.Annotations["deployment.kubernetes.io/revision"]; got != fmt.Sprint(m.rollouts) {
-		m.Errorf("%s was rollout %s, want %d\n%s", r, got, m.rollouts, m.describe())
-	}
 	if got := d.Spec.Template.Spec.Containers[0].Image; got != r.image {
 		m.Errorf("the image is %s, want %s", got, r.image)
 	}
-	revision := m.pins("web")[pin.Source{Kind: pin.ConfigMap, Name: "web"}].Revision
 	named := d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
-	if want := map[optin.Injection]string{optin.Admission: "web", optin.Template: revision}[r.injection]; named != want {
+	if want := map[optin.Injection]string{optin.Admission: "web", optin.Template: read}[r.injection]; named != want && !m.tool.attach {
 		m.Errorf("the template names %s, want %s", named, want)
 	}
-	m.podsRead(revision)
-	m.noDrift(r)
+	m.podsRead(read)
+	m.ownsNothingElse("web")
+}
+
+// waitReleased waits until the template has a release's configuration and its pods are there, and gives the name of the
+// ConfigMap that they are to read.
+func (m *matrix) waitReleased(r release) string {
+	m.Helper()
+	if !m.tool.attach {
+		return m.waitPinned("web", "web", "color", r.color).Revision
+	}
+	var named string
+	m.eventually(fmt.Sprintf("%s is rolled out", r), func() string {
+		d := m.deployment("web")
+		named = d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+		cm := &corev1.ConfigMap{}
+		if err := m.get(named, cm); err != nil {
+			return err.Error()
+		}
+		if cm.Data["color"] != r.color || d.Spec.Template.Annotations[keys.Pins] != "" {
+			return fmt.Sprintf("it names %s with %q, pins %q", named, cm.Data["color"], d.Spec.Template.Annotations[keys.Pins])
+		}
+		return m.notRolledOut("web")
+	})
+	return named
+}
+
+// ownsNothingElse fails if confrev is the field manager of anything of a Deployment but its own annotations: whoever applies
+// the rest server-side would meet a conflict.
+func (w *world) ownsNothingElse(deployment string) {
+	w.Helper()
+	for _, entry := range w.deployment(deployment).ManagedFields {
+		if entry.Manager != keys.FieldManager {
+			continue
+		}
+		fields := &fieldpath.Set{}
+		w.must(fields.FromJSON(entry.FieldsV1.GetRawReader()))
+		fields.Leaves().Iterate(func(path fieldpath.Path) {
+			if text := path.String(); !strings.HasSuffix(text, ".annotations") && !strings.Contains(text, ".annotations."+keys.Prefix) {
+				w.Errorf("confrev owns %s of %s", text, deployment)
+			}
+		})
+	}
 }
 
 func (m *matrix) noDrift(r release) {
@@ -151,3 +248,29 @@ func (m *matrix) noDrift(r release) {
 	}
 }
 
+// quiet fails if confrev met a conflict, or took the tool for one that reverts its work.
+func (w *world) quiet() {
+	w.Helper()
+	if lines := errorsLogged(w.T, w.ns); len(lines) > 0 {
+		w.Errorf("confrev logged: %s", lines[0])
+	}
+	if notes := w.events("Reverted", "web"); len(notes) > 0 {
+		w.Errorf("confrev reported: %s", notes[0])
+	}
+}
+
+// allIsGone waits until nothing is left of an uninstalled release: no source, no revision.
+func (w *world) allIsGone() {
+	w.Helper()
+	w.eventually("all is gone", func() string {
+		left := &corev1.ConfigMapList{}
+		w.must(cluster.Client.List(w.ctx, left, client.InNamespace(w.ns)))
+		names := ""
+		for _, cm := range left.Items {
+			if cm.Name != "kube-root-ca.crt" && cm.Annotations[keys.SourceName] != "barrier" && cm.Name != "barrier" {
+				names += cm.Name + " "
+			}
+		}
+		return names
+	})
+}

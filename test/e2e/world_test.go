@@ -69,6 +69,12 @@ func (w *world) kubectlIn(input string, args ...string) string {
 	return out
 }
 
+// kubectlEdit runs kubectl edit with a command of the shell as the editor.
+func (w *world) kubectlEdit(editor string, objects ...string) error {
+	_, err := cluster.RunEnv(w.ctx, []string{"KUBE_EDITOR=" + editor}, "", "kubectl", append([]string{"--namespace", w.ns, "edit"}, objects...)...)
+	return err
+}
+
 // eventually waits until check has nothing to complain of.
 func (w *world) eventually(what string, check func() (complaint string)) {
 	w.Helper()

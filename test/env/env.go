@@ -121,12 +121,18 @@ func (c *Cluster) Tool(ctx context.Context, name string) (string, error) {
 // Run runs a tool against the cluster, with input on its standard input, and gives what it printed on standard output.
 // An error has what it printed on standard error.
 func (c *Cluster) Run(ctx context.Context, input, tool string, args ...string) (string, error) {
+	return c.RunEnv(ctx, nil, input, tool, args...)
+}
+
+// RunEnv is Run with variables of the environment, in the form "NAME=value", beside its own.
+func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool string, args ...string) (string, error) {
 	path, err := c.Tool(ctx, tool)
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HELM_CACHE_HOME="+c.Dir, "HELM_CONFIG_HOME="+c.Dir, "HELM_DATA_HOME="+c.Dir)
+	cmd.Env = append(cmd.Env, variables...)
 	cmd.Dir = Root()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr

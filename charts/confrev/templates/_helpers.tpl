@@ -103,3 +103,45 @@ MutatingAdmissionPolicy {{ include "confrev.fullname" . }}-resolve-pins and its 
 MutatingWebhookConfiguration {{ include "confrev.fullname" . }}-resolve-pins
 {{- end -}}
 {{- end -}}
+
+{{/*
+Everyone but confrev and those that collect garbage, which have accounts of their own (--use-service-account-credentials)
+or share the last one.
+*/}}
+{{- define "confrev.byOthers" -}}
+- name: by-others
+  expression: >-
+    !(request.userInfo.username in {{ concat (list
+      (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "confrev.fullname" .))
+      "system:serviceaccount:kube-system:generic-garbage-collector"
+      "system:serviceaccount:kube-system:namespace-controller"
+      "system:kube-controller-manager"
+    ) .Values.guards.exemptUsers | toJson }})
+{{- end -}}
+
+{{/*
+What a request does to a guarded object. In a namespace that is being deleted nothing is guarded: it must go whoever
+clears it. To write the same again is no change, whatever becomes of managedFields.
+*/}}
+{{- define "confrev.whatHappens" -}}
+- name: guarded
+  expression: namespaceObject.status.phase != 'Terminating'
+- name: deleted
+  expression: variables.guarded && request.operation == 'DELETE'
+- name: updated
+  expression: variables.guarded && request.operation == 'UPDATE'
+- name: relabelled
+  expression: >-
+    variables.updated &&
+    (object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) ||
+     object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({}))
+- name: owners
+  expression: oldObject.metadata.?ownerReferences.orValue([])
+- name: disowned
+  expression: variables.updated && object.metadata.?ownerReferences.orValue([]) != variables.owners
+# A finalizer that is there already may be taken away.
+- name: blocked
+  expression: >-
+    variables.updated &&
+    object.metadata.?finalizers.orValue([]).exists(f, !(f in oldObject.metadata.?finalizers.orValue([])))
+{{- end -}}

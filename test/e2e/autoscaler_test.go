@@ -1,0 +1,202 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Patch only your own keys: whoever scales a Deployment in mid-advance loses nothing, and neither does confrev.
+func TestScalingByEveryMeansDuringAdvances(t *testing.T) {
+	means := []struct {
+		name  string
+		scale func(w *world, n int32) error
+	}{{"a merge patch", scaleByPatch}, {"the subresource", scaleBySubresource}, {"an update", scaleByUpdate}}
+	forEachInjection(t, "", func(w *world, r release) {
+		writes := 0
+		for i, color := range []string{"B", "C"} {
+			rollouts := i + 2
+			w.patchConfig(color)
+			w.eventually("rolled out while it is scaled", func() string {
+				n, by := int32(1+writes%4), means[writes%len(means)]
+				err := by.scale(w, n)
+				if apierrors.IsConflict(err) {
+					// Every client that writes back what it read must try again; the Deployment's controller writes all the time.
+					return err.Error()
+				}
+				w.must(err)
+				writes++
+				d := w.deployment("web")
+				if got := *d.Spec.Replicas; got != n {
+					w.Fatalf("scaled to %d by %s, and there are %d replicas", n, by.name, got)
+				}
+				if d.Annotations[revisionAnnotation] != fmt.Sprint(rollouts) {
+					return "no new rollout"
+				}
+				return ""
+			})
+			r.color = color
+			w.runs(r, rollouts)
+		}
+		w.Logf("%d writes of replicas during 2 advances", writes)
+	})
+}
+
+func scaleByPatch(w *world, n int32) error {
+	return cluster.Client.Patch(w.ctx, w.deployment("web"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))
+}
+
+func scaleBySubresource(w *world, n int32) error {
+	d, scale := w.deployment("web"), &autoscalingv1.Scale{}
+	if err := cluster.Client.SubResource("scale").Get(w.ctx, d, scale); err != nil {
+		return err
+	}
+	scale.Spec.Replicas = n
+	return cluster.Client.SubResource("scale").Update(w.ctx, d, client.WithSubResourceBody(scale))
+}
+
+// scaleByUpdate writes back all that it read.
+func scaleByUpdate(w *world, n int32) error {
+	d := w.deployment("web")
+	d.Spec.Replicas = &n
+	return cluster.Client.Update(w.ctx, d)
+}
+
+// The real HorizontalPodAutoscaler, which follows a metric that the test sets.
+func TestHorizontalPodAutoscalerDuringAdvances(t *testing.T) {
+	loads := serveLoads(t)
+	forEachInjection(t, "", func(w *world, r release) {
+		loads.set(w.ns, 1)
+		w.kubectlIn(autoscaler, "apply", "-f", "-")
+		rollouts := 1
+		for _, n := range []int32{3, 2} {
+			loads.set(w.ns, n)
+			w.eventually("scaled", func() string {
+				rollouts++
+				r.color = fmt.Sprint("v", rollouts)
+				w.apply(r)
+				w.waitPinned("web", "web", "color", r.color)
+				if got := *w.deployment("web").Spec.Replicas; got != n {
+					return fmt.Sprintf("%d replicas, want %d", got, n)
+				}
+				return ""
+			})
+		}
+		w.runs(r, rollouts)
+		if got := *w.deployment("web").Spec.Replicas; got != 2 {
+			w.Errorf("%d replicas, want 2", got)
+		}
+	})
+}
+
+const autoscaler = `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 1
+  maxReplicas: 5
+  metrics:
+  - type: External
+    external:
+      metric: {name: load}
+      target: {type: AverageValue, averageValue: 1}
+  behavior:
+    scaleDown: {stabilizationWindowSeconds: 0}
+`
+
+// loads is an external metrics API with one metric: the load of each namespace.
+type loads struct {
+	mu sync.Mutex
+	of map[string]int32
+}
+
+const metricsAPI = "/apis/external.metrics.k8s.io/v1beta1"
+
+// serveLoads makes the API server serve the metric, for as long as the test runs.
+func serveLoads(t *testing.T) *loads {
+	t.Helper()
+	l := &loads{of: map[string]int32{}}
+	server := httptest.NewTLSServer(l)
+	w := &world{T: t, ctx: t.Context(), ns: "default"}
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	w.must(err)
+	text := strings.ReplaceAll(metricsService, "PORT", port)
+	w.kubectlIn(text, "apply", "-f", "-")
+	t.Cleanup(func() {
+		// While it is there and nobody answers, no namespace can be deleted.
+		_, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", "default", "delete", "-f", "-")
+		if err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	w.kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout="+patience.String())
+	return l
+}
+
+const metricsService = `
+apiVersion: v1
+kind: Service
+metadata: {name: e2e-metrics}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.external.metrics.k8s.io}
+spec:
+  group: external.metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: default, name: e2e-metrics, port: PORT}
+`
+
+func (l *loads) set(namespace string, n int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of[namespace] = n
+}
+
+func (l *loads) get(namespace string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strconv.Itoa(int(l.of[namespace]))
+}
+
+// ServeHTTP answers discovery, and questions for the metric.
+func (l *loads) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	var answer map[string]any
+	path, found := strings.CutPrefix(request.URL.Path, metricsAPI)
+	switch parts := strings.Split(path, "/"); {
+	case found && path == "":
+		answer = map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "external.metrics.k8s.io/v1beta1", "resources": []any{
+			map[string]any{"name": "load", "namespaced": true, "kind": "ExternalMetricValueList", "verbs": []string{"get"}}}}
+	case found && len(parts) == 4:
+		answer = map[string]any{"kind": "ExternalMetricValueList", "apiVersion": "external.metrics.k8s.io/v1beta1", "metadata": map[string]any{}, "items": []any{
+			map[string]any{"metricName": "load", "metricLabels": map[string]any{}, "value": l.get(parts[2]), "timestamp": time.Now().UTC().Format(time.RFC3339)}}}
+	default:
+		http.NotFound(response, request)
+		return
+	}
+	response.Header().Set("Content-Type", "application/json")
+	// Who hung up needs no answer.
+	_ = json.NewEncoder(response).Encode(answer)
+}

@@ -1,0 +1,333 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+// forEachInjection runs a test for both injections, where app:1 with A is rolled out already by kubectl apply.
+func forEachInjection(t *testing.T, settle string, test func(w *world, first release)) {
+	t.Parallel()
+	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
+		t.Run(string(injection), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			first := release{image: "app:1", color: "A", injection: injection, settle: settle}
+			w.apply(first)
+			w.runs(first, 1)
+			test(w, first)
+			w.quiet()
+			w.ownsNothingElse("web")
+		})
+	}
+}
+
+func (w *world) apply(r release) {
+	w.Helper()
+	w.kubectlIn(r.manifest(), "apply", "-f", "-")
+}
+
+// patchConfig changes the ConfigMap alone.
+func (w *world) patchConfig(color string) {
+	w.Helper()
+	w.kubectl("patch", "configmap/web", "-p", fmt.Sprintf(`{"data":{"color":%q}}`, color))
+}
+
+// runs waits until pods have a release, and fails unless it was so many rollouts in all.
+func (w *world) runs(r release, rollouts int) {
+	w.Helper()
+	pinned := w.waitPinned("web", "web", "color", r.color)
+	w.barrier()
+	w.rolledOutTimes(rollouts)
+	if got := w.deployment("web").Spec.Template.Spec.Containers[0].Image; got != r.image {
+		w.Errorf("the image is %s, want %s", got, r.image)
+	}
+	w.podsRead(pinned.Revision)
+}
+
+// rolledOutTimes fails unless Deployment web was rolled out so often.
+func (w *world) rolledOutTimes(want int) {
+	w.Helper()
+	got := ""
+	w.eventually("web has the number of its rollout", func() string {
+		if got = w.deployment("web").Annotations[revisionAnnotation]; got == "" {
+			return "kubectl replace took it away"
+		}
+		return ""
+	})
+	if got != fmt.Sprint(want) {
+		w.Errorf("web was rolled out %s times, want %d\n%s", got, want, w.describe())
+	}
+}
+
+// Rule 4: an undo brings back image and configuration together, and holds, also through deploys, until the configuration
+// changes.
+func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		r.color = "B"
+		w.apply(r)
+		w.runs(r, 2)
+		r.image = "app:2"
+		w.apply(r)
+		w.runs(r, 3)
+		r.color = "C"
+		w.apply(r)
+		w.runs(r, 4)
+
+		back := r
+		back.color = "B"
+		w.undo("web")
+		w.waitHeld("web", "web")
+		w.runs(back, 5)
+		// The next deploy still has C, beside a new image.
+		r.image, back.image = "app:3", "app:3"
+		w.apply(r)
+		w.runs(back, 6)
+		if diff := w.diff(r.manifest(), "-f", "-"); diff != "" {
+			w.Errorf("drift while held:\n%s", diff)
+		}
+
+		w.undo("web", "--to-revision=1")
+		w.waitHeld("web", "web")
+		w.runs(release{image: "app:1", color: "A"}, 7)
+		back.color = "A"
+		w.apply(r)
+		w.runs(back, 8)
+		r.color = "D"
+		w.apply(r)
+		w.runs(r, 9)
+		if note := w.deployment("web").Annotations[keys.Held]; note != "" {
+			w.Errorf("still held: %s", note)
+		}
+	})
+}
+
+// Rule 2: an edit of the Deployment takes along what settles, if it deploys. If it does not, nothing moves.
+func TestEditingTheDeploymentWhileAChangeSettles(t *testing.T) {
+	forEachInjection(t, never, func(w *world, r release) {
+		w.patchConfig("B")
+		w.must(w.kubectlEdit(editor("s/^  replicas: .*/  replicas: 2/"), "deployment/web"))
+		w.kubectl("scale", "deployment/web", "--replicas=3")
+		w.kubectl("label", "deployment/web", "tier=front")
+		w.runs(r, 1)
+		w.must(w.kubectlEdit(editor("s/image: app:.*/image: app:2/"), "deployment/web"))
+		w.runs(release{image: "app:2", color: "B"}, 2)
+	})
+}
+
+// An editor that is open while confrev advances takes nothing back: kubectl edit sends what was edited only.
+func TestAnEditorOpenDuringAnAdvance(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		dir := w.TempDir()
+		open, save := filepath.Join(dir, "open"), filepath.Join(dir, "save")
+		script := w.writeFile(dir, "editor", fmt.Sprintf("touch %s\nuntil test -e %s; do sleep 0.1; done\n%s \"$1\"\n",
+			open, save, editor("s/image: app:.*/image: app:2/")))
+		edited := make(chan error, 1)
+		go func() { edited <- w.kubectlEdit("sh "+script, "deployment/web") }()
+		w.eventually("the editor is open", func() string {
+			if _, err := os.Stat(open); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		w.patchConfig("B")
+		r.color = "B"
+		w.runs(r, 2)
+		w.writeFile(dir, "save", "")
+		w.must(<-edited)
+		r.image = "app:2"
+		w.runs(r, 3)
+	})
+}
+
+// kubectl rollout restart is a deploy like others.
+func TestRestartTakesAlongWhatSettles(t *testing.T) {
+	forEachInjection(t, never, func(w *world, r release) {
+		w.patchConfig("B")
+		w.kubectl("rollout", "restart", "deployment/web")
+		w.runs(release{image: "app:1", color: "B"}, 2)
+		w.kubectl("rollout", "restart", "deployment/web")
+		w.runs(release{image: "app:1", color: "B"}, 3)
+		w.undo("web", "--to-revision=1")
+		w.waitHeld("web", "web")
+		w.kubectl("rollout", "restart", "deployment/web")
+		w.runs(r, 5)
+	})
+}
+
+// What changes while a Deployment is paused by its user is one rollout when it is resumed, and not before.
+func TestChangesWhilePausedAreOneRollout(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		w.kubectl("rollout", "pause", "deployment/web")
+		r.color = "B"
+		w.apply(r)
+		w.eventually("the pin moves", func() string {
+			cm := &corev1.ConfigMap{}
+			w.must(w.get(w.pinOf("web", "web").Revision, cm))
+			if cm.Data["color"] != "B" {
+				return "pinned to " + cm.Data["color"]
+			}
+			return ""
+		})
+		r.image = "app:2"
+		w.apply(r)
+		w.kubectl("set", "env", "deployment/web", "X=1")
+		w.barrier()
+		w.rolledOutTimes(1)
+		if !w.deployment("web").Spec.Paused {
+			w.Error("somebody resumed it")
+		}
+		w.kubectl("rollout", "resume", "deployment/web")
+		w.runs(r, 2)
+	})
+}
+
+// kubectl replace --force deletes and creates: a new Deployment without history, pinned from its start.
+func TestReplaceByForce(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		before := w.deployment("web").UID
+		r.image, r.color = "app:2", "B"
+		w.kubectlIn(r.manifest(), "replace", "--force", "-f", "-")
+		w.runs(r, 1)
+		if w.deployment("web").UID == before {
+			w.Error("it is the Deployment of before")
+		}
+		w.onlyReplicaSets("web", 1)
+		// The same once more: its revision loses all of its owners, and gets new ones.
+		w.kubectlIn(r.manifest(), "replace", "--force", "-f", "-")
+		w.runs(r, 1)
+		w.onlyReplicaSets("web", 1)
+		w.owned(w.pinOf("web", "web").Revision, "web")
+	})
+}
+
+// kubectl apply --prune takes away a source that the manifest has no more, and never a revision.
+func TestPruning(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"by label":    {"--prune", "--selector=app=web"},
+		"all":         {"--prune", "--all"},
+		"by ApplySet": {"--prune", "--applyset=web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachInjection(t, "", func(w *world, r release) {
+				apply := func(manifest string) {
+					w.kubectlIn(manifest, append([]string{"apply", "-f", "-"}, flags...)...)
+				}
+				a := w.pinOf("web", "web")
+				r.color = "B"
+				apply(r.manifest())
+				w.runs(r, 2)
+				b := w.pinOf("web", "web")
+				apply(r.deployment("web"))
+				w.waitGone("web")
+				w.waitEvent("SourceMissing", "web", "pods keep using its revision "+b.String())
+				w.runs(r, 2)
+				// The undo finds what it needs.
+				w.undo("web")
+				w.runs(release{image: "app:1", color: "A"}, 3)
+				if got := w.pinOf("web", "web"); got != a {
+					w.Errorf("undone to %s, want %s", got, a)
+				}
+				r.color = "C"
+				apply(r.manifest())
+				w.runs(r, 4)
+			})
+		})
+	}
+}
+
+// Whoever goes from client-side to server-side apply takes over fields whose owner was kubectl's client-side apply. With
+// injection template one of them has another value than the manifest, which is a conflict, once.
+func TestSwitchingToServerSideApply(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		apply := []string{"apply", "--server-side", "-f", "-"}
+		if r.injection == optin.Template {
+			_, err := cluster.Run(w.ctx, r.manifest(), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
+			if err == nil || !strings.Contains(err.Error(), `conflict with "kubectl-client-side-apply"`) {
+				w.Errorf("no conflict: say so in docs/guide, and expect none here. %v", err)
+			}
+			w.kubectlIn(r.manifest(), append(apply, "--force-conflicts")...)
+		}
+		w.kubectlIn(r.manifest(), apply...)
+		w.runs(r, 1)
+		r.image, r.color = "app:2", "B"
+		w.kubectlIn(r.manifest(), apply...)
+		w.waitPinned("web", "web", "color", "B")
+		if diff := w.diff(r.manifest(), "--server-side", "-f", "-"); diff != "" {
+			w.Errorf("drift:\n%s", diff)
+		}
+	})
+}
+
+// kubectl diff asks the API server about each object by itself: before the first deploy there is no ConfigMap yet, so the
+// answer is that of rule 7. Before others, it shows what the user changed and nothing else.
+func TestDiffOfWhatIsToCome(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		r.image, r.color = "app:2", "B"
+		for _, flags := range [][]string{nil, {"--server-side", "--force-conflicts"}} {
+			var changed []string
+			for line := range strings.Lines(w.diff(r.manifest(), append([]string{"-f", "-"}, flags...)...)) {
+				if strings.HasPrefix(line, "+ ") && !strings.Contains(line, "generation:") && !strings.Contains(line, `{"apiVersion"`) {
+					changed = append(changed, strings.TrimSpace(line[1:]))
+				}
+			}
+			if want := []string{"image: app:2", "color: B"}; !slices.Equal(changed, want) {
+				w.Errorf("kubectl diff %v shows %q, want %q", flags, changed, want)
+			}
+		}
+		w.kubectlIn(r.manifest(), "delete", "-f", "-")
+		if diff := w.diff(r.manifest(), "-f", "-"); !strings.Contains(diff, "paused: true") {
+			w.Errorf("the diff of a first deploy shows no pause: say so in docs/guide. It shows\n%s", diff)
+		}
+		w.apply(r)
+		w.runs(r, 1)
+	})
+}
+
+// Rule 2: who applies a workload before its configuration gets a rollout for each.
+func TestAWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		r.image = "app:2"
+		w.kubectlIn(r.deployment("web"), "apply", "-f", "-")
+		w.runs(r, 2)
+		r.color = "B"
+		w.kubectlIn(r.configMap(), "apply", "-f", "-")
+		w.runs(r, 3)
+	})
+}
+
+// While the webhook does not answer, confrev writes the names into the template itself, and owns those fields then.
+func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
+	w := newWorld(t)
+	r := release{image: "app:1", color: "A", injection: optin.Template}
+	apply := []string{"apply", "--server-side", "--field-manager=user", "-f", "-"}
+	w.kubectlIn(r.manifest(), apply...)
+	w.runs(r, 1)
+	cluster.CutWebhook()
+	w.patchConfig("B")
+	w.waitPinned("web", "web", "color", "B")
+	cluster.MendWebhook()
+	w.must(cluster.WaitWebhook(w.ctx))
+	r.color = "B"
+	out, err := cluster.Run(w.ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
+	if err == nil || !strings.Contains(err.Error(), `conflict with "confrev"`) {
+		w.Errorf("applied without a conflict: say so in docs/guide, and expect none here. %s, %v", out, err)
+	}
+	w.kubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
+	w.runs(r, 2)
+	w.ownsNothingElse("web")
+	r.image = "app:2"
+	w.kubectlIn(r.deployment("web"), apply...)
+	w.runs(r, 3)
+}

@@ -1,0 +1,97 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// rollOut deploys a release and gives the name of the ConfigMap that the template then names.
+func (w *world) rollOut(t tool, r release) string {
+	w.Helper()
+	t.deploy(w, r)
+	return w.waitNamed(r)
+}
+
+// waitNamed waits until the ConfigMap that the template names is that of a release, and gives its name.
+func (w *world) waitNamed(r release) string {
+	w.Helper()
+	m := matrix{world: w, tool: tool{attach: true}}
+	return m.waitReleased(r)
+}
+
+// kustomize never prunes what it generated; mode attach lets it go with the last ReplicaSet that names it.
+func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tool := kustomized("", hashedNames)
+	releases := []release{{image: "app:1", color: "A"}, {image: "app:2", color: "B"}, {image: "app:3", color: "C"}, {image: "app:4", color: "D"}}
+	a := w.rollOut(tool, releases[0])
+	w.kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":1}}`)
+	b := w.rollOut(tool, releases[1])
+	w.waitOwners(a)
+	c := w.rollOut(tool, releases[2])
+	w.waitGone(a)
+	// An undo finds what it needs.
+	w.undo("web")
+	w.podsRead(w.waitNamed(releases[1]))
+	w.waitOwners(b)
+	// Nothing is held: the next deploy has names of its own.
+	d := w.rollOut(tool, releases[3])
+	w.waitGone(c)
+	w.waitOwners(b)
+	w.podsRead(d)
+	tool.remove(w, releases[3])
+	w.allIsGone()
+}
+
+// kubectl apply --prune deletes the ConfigMaps of earlier deploys, which an undo needs. With confrev.io/protect they stay
+// readable.
+func TestPruningHashedNames(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{
+		"by label":    {"--prune", "--selector=app=web"},
+		"by ApplySet": {"--prune", "--applyset=web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, second := release{image: "app:1", color: "A"}, release{image: "app:2", color: "B"}
+			t.Run("unprotected", func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				tool := kustomized("", hashedNames, flags...)
+				a := w.rollOut(tool, first)
+				w.rollOut(tool, second)
+				w.waitGone(a)
+				w.undo("web")
+				if named := w.deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; named != a {
+					t.Errorf("undone to %s, want %s", named, a)
+				}
+			})
+			t.Run("protected", func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				tool := kustomized("", hashedNames.protected(), flags...)
+				a := w.rollOut(tool, first)
+				w.eventually("the finalizer is on", func() string {
+					cm := &corev1.ConfigMap{}
+					w.must(w.get(a, cm))
+					return missingFinalizer(cm)
+				})
+				b := w.rollOut(tool, second)
+				w.undo("web")
+				w.podsRead(w.waitNamed(first))
+				// Its deletion waits; it is not forgotten.
+				w.kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":0}}`)
+				w.rollOut(tool, second)
+				w.waitGone(a)
+				w.podsRead(b)
+				tool.remove(w, second)
+				w.kubectl("delete", "secret", "web", "--ignore-not-found")
+				w.allIsGone()
+			})
+		})
+	}
+}
