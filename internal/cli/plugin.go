@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/templates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -57,14 +58,16 @@ func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
 // verbs are the commands, one file each.
 func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
+		newStatus(p),
 		newPluginVersion(p),
 	}
 }
 
 // RunPlugin runs the plugin and gives its exit status: 0 for success, 1 for an error, and what a verb says of its own.
 func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	// The library of the controller would complain that nobody reads its log.
+	// The library of the controller would complain that nobody reads its log, and client-go logs what is an error anyway.
 	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	cmd := Plugin(streams)
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
@@ -108,7 +111,7 @@ func explain(err error) string {
 
 // connection is the cluster that the flags choose.
 type connection struct {
-	client.Client
+	client.WithWatch
 	config *rest.Config
 	// namespace is the one of the flags, or of the context.
 	namespace string
@@ -131,11 +134,11 @@ func (p *plugin) connect() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
 	if err != nil {
 		return nil, err
 	}
-	return &connection{Client: c, config: config, namespace: namespace}, nil
+	return &connection{WithWatch: c, config: config, namespace: namespace}, nil
 }
 
 // examples gives the examples of a verb as cobra wants them.
