@@ -59,6 +59,7 @@ func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
 func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newStatus(p),
+		newHistory(p),
 		newPluginVersion(p),
 	}
 }
