@@ -60,6 +60,7 @@ func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newStatus(p),
 		newHistory(p),
+		newUses(p),
 		newPluginVersion(p),
 	}
 }
