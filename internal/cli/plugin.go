@@ -61,6 +61,7 @@ func (p *plugin) verbs() []*cobra.Command {
 		newStatus(p),
 		newHistory(p),
 		newUses(p),
+		newDoctor(p),
 		newPluginVersion(p),
 	}
 }
