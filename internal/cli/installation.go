@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/workload"
+)
+
+// controllerNamespace is where the chart's documentation installs the controller.
+const controllerNamespace = "confrev-system"
+
+// installation is what the user may see of the controller.
+type installation struct {
+	// deployment is nil when there is none, or none that the user may see.
+	deployment *appsv1.Deployment
+	// refused is why the user may not look.
+	refused error
+	// options are those of the controller, or the chart's defaults.
+	options controller.Options
+	// problem is what could not be read of the options.
+	problem error
+}
+
+// findInstallation looks for the controller, to plan with its own options.
+func findInstallation(ctx context.Context, c client.Client) (installation, error) {
+	found := installation{options: defaultOptions()}
+	list := &appsv1.DeploymentList{}
+	err := c.List(ctx, list, client.InNamespace(controllerNamespace), client.MatchingLabels{"app.kubernetes.io/name": "confrev"})
+	if apierrors.IsForbidden(err) {
+		found.refused = err
+		return found, nil
+	}
+	if err != nil || len(list.Items) == 0 {
+		return found, err
+	}
+	found.deployment = &list.Items[0]
+	options, err := optionsOf(ctx, c, found.deployment)
+	if found.problem = err; err == nil {
+		found.options = options
+	}
+	return found, nil
+}
+
+// defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them.
+func defaultOptions() controller.Options {
+	return controller.Options{Injection: optin.Admission, Secrets: true, Namespace: controllerNamespace, PolicyPrefix: "confrev"}
+}
+
+// optionsOf reads the options from the command line of the controller's container, by the controller's own flags.
+func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (controller.Options, error) {
+	var flags controllerFlags
+	var options controller.Options
+	parser := &cobra.Command{}
+	flags.add(parser)
+	addOptions(parser, &options)
+	containers := d.Spec.Template.Spec.Containers
+	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "confrev" })
+	if i < 0 {
+		return options, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
+	}
+	if err := parser.ParseFlags(containers[i].Args); err != nil {
+		return options, fmt.Errorf("flags of deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	configured := flags.config != ""
+	flags.config = ""
+	if err := flags.complete(&options); err != nil {
+		return options, err
+	}
+	options.Namespace = d.Namespace
+	if !configured {
+		return options, nil
+	}
+	config := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(d), config); err != nil {
+		return options, fmt.Errorf("read the configured kinds: %w", err)
+	}
+	var err error
+	options.Kinds, err = workload.ParseConfig([]byte(config.Data["workloads.yaml"]))
+	return options, err
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/workload"
+)
+
+// state is how far a workload is with a source's present content.
+type state string
+
+// The states, from the one that most needs somebody's attention on.
+const (
+	stateMissing     state = "Missing"
+	stateNotResolved state = "NotResolved"
+	stateHeld        state = "Held"
+	statePaused      state = "Paused"
+	stateWaiting     state = "Waiting"
+	stateUnknown     state = "Unknown"
+	stateAdvancing   state = "Advancing"
+	stateRolledOut   state = "RolledOut"
+	// stateUntracked is that of what confrev does not follow; it is no fault.
+	stateUntracked state = "Untracked"
+)
+
+var byUrgency = []state{
+	stateMissing, stateNotResolved, stateHeld, statePaused, stateWaiting, stateUnknown, stateAdvancing, stateRolledOut, stateUntracked,
+}
+
+// done tells whether nothing is left to do.
+func (s state) done() bool { return s == stateRolledOut || s == stateUntracked }
+
+// stays tells whether it takes somebody to go on: waiting alone does not help.
+func (s state) stays() bool { return s == stateHeld || s == stateWaiting }
+
+// progress is what is known of a workload beyond the plan of one source.
+type progress struct {
+	// rolling is what its controllers have yet to do, empty when nothing.
+	rolling string
+	paused  string
+	advance optin.Advance
+	// pods has the pins of each pod; nil when pods do not tell: they may not be seen, or end with the configuration that they
+	// began with.
+	pods []pin.Set
+}
+
+// judge gives the state of one source of a workload, and what to say of it.
+func (p progress) judge(d plan.Decision) (state, string) {
+	switch d.Verdict {
+	case plan.SourceMissing:
+		return stateMissing, fmt.Sprintf("%s does not exist", d.Source)
+	case plan.KeyMissing:
+		return stateMissing, fmt.Sprintf("%s lacks %s", d.Source, strings.Join(d.Keys, ", "))
+	case plan.Held:
+		return stateHeld, "rolled back; stays until the source changes, or somebody resumes it"
+	case plan.Waiting:
+		return stateWaiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
+	case plan.Unknown:
+		return stateUnknown, "could not be seen"
+	}
+	switch {
+	case p.paused != "" && (d.From != d.To || p.rolling != ""):
+		return statePaused, p.paused
+	case d.From != d.To:
+		return stateAdvancing, "not pinned yet"
+	case p.rolling != "":
+		return stateAdvancing, p.rolling
+	}
+	if n := p.without(d); n > 0 {
+		return stateNotResolved, fmt.Sprintf("%d of %d pods do not carry the pin", n, len(p.pods))
+	}
+	return stateRolledOut, ""
+}
+
+// without counts the pods that do not carry what a source is pinned to. A number that was raised since (rule 5) is no other
+// content.
+func (p progress) without(d plan.Decision) (n int) {
+	for _, pod := range p.pods {
+		if d.From != (pin.Pin{}) && pod[d.Source].Revision != d.From.Revision {
+			n++
+		}
+	}
+	return n
+}
+
+// worst gives the state that most needs attention.
+func worst(all []state) state {
+	for _, s := range byUrgency {
+		if slices.Contains(all, s) {
+			return s
+		}
+	}
+	return stateUntracked
+}
+
+// runsOn tells whether pods of a kind live on and are replaced, rather than end with the configuration that they began with.
+func runsOn(kind workload.Kind) bool { return kind.Holder != workload.Job }

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"testing"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+)
+
+var (
+	app = pin.Source{Kind: pin.ConfigMap, Name: "app"}
+	one = pin.Pin{Revision: "app-a", Number: 1}
+	two = pin.Pin{Revision: "app-b", Number: 2}
+	// raised is the revision of two, which was current once more (rule 5).
+	raised = pin.Pin{Revision: "app-b", Number: 4}
+)
+
+func TestJudge(t *testing.T) {
+	on := func(p pin.Pin) pin.Set { return pin.Set{app: p} }
+	decided := func(verdict plan.Verdict, from, to pin.Pin) plan.Decision {
+		return plan.Decision{Source: app, Verdict: verdict, From: from, To: to, Current: two}
+	}
+	for name, test := range map[string]struct {
+		decision plan.Decision
+		progress progress
+		want     state
+		says     string
+	}{
+		"rolled out, and every pod carries it":        {decided(plan.InSync, two, two), progress{pods: []pin.Set{on(two)}}, stateRolledOut, ""},
+		"rolled out, without pods":                    {decided(plan.InSync, two, two), progress{}, stateRolledOut, ""},
+		"being rolled out":                            {decided(plan.InSync, two, two), progress{rolling: "1 of 2"}, stateAdvancing, "1 of 2"},
+		"not pinned yet":                              {decided(plan.Advanced, one, two), progress{}, stateAdvancing, "not pinned yet"},
+		"first pin to come":                           {decided(plan.Pinned, pin.Pin{}, two), progress{}, stateAdvancing, "not pinned yet"},
+		"a pod has another pin":                       {decided(plan.InSync, two, two), progress{pods: []pin.Set{on(two), on(one)}}, stateNotResolved, "1 of 2 pods do not carry the pin"},
+		"a pod has no pin":                            {decided(plan.InSync, two, two), progress{pods: []pin.Set{{}}}, stateNotResolved, "1 of 1 pods do not carry the pin"},
+		"a pod has the number from before it rose":    {decided(plan.InSync, raised, raised), progress{pods: []pin.Set{on(two)}}, stateRolledOut, ""},
+		"an optional source is absent":                {decided(plan.Absent, pin.Pin{}, pin.Pin{}), progress{pods: []pin.Set{{}}}, stateRolledOut, ""},
+		"held, however far the rollback is":           {decided(plan.Held, one, one), progress{rolling: "1 of 2"}, stateHeld, "rolled back; stays until the source changes, or somebody resumes it"},
+		"waits for somebody":                          {decided(plan.Waiting, one, one), progress{advance: optin.OnDeploy}, stateWaiting, "confrev.io/advance: on-deploy"},
+		"paused before the change":                    {decided(plan.Advanced, one, two), progress{paused: "spec.paused is set"}, statePaused, "spec.paused is set"},
+		"paused in mid-rollout":                       {decided(plan.InSync, two, two), progress{paused: "spec.paused is set", rolling: "1 of 2"}, statePaused, "spec.paused is set"},
+		"paused with nothing left to do":              {decided(plan.InSync, two, two), progress{paused: "spec.paused is set"}, stateRolledOut, ""},
+		"source missing, which goes before the pause": {decided(plan.SourceMissing, pin.Pin{}, pin.Pin{}), progress{paused: "waits"}, stateMissing, "configmap/app does not exist"},
+		"key missing":                                 {plan.Decision{Source: app, Verdict: plan.KeyMissing, Keys: []string{"a", "b"}}, progress{}, stateMissing, "configmap/app lacks a, b"},
+		"not to be seen":                              {decided(plan.Unknown, one, one), progress{}, stateUnknown, "could not be seen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, says := test.progress.judge(test.decision); got != test.want || says != test.says {
+				t.Errorf("got %s %q, want %s %q", got, says, test.want, test.says)
+			}
+		})
+	}
+}
+
+func TestWorst(t *testing.T) {
+	if got := worst([]state{stateRolledOut, stateAdvancing, stateMissing, stateHeld}); got != stateMissing {
+		t.Error(got)
+	}
+	if got := worst(nil); got != stateUntracked {
+		t.Error(got)
+	}
+}
+
+func TestSourceCountsPodsFromTheNewestNumber(t *testing.T) {
+	p := progress{pods: []pin.Set{{app: one}, {app: two}, {}, {app: two}}}
+	got := p.source(plan.Decision{Source: app, Verdict: plan.InSync, From: two, To: two, Current: two}, p.pods)
+	if text := podsText(got.Pods); text != "2@2,1@1,1@live" {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,247 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Planner makes the plans that the reconcilers would make, for people who ask. It writes only when told to, with the rights
+// of who asks.
+type Planner struct {
+	Kinds    []workload.Kind
+	Options  Options
+	Snapshot *Snapshot
+	live     client.Client
+	store    *revision.Store
+	kinds    *kinds
+	triggers *triggers
+	// hidden is true when Secrets are handled, but the user may not see them.
+	hidden bool
+}
+
+// NewPlanner takes a snapshot of a namespace, or of all when it is empty, to plan with. live reads and writes without a cache.
+func NewPlanner(ctx context.Context, live client.Client, options Options, namespace string) (*Planner, error) {
+	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
+	all := slices.Concat(workload.Standard(), options.Kinds)
+	snapshot, err := TakeSnapshot(ctx, live, options, all, namespace)
+	if err != nil {
+		return nil, err
+	}
+	// Secrets that the user may not list are nobody's business; what else there is can be told all the same.
+	hidden := options.Secrets && snapshot.Refused(revision.GVK(pin.Secret)) != nil
+	options.Secrets = options.Secrets && !hidden
+	known := &kinds{}
+	for _, kind := range all {
+		known.add(kind)
+	}
+	return &Planner{
+		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden,
+		store:    revision.NewStore(snapshot, live, live, time.Now, known, options.RevisionsPerHour),
+		triggers: newTriggers(nil, live, live),
+	}, nil
+}
+
+// Look is what is to be said of one workload.
+type Look struct {
+	Kind     workload.Kind
+	Workload client.Object
+	Asked    optin.Asked
+	// Follows is true when the workload is opted in to anything.
+	Follows bool
+	// Uses are all the sources that the template refers to, tracked or not.
+	Uses []podspec.Use
+	// Template are the template's pins now.
+	Template pin.Set
+	// Pins and Hashes are the plans of what is pinned and of what only makes it restart.
+	Pins, Hashes plan.Plan
+	// Sources has what is known of each source of the plans.
+	Sources map[pin.Source]revision.Observation
+	// Hidden is true when Secrets are handled, but the user may not see them.
+	Hidden bool
+	// Rollers are those whose controllers roll the template out: the workload, or those that refer to it.
+	Rollers []Roller
+	// Holders are theirs.
+	Holders []client.Object
+	// Warnings are what the controller would warn of: reason and note.
+	Warnings []Warning
+}
+
+// Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
+type Roller struct {
+	Kind   workload.Kind
+	Object client.Object
+}
+
+// TooComplex is the reason of the Warning of a template whose pins stay, since admission could not resolve more.
+const TooComplex = reasonTooComplex
+
+// Warning is a condition that the user should know of; Notice says that nothing is wrong, somebody asked for it to be so.
+type Warning struct {
+	Reason, Note string
+	Notice       bool
+}
+
+// Look plans for one workload of the snapshot. With advance, as if its pins might move now whatever confrev.io/advance says.
+func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (Look, error) {
+	r := p.reconciler(kind)
+	look := Look{Kind: kind, Workload: obj, Hidden: p.hidden}
+	seen, err := r.observe(ctx, obj, view{
+		known: &memory{}, reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Stays(false) },
+	})
+	if err != nil {
+		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), key(obj), err)
+	}
+	want := r.intend(seen)
+	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources
+	look.Pins, look.Hashes = want.pins, want.hashes
+	if look.Uses, err = kind.Uses(obj); err != nil {
+		return look, err
+	}
+	for _, w := range slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false)) {
+		if w.reason != reasonKindNotEnabled || !p.hidden {
+			look.Warnings = append(look.Warnings, Warning{w.reason, w.note, w.notice})
+		}
+	}
+	return look, p.findHolders(ctx, &look)
+}
+
+// findHolders finds who rolls the template out, and their holders.
+func (p *Planner) findHolders(ctx context.Context, look *Look) error {
+	referring, err := referringTo(ctx, p.Snapshot, p.kinds, look.Kind, look.Workload)
+	if err != nil {
+		return err
+	}
+	for _, obj := range referring {
+		i := slices.IndexFunc(p.Kinds, func(k workload.Kind) bool { return k.GVK == workload.GVKOf(obj) })
+		look.Rollers = append(look.Rollers, Roller{p.Kinds[i], obj})
+	}
+	if len(referring) == 0 {
+		look.Rollers = []Roller{{look.Kind, look.Workload}}
+	}
+	for _, roller := range look.Rollers {
+		found, err := list(ctx, p.Snapshot, roller.Kind.Holder.NewList(), roller.Object.GetNamespace(), byController, string(roller.Object.GetUID()))
+		if err != nil {
+			return err
+		}
+		look.Holders = append(look.Holders, found...)
+	}
+	return nil
+}
+
+// Observe looks at a source of the snapshot and its revisions. It reads data only where no metadata tells.
+func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Source) (revision.Observation, error) {
+	ref := revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name}
+	meta := revision.Metadata(ref)
+	err := p.Snapshot.Get(ctx, key(meta), meta)
+	if apierrors.IsNotFound(err) {
+		return p.store.Observe(ctx, ref, nil)
+	}
+	if err != nil {
+		return revision.Observation{}, err
+	}
+	return p.store.Observe(ctx, ref, meta)
+}
+
+// Pods gives the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
+func (p *Planner) Pods(look Look) ([]client.Object, error) {
+	var pods []client.Object
+	owners := slices.Clone(look.Holders)
+	for _, roller := range look.Rollers {
+		owners = append(owners, roller.Object)
+	}
+	for _, owner := range owners {
+		found, err := p.Snapshot.indexed(Pod, byController, string(owner.GetUID()))
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, found...)
+	}
+	return slices.DeleteFunc(pods, func(pod client.Object) bool { return pod.GetDeletionTimestamp() != nil }), nil
+}
+
+// Workloads gives the workloads of the snapshot that have templates of their own and that confrev does not keep out of, not
+// looked at yet.
+func (p *Planner) Workloads() []Look {
+	var looks []Look
+	for _, kind := range p.Kinds {
+		for _, obj := range p.Snapshot.Objects(kind.GVK) {
+			if _, _, refers := kind.Referred(obj); !refers && !p.Options.excluded(obj.GetNamespace()) {
+				looks = append(looks, Look{Kind: kind, Workload: obj})
+			}
+		}
+	}
+	return looks
+}
+
+// Ensure makes sure that a revision with the present content of a source exists, to pin it by hand (rule 9).
+func (p *Planner) Ensure(ctx context.Context, look Look, d plan.Decision) (pin.Pin, error) {
+	source := revision.Ref{Kind: d.Source.Kind, Namespace: look.Workload.GetNamespace(), Name: d.Source.Name}
+	made, _, err := p.store.Ensure(ctx, source, look.Sources[d.Source], d.Current.Number, p.reconciler(look.Kind).owner(look.Workload))
+	return made, err
+}
+
+// UsersOf gives the workloads of the snapshot to which a source may matter, not looked at yet.
+func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]Look, error) {
+	var looks []Look
+	for _, kind := range p.Kinds {
+		for _, value := range []string{source.String(), anyOf(source.Kind)} {
+			found, err := list(ctx, p.Snapshot, kind.NewList(), namespace, bySource, value)
+			if err != nil {
+				return nil, err
+			}
+			for _, obj := range found {
+				looks = append(looks, Look{Kind: kind, Workload: obj})
+			}
+		}
+	}
+	return looks, nil
+}
+
+// PinnersOf gives the holders and workloads whose templates pin a revision.
+func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.Source) ([]client.Object, error) {
+	var all []client.Object
+	for _, kind := range p.Kinds {
+		found, err := list(ctx, p.Snapshot, kind.NewList(), namespace, byPin, revision.String())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	for _, holder := range p.kinds.holders() {
+		found, err := list(ctx, p.Snapshot, holder.NewList(), namespace, byPin, revision.String())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// Workload finds a workload of the snapshot; nil when there is none.
+func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client.Object {
+	found, err := p.Snapshot.indexed(kind.GVK, byName, name.String())
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	return found[0]
+}
+
+func (p *Planner) reconciler(kind workload.Kind) *workloads {
+	return &workloads{
+		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, store: p.store, triggers: p.triggers,
+		now: time.Now, memory: newMemories(),
+	}
+}

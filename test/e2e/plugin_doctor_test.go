@@ -1,0 +1,109 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/keys"
+)
+
+// found gives the finding of a reason about an object.
+func found(d cli.Diagnosis, reason, object string) *cli.Finding {
+	i := slices.IndexFunc(d.Findings, func(f cli.Finding) bool { return f.Reason == reason && f.Object == object })
+	if i < 0 {
+		return nil
+	}
+	return &d.Findings[i]
+}
+
+func TestPluginDoctor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("lost", envFrom("nothing")),
+		deployment("torn", envFrom("app"), annotated(keys.Settle, "soon")))
+	w.waitPinned("web", "app", "color", "A")
+	w.edit("app", "color", "B")
+	w.waitPinned("web", "app", "color", "B")
+	w.undo("web")
+	w.waitHeld("web", "app")
+	// As if there had been no policies when it was made: nothing pins it, so nothing refuses it; then it says that it is pinned.
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stray"}, Spec: deployment("stray", envFrom("app")).Spec.Template.Spec}
+	w.create(pod)
+	w.kubectl("annotate", "pod/stray", keys.Pins+"=configmap/app=app-aaaaaaaaaa@1")
+
+	var d cli.Diagnosis
+	if status := w.pluginJSON(&d, "doctor", "--long=1ns"); status != 3 || d.Kind != "Diagnosis" || d.Versions.Server == "" || len(d.Notes) > 0 {
+		t.Fatalf("status %d, %+v", status, d)
+	}
+	for object, reasons := range map[string][]string{
+		"deployment/web":  {"Held"},
+		"deployment/lost": {"SourceMissing", "Paused"},
+		"deployment/torn": {"InvalidSettle"},
+		"pod/stray":       {"NotResolved"},
+		// Tests run it outside of the cluster.
+		"deployment/confrev": {"NotReady"},
+	} {
+		for _, reason := range reasons {
+			if f := found(d, reason, object); f == nil || f.Fix == "" || f.Severity == "Info" {
+				t.Errorf("%s of %s: %+v in %+v", reason, object, f, d.Findings)
+			}
+		}
+	}
+	for _, f := range d.Findings {
+		if slices.Contains([]string{"PolicyMissing", "WebhookMissing", "NoCABundle", "RightMissing", "Leak", "RevisionMissing"}, f.Reason) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if got := w.plugin("doctor"); got.status != 3 || !strings.Contains(got.stdout, "Warning: deployment/lost in "+w.ns) || !strings.Contains(got.stdout, "  fix: ") {
+		t.Errorf("%+v", got)
+	}
+	if f := found(d, "Held", "deployment/web"); f != nil && !strings.Contains(f.Message, "configmap/app") {
+		t.Errorf("%+v", f)
+	}
+	for _, line := range examplesOf(t, "doctor") {
+		w.runExample(t.TempDir(), line, 3)
+	}
+}
+
+// What the user may not see is said.
+func TestPluginDoctorRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.waitPinned("web", "app", "color", "A")
+	w.pluginFails(1, `unknown command "web"`, "doctor", "web")
+	w.pluginFails(1, "invalid argument", "doctor", "--long=ages")
+	w.pluginFails(1, "cannot reach the API server", "doctor", w.unreachable())
+	w.pluginFails(1, "cannot list resource", "doctor", w.account("nothing"))
+	some := w.account("some", rights("apps", []string{"deployments"}, "list"), rights("", []string{"configmaps"}, "list"))
+	got := w.plugin("doctor", some)
+	if got.status != 0 || !strings.Contains(got.stdout, "Nothing is wrong, as far as you may see.") {
+		t.Errorf("%+v", got)
+	}
+	for _, what := range []string{"mutatingwebhookconfigurations", "pods", "secrets", "deployments.apps is forbidden"} {
+		if !strings.Contains(got.stderr, what) {
+			t.Errorf("no note of %s: %s", what, got.stderr)
+		}
+	}
+}
+
+// A revision that is pinned and gone is an error.
+func TestPluginDoctorOfLostRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app"), annotated(keys.Track, "none")))
+	w.kubectl("patch", "deployment/web", "--type=merge", "-p",
+		`{"spec":{"replicas":0,"template":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-aaaaaaaaaa@1"}}}}}`)
+	var d cli.Diagnosis
+	w.pluginJSON(&d, "doctor")
+	if f := found(d, "RevisionMissing", "deployment/web"); f == nil || f.Severity != "Error" || !strings.Contains(f.Message, "app-aaaaaaaaaa@1") {
+		t.Errorf("%+v", d.Findings)
+	}
+}

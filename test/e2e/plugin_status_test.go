@@ -1,0 +1,198 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/test/env"
+)
+
+// rowOf gives the fields of the line of a table that begins with these fields.
+func (o outcome) rowOf(begin ...string) []string {
+	for line := range strings.Lines(o.stdout) {
+		if fields := strings.Fields(line); len(fields) >= len(begin) && slices.Equal(fields[:len(begin)], begin) {
+			return fields[len(begin):]
+		}
+	}
+	return nil
+}
+
+// shows checks a line of a table.
+func (w *world) shows(got outcome, status int, begin []string, rest ...string) {
+	w.Helper()
+	if fields := got.rowOf(begin...); got.status != status || !slices.Equal(fields, rest) {
+		w.Errorf("status %d, want %d; line of %q is %q, want %q\n%s%s", got.status, status, begin, fields, rest, got.stdout, got.stderr)
+	}
+}
+
+func TestPluginStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if got := w.plugin("status"); got.status != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No workloads") {
+		t.Errorf("of nothing: %+v", got)
+	}
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("other", untracked()))
+	first := w.waitPinned("web", "app", "color", "A")
+	web := []string{"deployment/web", "configmap/app"}
+	w.shows(w.plugin("status", "--wait"), 0, web, "1", "1", "RolledOut", "1@1")
+	w.shows(w.plugin("status", "deploy", "other"), 0, []string{"deployment/other", "<none>"}, "-", "-", "Untracked", "-")
+	if got := w.plugin("status", "-A", "--no-headers", "-l", "no=such"); got.stdout != "" || got.status != 0 {
+		t.Errorf("of a label that nothing has: %+v", got)
+	}
+
+	// No settle time is waited for: the plan looks at the source itself.
+	w.edit("app", "color", "B")
+	w.shows(w.plugin("status", "deploy/web", "--wait", "--timeout=5m"), 0, web, "2", "2", "RolledOut", "1@2")
+	w.undo("web")
+	w.waitHeld("web", "app")
+	w.waitPinned("web", "app", "color", "A")
+	w.shows(w.plugin("status", "--wait"), 3, web, "1", "2", "Held", "1@1")
+
+	var list cli.StatusList
+	if status := w.pluginJSON(&list, "status", "deployment/web"); status != 3 || len(list.Items) != 1 || len(list.Items[0].Sources) != 1 {
+		t.Fatalf("status %d: %+v", status, list)
+	}
+	item := list.Items[0]
+	source := item.Sources[0]
+	if list.Kind != "StatusList" || item.Workload != "deployment/web" || item.Namespace != w.ns || item.State != "Held" || source.Source != "configmap/app" ||
+		source.Pinned.Name != first.Revision || source.Current.Number != 2 || source.Pods[0].Count != 1 {
+		t.Errorf("as JSON: %+v", item)
+	}
+	if got := w.plugin("status", "-o", "name"); got.stdout != "deployment.apps/web\n" {
+		t.Errorf("-o name: %+v", got)
+	}
+	if got := w.plugin("__complete", "status", "deployment/w"); !strings.Contains(got.stdout, "deployment/web\n") {
+		t.Errorf("completion: %+v", got)
+	}
+}
+
+// What is not there, or waits, or is paused, is said; a script hears of it.
+func TestPluginStatusOfWhatIsNotRolledOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("lost", envFrom("nothing")),
+		deployment("careful", envFrom("app"), annotated("confrev.io/advance", "manual")))
+	w.waitPinned("careful", "app", "color", "A")
+	w.edit("app", "color", "B")
+	got := w.plugin("status")
+	w.shows(got, 3, []string{"deployment/lost", "configmap/nothing"}, "-", "-", "Missing", "-")
+	w.shows(got, 3, []string{"deployment/careful", "configmap/app"}, "1", "2", "Waiting", "1@1")
+	w.kubectl("rollout", "pause", "deployment/careful")
+	w.kubectl("annotate", "deployment/careful", "confrev.io/advance=auto", "--overwrite")
+	w.shows(w.plugin("status", "deployment/careful"), 3, []string{"deployment/careful", "configmap/app"}, "1", "2", "Paused", "1@1")
+	w.pluginFails(3, "deployment/lost is Missing: configmap/nothing does not exist", "status", "--wait", "--timeout=1s", "deployment/lost")
+}
+
+// Elsewhere than on a terminal, what changes is a line more.
+func TestPluginStatusWatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.waitPinned("web", "app", "color", "A")
+	watching := w.command("", "kubectl", "confrev", "status", "--watch")
+	out, err := watching.StdoutPipe()
+	w.must(err)
+	w.must(watching.Start())
+	lines := bufio.NewScanner(out)
+	until := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Join(strings.Fields(lines.Text()), " ") == want {
+				return
+			}
+		}
+		t.Fatalf("ended before the line %q", want)
+	}
+	until("deployment/web configmap/app 1 1 RolledOut 1@1")
+	w.edit("app", "color", "B")
+	until("deployment/web configmap/app 2 2 RolledOut 1@2")
+	w.must(watching.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+		// Until it ends.
+	}
+	_ = watching.Wait()
+}
+
+func TestPluginStatusRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.waitPinned("web", "app", "color", "A")
+	w.pluginFails(1, `deployments.apps "nobody" not found`, "status", "deployment/nobody")
+	w.pluginFails(1, `the server doesn't have a resource type "deploymint"`, "status", "deploymint/web")
+	w.pluginFails(1, "configmaps are not a kind of workload", "status", "configmap/app")
+	w.pluginFails(1, "--selector", "status", "-l", "a in")
+	w.pluginFails(1, "unable to match a printer", "status", "-o", "xml")
+	w.pluginFails(1, "cannot reach the API server", "status", w.unreachable())
+	w.pluginFails(1, "cannot list resource", "status", w.account("nothing"))
+
+	some := w.account("some", rights("apps", []string{"deployments", "replicasets"}, "list"), rights("", []string{"configmaps", "pods"}, "list"))
+	got := w.plugin("status", some)
+	w.shows(got, 0, []string{"deployment/web", "configmap/app"}, "1", "1", "RolledOut", "1@1")
+	for _, kind := range []string{"secrets", "statefulsets", "namespaces"} {
+		if !strings.Contains(got.stderr, "note: you may not list "+kind) {
+			t.Errorf("no note of %s: %s", kind, got.stderr)
+		}
+	}
+}
+
+// What a command asks of the API server does not grow with the workloads. See also test/perf.
+func TestPluginRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asked := func(args ...string) map[string]int {
+		mark := auditMark(t)
+		w.pluginPrints(args...)
+		requests, err := cluster.Requests(mark, func(r env.Request) bool {
+			return r.Object.Namespace == w.ns && strings.HasPrefix(r.UserAgent, "kubectl-confrev/")
+		})
+		w.must(err)
+		counts := map[string]int{}
+		for _, r := range requests {
+			counts[r.Verb+" "+r.Object.Resource]++
+		}
+		return counts
+	}
+	add := func(from, to int) {
+		for i := from; i < to; i++ {
+			name := fmt.Sprintf("web-%d", i)
+			w.create(configMap(name, "k", "v"), deployment(name, envFrom(name), replicas(0)))
+		}
+		for i := from; i < to; i++ {
+			name := fmt.Sprintf("web-%d", i)
+			w.waitPinned(name, name, "k", "v")
+		}
+	}
+	add(0, 2)
+	commands := [][]string{{"status"}, {"history", "configmap/web-0"}, {"history", "configmap/web-0", "-o", "json"}}
+	few := map[string]string{}
+	for _, args := range commands {
+		few[strings.Join(args, " ")] = fmt.Sprint(asked(args...))
+	}
+	add(2, 12)
+	for _, args := range commands {
+		command, many := strings.Join(args, " "), asked(args...)
+		t.Logf("%s: %v", command, many)
+		if few[command] != fmt.Sprint(many) || many["list pods"] != 1 || many["list deployments"] != 1 {
+			t.Errorf("%s: %v for 2 workloads, %v for 12", command, few[command], many)
+		}
+	}
+}
+
+func TestPluginStatusExamples(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.waitPinned("web", "app", "color", "A")
+	for _, line := range examplesOf(t, "status") {
+		// Others' workloads need not be rolled out.
+		w.runExample(t.TempDir(), line, 3)
+	}
+}

@@ -1,0 +1,80 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/keys"
+)
+
+func TestPluginUses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), configMap("lonely", "k", "v"),
+		deployment("web", envFrom("app")),
+		deployment("one-key", envKey("app", "color", false)),
+		deployment("careful", envFrom("app"), annotated(keys.Advance, "manual")),
+		deployment("restarting", envFrom("app"), annotated(keys.Mode, "restart")),
+		deployment("other", envFrom("app"), untracked()),
+		deployment("elsewhere"))
+	for _, name := range []string{"web", "one-key", "careful"} {
+		w.waitPinned(name, "app", "color", "A")
+	}
+	got := w.plugin("uses", "configmap/app")
+	for workload, want := range map[string]string{
+		"deployment/web":        "Rolls <all> 1 -",
+		"deployment/one-key":    "Rolls color 1 -",
+		"deployment/careful":    "Waits <all> 1 confrev.io/advance: manual",
+		"deployment/restarting": "Restarts <all> 1 -",
+		"deployment/other":      "Stays <all> 1 not tracked: see the annotation confrev.io/track",
+	} {
+		w.shows(got, 0, []string{"configmap/app", workload}, strings.Fields(want)...)
+	}
+	if strings.Contains(got.stdout, "elsewhere") {
+		t.Errorf("who does not use it:\n%s", got.stdout)
+	}
+
+	// A hold ends when the source changes.
+	w.edit("app", "color", "B")
+	w.waitPinned("web", "app", "color", "B")
+	w.undo("web")
+	w.waitHeld("web", "app")
+	var list cli.UseList
+	if status := w.pluginJSON(&list, "uses", "cm/app"); status != 0 || len(list.Items) != 5 || list.Kind != "UseList" {
+		t.Fatalf("status %d, %+v", status, list)
+	}
+	for _, item := range list.Items {
+		if item.Workload == "deployment/web" && (item.Effect != "Rolls" || !strings.HasPrefix(item.Reason, "held now")) {
+			t.Errorf("%+v", item)
+		}
+	}
+	w.kubectl("annotate", "configmap/app", "confrev.io/policy=ignore")
+	w.shows(w.plugin("uses", "configmap/app"), 0, []string{"configmap/app", "deployment/web"},
+		strings.Fields("Stays <all> 1 confrev.io/policy: ignore; pods read the source itself")...)
+	if got := w.plugin("uses", "configmap/lonely"); got.status != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No workload") {
+		t.Errorf("%+v", got)
+	}
+	if got := w.plugin("__complete", "uses", "configmap/"); !strings.Contains(got.stdout, "configmap/lonely\n") || strings.Contains(got.stdout, "configmap/app-") {
+		t.Errorf("completion offers %s", got.stdout)
+	}
+	for _, line := range examplesOf(t, "uses") {
+		w.runExample(t.TempDir(), line)
+	}
+}
+
+func TestPluginUsesRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.waitPinned("web", "app", "color", "A")
+	w.pluginFails(1, "say of what", "uses")
+	w.pluginFails(1, `configmaps "nothing" not found`, "uses", "configmap/nothing")
+	w.pluginFails(1, "deployments.apps/web is no source", "uses", "deployment/web")
+	w.pluginFails(1, "cannot reach the API server", "uses", "configmap/app", w.unreachable())
+	w.pluginFails(1, "cannot list resource", "uses", "configmap/app", w.account("nothing"))
+	some := w.account("some", rights("apps", []string{"deployments"}, "list"), rights("", []string{"configmaps"}, "list"))
+	w.shows(w.plugin("uses", "configmap/app", some), 0, []string{"configmap/app", "deployment/web"}, "Rolls", "<all>", "-", "-")
+}

@@ -1,0 +1,88 @@
+//go:build perf
+
+package perf
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"confrev.io/confrev/test/env"
+)
+
+// pluginWorkloads is how many workloads a namespace has in which the plugin is asked, pluginRuns how often.
+const (
+	pluginWorkloads = 1000
+	pluginRuns      = 5
+)
+
+// BenchmarkPlugin measures what verbs that look take in a namespace of many Deployments without pods, and what they ask of the API
+// server. The floor is kubectl getting the same Deployments.
+func BenchmarkPlugin(b *testing.B) {
+	w := newWorld(b)
+	names := w.tracked("web", pluginWorkloads)
+	confrev := w.start("--settle", "0s")
+	confrev.idle()
+	plugin := filepath.Join(cluster.Dir, "kubectl-confrev")
+	build := exec.CommandContext(w.ctx, "go", "build", "-o", plugin, "./cmd/kubectl-confrev")
+	build.Dir = env.Root()
+	out, err := build.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	kubectl, err := cluster.Tool(w.ctx, "kubectl")
+	w.must(err)
+	t := newTable(b, fmt.Sprintf("%d Deployments", pluginWorkloads), "median", "max", "requests", "LISTs")
+	for b.Loop() {
+		for _, command := range [][]string{
+			{kubectl, "get", "deployments"}, {plugin, "status"}, {plugin, "history", "configmap/" + names[0]}, {plugin, "uses", "configmap/" + names[0]},
+			{plugin, "doctor"},
+		} {
+			var taken []time.Duration
+			mark := w.mark()
+			for range pluginRuns {
+				taken = append(taken, w.timed(append(command, "--namespace", w.ns)...))
+			}
+			lists, all := w.askedBy(command[0], mark)
+			t.row(filepath.Base(command[0])+" "+strings.Join(command[1:2], " "), middle(taken), quantile(taken, 1),
+				float64(all)/pluginRuns, float64(lists)/pluginRuns)
+		}
+	}
+	t.print()
+}
+
+// timed runs a command and says how long it took. Its exit status may say that something is not as it should be.
+func (w *world) timed(command ...string) time.Duration {
+	w.Helper()
+	cmd := exec.CommandContext(w.ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	started := time.Now()
+	err := cmd.Run()
+	taken := time.Since(started)
+	if err != nil && stdout.Len() == 0 {
+		w.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, stderr.String())
+	}
+	return taken
+}
+
+// askedBy counts the LISTs, and all requests, of a program since a mark.
+func (w *world) askedBy(program string, since env.AuditMark) (lists, all int) {
+	w.Helper()
+	requests, err := cluster.Requests(since, func(r env.Request) bool {
+		return strings.HasPrefix(r.UserAgent, filepath.Base(program)+"/")
+	})
+	w.must(err)
+	for _, r := range requests {
+		if r.Verb == "list" {
+			lists++
+		}
+	}
+	return lists, len(requests)
+}
