@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/templates"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -58,13 +59,18 @@ func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
 func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newPluginVersion(p),
+		newUndo(p),
+		newResume(p),
+		newAdvance(p),
 	}
 }
 
 // RunPlugin runs the plugin and gives its exit status: 0 for success, 1 for an error, and what a verb says of its own.
 func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	// The library of the controller would complain that nobody reads its log.
+	// The library of the controller would complain that nobody reads its log, and that of the client logs what is said once
+	// as an error anyway.
 	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	cmd := Plugin(streams)
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
