@@ -63,6 +63,21 @@ func (p *plugin) completeSources(cmd *cobra.Command, _ []string, toComplete stri
 	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeSourcesAndWorkloads completes one of either.
+func (p *plugin) completeSourcesAndWorkloads(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	sources, directive := p.completeSources(cmd, args, toComplete)
+	if typed, _, slash := strings.Cut(toComplete, "/"); slash {
+		if _, err := parseSource(typed + "/any"); err == nil {
+			return sources, directive
+		}
+	}
+	workloads, directive := p.completeWorkloads(cmd, args, toComplete)
+	return append(sources, workloads...), directive
+}
+
 // completeWorkloadThenSources completes a workload, then the sources that its template refers to.
 func (p *plugin) completeWorkloadThenSources(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {

@@ -62,6 +62,9 @@ func (p *plugin) verbs() []*cobra.Command {
 		newUndo(p),
 		newResume(p),
 		newAdvance(p),
+		newTrack(p),
+		newUntrack(p),
+		newDiff(p),
 	}
 }
 

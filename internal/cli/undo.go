@@ -201,8 +201,12 @@ func numbers(revisions []plan.Revision) string {
 		all = append(all, r.Number)
 	}
 	slices.Sort(all)
+	return joined(slices.Compact(all))
+}
+
+func joined(numbers []int64) string {
 	var texts []string
-	for _, n := range slices.Compact(all) {
+	for _, n := range numbers {
 		texts = append(texts, strconv.FormatInt(n, 10))
 	}
 	if len(texts) == 0 {

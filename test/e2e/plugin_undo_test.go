@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"confrev.io/confrev/internal/keys"
 )
@@ -32,7 +31,7 @@ func TestPluginUndoTakesBackTheConfigurationAndLeavesTheImage(t *testing.T) {
 
 	would := w.confrev("undo", "deployment/web", "--dry-run=server", "-o", "json").says()
 	var shown appsv1.Deployment
-	w.must(json.Unmarshal([]byte(would.out), &shown))
+	w.must(json.Unmarshal([]byte(would.stdout), &shown))
 	if pins := shown.Spec.Template.Annotations[keys.Pins]; !strings.HasSuffix(pins, "@2") || shown.Kind != "Deployment" {
 		t.Errorf("the dry run gives a %s with pins %q", shown.Kind, pins)
 	}
@@ -52,7 +51,7 @@ func TestPluginUndoTakesBackTheConfigurationAndLeavesTheImage(t *testing.T) {
 	if n := w.pinOf("web", "app").Number; n != 2 {
 		t.Errorf("the pin moved to %d", n)
 	}
-	if out := w.confrev("undo", "deployment/web", "cm/app", "-o", "name").says().out; out != "deployment.apps/web\n" {
+	if out := w.confrev("undo", "deployment/web", "cm/app", "-o", "name").says().stdout; out != "deployment.apps/web\n" {
 		t.Errorf("-o name gives %q", out)
 	}
 	w.waitPinned("web", "app", "v", "1")
@@ -78,7 +77,7 @@ func TestPluginUndoHoldsInItsOwnRequest(t *testing.T) {
 	w.waitPinned("web", "app", "v", "2")
 	w.confrev("advance", "deployment/web").says("unchanged")
 
-	out := w.confrev("undo", "deployment/web", "--dry-run=client", "-o", "json").says().out
+	out := w.confrev("undo", "deployment/web", "--dry-run=client", "-o", "json").says().stdout
 	var would appsv1.Deployment
 	w.must(json.Unmarshal([]byte(out), &would))
 	if note := would.Annotations[keys.Held]; !strings.HasSuffix(note, "@2") {
@@ -145,8 +144,8 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 	w.create(configMap("app", "v", "1"), configMap("else", "v", "1"), deployment("web", envFrom("app", "else"), tracking("configmap/app")),
 		deployment("plain", untracked(), envFrom("app")))
 	w.waitPinned("web", "app", "v", "1")
-	reader := w.nobody("reader", rbacv1.PolicyRule{APIGroups: []string{"", "apps"}, Verbs: []string{"get", "list"},
-		Resources: []string{"deployments", "replicasets", "configmaps", "namespaces"}})
+	reader := w.account("reader", rights("apps", []string{"deployments", "replicasets"}, "get", "list"),
+		rights("", []string{"configmaps", "namespaces"}, "get", "list"))
 	for _, verb := range []string{"undo", "resume", "advance"} {
 		w.confrev(verb).fails(1, "which workload")
 		w.confrev(verb, "web").fails(1, "want TYPE/NAME")
@@ -158,8 +157,8 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 		w.confrev(verb, "deployment/web", "configmap/else").fails(1, "does not track configmap/else", "kubectl confrev track deployment/web configmap/else")
 		w.confrev(verb, "deployment/plain").fails(1, "deployment/plain tracks nothing")
 		w.confrev(verb, "deployment/web", "--nonsense").fails(1, "unknown flag: --nonsense")
-		w.confrev(append([]string{verb, "deployment/web"}, noServer()...)...).fails(1, "cannot reach the API server")
-		w.confrev(verb, "deployment/web", w.nobody("nobody-"+verb)).fails(1, "forbidden", "deployments")
+		w.confrev(verb, "deployment/web", w.unreachable()).fails(1, "cannot reach the API server")
+		w.confrev(verb, "deployment/web", w.account("nobody-"+verb)).fails(1, "forbidden", "deployments")
 	}
 	w.confrev("undo", "deployment/web").fails(1, "no revision of configmap/app before 1", "there is 1")
 	w.confrev("undo", "deployment/web", "--to-revision=7").fails(1, "configmap/app has no revision 7: there is 1")
@@ -176,7 +175,7 @@ func TestPluginExamplesOfUndoResumeAndAdvance(t *testing.T) {
 	w := newWorld(t)
 	w.threeRevisions()
 	for _, verb := range []string{"undo", "resume", "advance"} {
-		w.examples(verb)
+		w.examples("", nil, verb)
 	}
 }
 
@@ -184,8 +183,8 @@ func TestPluginCompletesWorkloadsSourcesAndRevisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.threeRevisions()
-	w.confrevComplete("undo", "").says("deployment/", "cronjob/")
-	w.confrevComplete("undo", "deploy/w").says("deploy/web")
-	w.confrevComplete("undo", "deployment/web", "").says("configmap/app")
-	w.confrevComplete("undo", "deployment/web", "configmap/app", "--to-revision", "").says("1\n2\n3\n")
+	w.confrev("__complete", "undo", "").says("deployment/", "cronjob/")
+	w.confrev("__complete", "undo", "deploy/w").says("deploy/web")
+	w.confrev("__complete", "undo", "deployment/web", "").says("configmap/app")
+	w.confrev("__complete", "undo", "deployment/web", "configmap/app", "--to-revision", "").says("1\n2\n3\n")
 }
