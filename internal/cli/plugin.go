@@ -65,6 +65,9 @@ func (p *plugin) verbs() []*cobra.Command {
 		newTrack(p),
 		newUntrack(p),
 		newDiff(p),
+		newPreview(p),
+		newSet(p),
+		newCreate(p),
 	}
 }
 

@@ -1,0 +1,328 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/podspec"
+)
+
+const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
+
+With --type, a volume is added and mounted at --mount-path; a volume of that name with the same content is used as it is. With
+--remove, the volume --name and all its mounts go. With neither, volumes are listed. A change of the template is a rollout.`
+
+const setVolumeExample = `# Mount a ConfigMap
+kubectl confrev set volume deployment/web -t configmap --configmap-name=app --mount-path=/etc/app
+
+# Mount one key of a Secret as a file, in one container
+kubectl confrev set volume deployment/web -t secret --secret-name=db --mount-path=/etc/db/user --sub-path=user --containers=app --read-only
+
+# List them; take one away
+kubectl confrev set volume deployment/web
+kubectl confrev set volume deployment/web --remove --name=app`
+
+type setVolume struct {
+	*writing
+	volumeRequest
+	remove bool
+}
+
+// volumeRequest is a volume that is to be mounted.
+type volumeRequest struct {
+	kind, name, configMap, secret, claim, mountPath, subPath string
+	containers                                               []string
+	readOnly                                                 bool
+}
+
+func newSetVolume(p *plugin) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "volume WORKLOAD [-t TYPE --mount-path=PATH | --remove --name=NAME]", Short: "Add, remove or list the volumes of a workload",
+		Aliases: []string{"volumes"}, Long: setVolumeLong, Example: examples(setVolumeExample), DisableFlagsInUseLine: true,
+		ValidArgsFunction: p.completeWorkloads,
+	}
+	s := &setVolume{writing: newWriting(p, cmd, "volumes updated")}
+	flags := cmd.Flags()
+	flags.StringVarP(&s.kind, "type", "t", "", "Type of the volume to add: configmap, secret, pvc or emptydir")
+	flags.StringVar(&s.name, "name", "", "Name of the volume (default: the name of what it mounts)")
+	flags.StringVar(&s.configMap, "configmap-name", "", "ConfigMap to mount, with --type=configmap")
+	flags.StringVar(&s.secret, "secret-name", "", "Secret to mount, with --type=secret")
+	flags.StringVar(&s.claim, "claim-name", "", "PersistentVolumeClaim to mount, with --type=pvc")
+	flags.StringVar(&s.mountPath, "mount-path", "", "Where the containers find it")
+	flags.StringVar(&s.subPath, "sub-path", "", "Path within the volume to mount, such as one key")
+	flags.StringSliceVar(&s.containers, "containers", nil, "Containers to mount it in (default: all)")
+	flags.BoolVar(&s.readOnly, "read-only", false, "Mount it read-only")
+	flags.BoolVar(&s.remove, "remove", false, "Remove the volume --name and its mounts")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, rest, err := splitArgs(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 {
+			return fmt.Errorf("want one workload, have %d arguments more", len(rest))
+		}
+		if err := s.complete(cmd); err != nil {
+			return err
+		}
+		c, err := p.connect()
+		if err != nil {
+			return err
+		}
+		for range attempts {
+			if err = s.run(cmd.Context(), c, name); !apierrors.IsConflict(err) {
+				break
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (s *setVolume) run(ctx context.Context, c *connection, name string) error {
+	found, err := s.find(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	template, err := found.kind.Template(found.obj)
+	if err != nil {
+		return err
+	}
+	pins, _ := found.kind.Pins(found.obj)
+	written := podspec.Original(&template.Spec, pins)
+	var ops []patchOperation
+	switch {
+	case s.remove && s.kind != "":
+		return fmt.Errorf("--remove and --type exclude each other")
+	case s.remove:
+		ops, err = removeVolume(written, s.name)
+	case s.kind != "":
+		ops, err = s.add(written)
+	case s.mountPath != "" || s.configMap != "" || s.secret != "" || s.claim != "":
+		return fmt.Errorf("which --type: configmap, secret, pvc or emptydir?")
+	default:
+		return s.list(found, written)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", found, err)
+	}
+	if len(ops) == 0 {
+		return s.unchanged(found.obj, "the volume is mounted there already")
+	}
+	obj, err := s.patch(ctx, c, found, ops)
+	if err != nil {
+		return err
+	}
+	return s.printed(obj, rollsOut(found, obj))
+}
+
+// patchOperation is one of a JSON patch on a pod spec.
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patch changes the pod spec of a workload, if its spec is still as it was read: the operations count list items.
+func (w *writing) patch(ctx context.Context, c *connection, t target, ops []patchOperation) (client.Object, error) {
+	all := []patchOperation{
+		{"test", "/metadata/uid", t.obj.GetUID()}, {"test", "/metadata/generation", t.obj.GetGeneration()},
+	}
+	for _, op := range ops {
+		op.Path = t.kind.TemplatePointer() + "/spec" + op.Path
+		all = append(all, op)
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	obj := t.obj.DeepCopyObject().(client.Object)
+	if w.dryRun != cmdutil.DryRunClient {
+		return obj, c.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), w.patchOptions()...)
+	}
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = patch.Apply(document); err != nil {
+		return nil, err
+	}
+	would := t.kind.New()
+	return would, json.Unmarshal(document, would)
+}
+
+// add gives the operations that mount the volume.
+func (r volumeRequest) add(spec *corev1.PodSpec) ([]patchOperation, error) {
+	volume, err := r.volume()
+	if err != nil {
+		return nil, err
+	}
+	if !path.IsAbs(r.mountPath) {
+		return nil, fmt.Errorf("--mount-path=%s: want an absolute path", r.mountPath)
+	}
+	var ops []patchOperation
+	existing := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name })
+	switch {
+	case existing < 0 && len(spec.Volumes) == 0:
+		ops = append(ops, patchOperation{"add", "/volumes", []corev1.Volume{volume}})
+	case existing < 0:
+		ops = append(ops, patchOperation{"add", "/volumes/-", volume})
+	case describeVolume(spec.Volumes[existing]) != describeVolume(volume):
+		return nil, fmt.Errorf("volume %s is %s already; give another --name", volume.Name, describeVolume(spec.Volumes[existing]))
+	}
+	mounts, err := r.mounts(spec, corev1.VolumeMount{Name: volume.Name, MountPath: r.mountPath, SubPath: r.subPath, ReadOnly: r.readOnly})
+	return append(ops, mounts...), err
+}
+
+// mounts gives the operations that mount a volume in the containers that are asked for.
+func (r volumeRequest) mounts(spec *corev1.PodSpec, mount corev1.VolumeMount) ([]patchOperation, error) {
+	var ops []patchOperation
+	for _, name := range r.containers {
+		if !slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name }) {
+			return nil, fmt.Errorf("it has no container %s", name)
+		}
+	}
+	for i, container := range spec.Containers {
+		if len(r.containers) > 0 && !slices.Contains(r.containers, container.Name) {
+			continue
+		}
+		at := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == mount.MountPath })
+		list := fmt.Sprintf("/containers/%d/volumeMounts", i)
+		switch {
+		case at >= 0 && container.VolumeMounts[at].Name == mount.Name && container.VolumeMounts[at].SubPath == mount.SubPath &&
+			container.VolumeMounts[at].ReadOnly == mount.ReadOnly:
+		case at >= 0:
+			return nil, fmt.Errorf("container %s has volume %s mounted at %s already", container.Name, container.VolumeMounts[at].Name, mount.MountPath)
+		case len(container.VolumeMounts) == 0:
+			ops = append(ops, patchOperation{"add", list, []corev1.VolumeMount{mount}})
+		default:
+			ops = append(ops, patchOperation{"add", list + "/-", mount})
+		}
+	}
+	return ops, nil
+}
+
+// volume makes the volume of a request.
+func (r volumeRequest) volume() (corev1.Volume, error) {
+	named := map[string]string{"configmap": r.configMap, "secret": r.secret, "pvc": r.claim, "emptydir": "scratch"}
+	flags := map[string]string{"configmap": "--configmap-name", "secret": "--secret-name", "pvc": "--claim-name"}
+	name, known := named[r.kind]
+	if !known {
+		return corev1.Volume{}, fmt.Errorf("--type=%s: want configmap, secret, pvc or emptydir", r.kind)
+	}
+	if name == "" {
+		return corev1.Volume{}, fmt.Errorf("--type=%s needs %s", r.kind, flags[r.kind])
+	}
+	for kind, flag := range flags {
+		if kind != r.kind && named[kind] != "" {
+			return corev1.Volume{}, fmt.Errorf("%s does not go with --type=%s", flag, r.kind)
+		}
+	}
+	volume := corev1.Volume{Name: r.name}
+	if volume.Name == "" {
+		volume.Name = strings.ReplaceAll(name, ".", "-")
+	}
+	if wrong := validation.IsDNS1123Label(volume.Name); len(wrong) > 0 {
+		return volume, fmt.Errorf("%q is no name for a volume, give another with --name: %s", volume.Name, wrong[0])
+	}
+	switch r.kind {
+	case "configmap":
+		volume.ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
+	case "secret":
+		volume.Secret = &corev1.SecretVolumeSource{SecretName: name}
+	case "pvc":
+		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}
+	default:
+		volume.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	return volume, nil
+}
+
+// removeVolume gives the operations that take a volume and its mounts away, the last of each list first.
+func removeVolume(spec *corev1.PodSpec, name string) ([]patchOperation, error) {
+	if name == "" {
+		return nil, fmt.Errorf("which volume? Give --name")
+	}
+	at := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("it has no volume %s", name)
+	}
+	ops := []patchOperation{{Op: "remove", Path: fmt.Sprintf("/volumes/%d", at)}}
+	for list, containers := range map[string][]corev1.Container{"containers": spec.Containers, "initContainers": spec.InitContainers} {
+		for i, container := range containers {
+			for j, mount := range slices.Backward(container.VolumeMounts) {
+				if mount.Name == name {
+					ops = append(ops, patchOperation{Op: "remove", Path: fmt.Sprintf("/%s/%d/volumeMounts/%d", list, i, j)})
+				}
+			}
+		}
+	}
+	return ops, nil
+}
+
+// list prints the volumes of a template and where they are mounted.
+func (s *setVolume) list(t target, spec *corev1.PodSpec) error {
+	if *s.print.OutputFormat != "" {
+		return s.printed(t.obj)
+	}
+	if _, err := fmt.Fprintln(s.Out, t); err != nil {
+		return err
+	}
+	for _, volume := range spec.Volumes {
+		lines := []string{fmt.Sprintf("%s as %s", describeVolume(volume), volume.Name)}
+		for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+			for _, mount := range container.VolumeMounts {
+				if mount.Name == volume.Name {
+					lines = append(lines, "  "+describeMount(container.Name, mount))
+				}
+			}
+		}
+		if err := s.say(lines...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeMount(container string, mount corev1.VolumeMount) string {
+	text := fmt.Sprintf("mounted at %s in %s", mount.MountPath, container)
+	if mount.SubPath != "" {
+		text += ", only " + mount.SubPath
+	}
+	if mount.ReadOnly {
+		text += ", read-only"
+	}
+	return text
+}
+
+func describeVolume(v corev1.Volume) string {
+	switch {
+	case v.ConfigMap != nil:
+		return "configmap/" + v.ConfigMap.Name
+	case v.Secret != nil:
+		return "secret/" + v.Secret.SecretName
+	case v.PersistentVolumeClaim != nil:
+		return "pvc/" + v.PersistentVolumeClaim.ClaimName
+	case v.EmptyDir != nil:
+		return "emptydir"
+	case v.Projected != nil:
+		return "projected"
+	}
+	return "another type"
+}
