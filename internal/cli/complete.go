@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,6 +117,7 @@ func (p *plugin) completeRevisions(cmd *cobra.Command, args []string, toComplete
 			}
 		}
 	}
+	slices.SortFunc(numbers, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return matching(numbers, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,16 +26,12 @@ func values(obj client.Object) map[string][]byte {
 	all := map[string][]byte{}
 	switch o := obj.(type) {
 	case *corev1.Secret:
-		for key, value := range o.Data {
-			all[key] = value
-		}
+		maps.Copy(all, o.Data)
 	case *corev1.ConfigMap:
 		for key, value := range o.Data {
 			all[key] = []byte(value)
 		}
-		for key, value := range o.BinaryData {
-			all[key] = value
-		}
+		maps.Copy(all, o.BinaryData)
 	}
 	return all
 }

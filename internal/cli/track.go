@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -115,9 +116,7 @@ func (w *writing) annotate(ctx context.Context, c *connection, obj client.Object
 		if all == nil {
 			all = map[string]string{}
 		}
-		for key, value := range annotations {
-			all[key] = value
-		}
+		maps.Copy(all, annotations)
 		obj.SetAnnotations(all)
 		return nil
 	}

@@ -261,7 +261,7 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	options = append([]client.PatchOption{client.FieldOwner(keys.FieldManager)}, options...)
 	err = r.client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), testFailed(err):
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
 		return revision.Changed("%s %s", r.kind.Resource(), key(obj))
 	case err != nil:
 		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), err)
@@ -269,9 +269,9 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	return nil
 }
 
-// testFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
+// TestFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
 // for that; but unlike a validation's refusal, it names no field.
-func testFailed(err error) bool {
+func TestFailed(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
 }
