@@ -34,8 +34,14 @@ kubectl confrev create secret generic db --from-literal=user=app --owner=deploym
 // newCreate groups kubectl's own commands that create sources, with an owner beside.
 func newCreate(p *plugin) *cobra.Command {
 	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd := &cobra.Command{Use: "create SUBCOMMAND", Short: "Create a ConfigMap or Secret, owned by a workload", Args: cobra.NoArgs, RunE: help}
-	secret := &cobra.Command{Use: "secret SUBCOMMAND", Short: "Create a Secret, owned by a workload", Args: cobra.NoArgs, RunE: help}
+	cmd := &cobra.Command{
+		Use: "create SUBCOMMAND", Short: "Create a ConfigMap or Secret, owned by a workload", Args: cobra.NoArgs, RunE: help,
+		Example: examples(`kubectl confrev create configmap app --from-literal=level=info --owner=deployment/web`),
+	}
+	secret := &cobra.Command{
+		Use: "secret SUBCOMMAND", Short: "Create a Secret, owned by a workload", Args: cobra.NoArgs, RunE: help,
+		Example: examples(createSecretExample),
+	}
 	secret.AddCommand(newCreateSecret(p))
 	cmd.AddCommand(newCreateConfigMap(p), secret)
 	return cmd

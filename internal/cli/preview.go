@@ -93,6 +93,10 @@ func (v *preview) run(ctx context.Context) ([]forecast, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Who reads files cannot tell a server that does not answer from a kind that it does not know.
+	if err := v.reachable(); err != nil {
+		return nil, err
+	}
 	edits, err := v.read(c)
 	if err != nil {
 		return nil, err
@@ -106,6 +110,15 @@ func (v *preview) run(ctx context.Context) ([]forecast, error) {
 		all = append(all, found...)
 	}
 	return all, nil
+}
+
+func (v *preview) reachable() error {
+	discovery, err := v.factory.ToDiscoveryClient()
+	if err != nil {
+		return err
+	}
+	_, err = discovery.ServerVersion()
+	return err
 }
 
 // forecast plans for the workloads of a namespace to which the edits matter.

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func newSet(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set SUBCOMMAND", Short: "Set the owner of a source, or the volumes of a workload",
-		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: examples(`kubectl confrev set volume deployment/web`), Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSetOwner(p), newSetVolume(p))
 	return cmd

@@ -130,6 +130,9 @@ func TestFilesOfADiffHideAndTellApart(t *testing.T) {
 	}
 	before, after = files{}, files{}
 	addFiles(before, after, "secret.db.", old, now, true)
+	if shown := string(before["secret.db.gone"]); shown != "*** (before)\n" {
+		t.Errorf("of a value that goes it shows %q", shown)
+	}
 	if diff := cmp.Diff(map[string]string{"secret.db.same": "***\n", "secret.db.text": "*** (after)\n", "secret.db.bin": "*** (after)\n"}, texts(after)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

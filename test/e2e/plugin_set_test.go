@@ -75,6 +75,9 @@ func TestPluginCreateWithOwner(t *testing.T) {
 	w.confrev("create", "secret", "generic", "new", w.account("nobody")).fails(1, "forbidden", "cannot create")
 	w.examples(dir, nil, "create", "configmap")
 	w.examples(dir, nil, "create", "secret", "generic")
+	w.kubectl("delete", "configmap/app", "secret/db")
+	w.examples(dir, nil, "create")
+	w.examples(dir, nil, "create", "secret")
 }
 
 func TestPluginSetVolume(t *testing.T) {
@@ -109,4 +112,6 @@ func TestPluginSetVolume(t *testing.T) {
 	w.confrev("set", "volume", "deployment/web", "--remove", "--name=tmp", w.account("reader", rights("apps", []string{"deployments"}, "get"))).
 		fails(1, "forbidden", "cannot patch")
 	w.examples("", nil, "set", "volume")
+	w.examples("", nil, "set")
+	w.confrev("set", "nothing").fails(1, `unknown command "nothing"`)
 }
