@@ -63,6 +63,15 @@ func (p *plugin) verbs() []*cobra.Command {
 		newUses(p),
 		newDoctor(p),
 		newPluginVersion(p),
+		newUndo(p),
+		newResume(p),
+		newAdvance(p),
+		newTrack(p),
+		newUntrack(p),
+		newDiff(p),
+		newPreview(p),
+		newSet(p),
+		newCreate(p),
 	}
 }
 

@@ -34,8 +34,12 @@ type Planner struct {
 
 // NewPlanner takes a snapshot of a namespace, or of all when it is empty, to plan with. live reads and writes without a cache.
 func NewPlanner(ctx context.Context, live client.Client, options Options, namespace string) (*Planner, error) {
+	return NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
+}
+
+// NewPlannerOf takes a snapshot of only some kinds, for who has no business with others, and may have no right to list them.
+func NewPlannerOf(ctx context.Context, live client.Client, options Options, namespace string, all []workload.Kind) (*Planner, error) {
 	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
-	all := slices.Concat(workload.Standard(), options.Kinds)
 	snapshot, err := TakeSnapshot(ctx, live, options, all, namespace)
 	if err != nil {
 		return nil, err
@@ -75,8 +79,12 @@ type Look struct {
 	Rollers []Roller
 	// Holders are theirs.
 	Holders []client.Object
+	// RolledOut are the pins that the workload's holders show, or those of the workloads that have their template in it.
+	RolledOut []plan.Holder
 	// Warnings are what the controller would warn of: reason and note.
 	Warnings []Warning
+	// seen is what all this was made of.
+	seen observed
 }
 
 // Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
@@ -106,7 +114,7 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 	}
 	want := r.intend(seen)
 	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources
-	look.Pins, look.Hashes = want.pins, want.hashes
+	look.Pins, look.Hashes, look.RolledOut, look.seen = want.pins, want.hashes, seen.pins.Holders, seen
 	if look.Uses, err = kind.Uses(obj); err != nil {
 		return look, err
 	}

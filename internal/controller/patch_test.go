@@ -219,8 +219,8 @@ func TestTestFailedTellsAFailedTestFromARefusal(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := testFailed(test.err); got != test.want {
-				t.Errorf("testFailed = %v", got)
+			if got := TestFailed(test.err); got != test.want {
+				t.Errorf("TestFailed = %v", got)
 			}
 		})
 	}

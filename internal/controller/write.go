@@ -55,14 +55,15 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 // leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
 // nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
 // alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout.
-func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent) error {
+func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) error {
 	if len(want.inject) == 0 || want.onlyInjects() {
 		return nil
 	}
 	pinsOnly := *want
 	pinsOnly.inject = nil
 	would := obj.DeepCopyObject().(client.Object)
-	if err := r.send(ctx, would, r.patch(obj, seen, pinsOnly), client.DryRunAll); err != nil {
+	options = append(slices.Clone(options), client.DryRunAll)
+	if err := r.send(ctx, would, r.patch(obj, seen, pinsOnly), options...); err != nil {
 		return err
 	}
 	template, err := r.kind.Template(would)
@@ -257,10 +258,10 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	if err != nil {
 		return err
 	}
-	options = append(options, client.FieldOwner(keys.FieldManager))
+	options = append([]client.PatchOption{client.FieldOwner(keys.FieldManager)}, options...)
 	err = r.client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), testFailed(err):
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
 		return revision.Changed("%s %s", r.kind.Resource(), key(obj))
 	case err != nil:
 		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), err)
@@ -268,9 +269,9 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	return nil
 }
 
-// testFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
+// TestFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
 // for that; but unlike a validation's refusal, it names no field.
-func testFailed(err error) bool {
+func TestFailed(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
 }

@@ -232,3 +232,6 @@ func (e *errChanged) Error() string { return e.what + " changed meanwhile; looki
 
 // Changed makes the error of one who found that what it was about to write on is no longer so; see IsChanged.
 func Changed(format string, args ...any) error { return &errChanged{fmt.Sprintf(format, args...)} }
+
+// SameContent tells whether two ConfigMaps, or two Secrets, have the same content.
+func SameContent(a, b client.Object) bool { return contentOf(a).Hash() == contentOf(b).Hash() }

@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// steered is a Deployment that has rolled out nothing but content 1 of ConfigMap app, of which there are contents 1 and 2.
+func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, Look, client.Client) {
+	t.Helper()
+	source := gen.ConfigMap("app", map[string]string{"v": "2"})
+	web := gen.Deployment("web", append(modifiers, gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app")))...)
+	first := web.DeepCopy()
+	gen.Pinned("configmap/app=app-a@1")(first)
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source, web,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf("app-a", "1", "1"), madeOf("app-b", "2", "2"),
+		gen.ReplicaSet("web-1", first, 1)).Build()
+	planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return planner, look, c
+}
+
+// madeOf makes a revision of ConfigMap app that nobody owns.
+func madeOf(name, number, value string) *corev1.ConfigMap {
+	made := gen.ConfigMap(name, map[string]string{"v": value})
+	hash := content.FromConfigMap(made).Hash()
+	made.Labels = map[string]string{keys.Content: string(hash)}
+	made.Annotations = map[string]string{keys.SourceName: "app", keys.Number: number}
+	made.Immutable = new(true)
+	return made
+}
+
+// A hold is noted with the pins, although no holder shows that the workload was ever on current (rule 4).
+func TestSteeringBackHoldsAtOnce(t *testing.T) {
+	planner, look, c := steered(t, gen.Pinned("configmap/app=app-b@2"))
+	back := look.Pins.Decisions[0]
+	back.To = pin.Pin{Revision: "app-a", Number: 1}
+	steering := planner.Steer(look, back)
+	if got := steering.After.Decisions[0].Verdict; got != plan.Held {
+		t.Errorf("afterwards it is %s", got)
+	}
+	if err := steering.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := steering.Send(t.Context(), client.FieldOwner("me"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	would, err := steering.Would()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, obj := range map[string]client.Object{"sent": sent, "would": would} {
+		web := obj.(*appsv1.Deployment)
+		if pins, held := web.Spec.Template.Annotations[keys.Pins], web.Annotations[keys.Held]; pins != "configmap/app=app-a@1" || held != "configmap/app=app-b@2" {
+			t.Errorf("%s: pins %q, held from %q", what, pins, held)
+		}
+	}
+	// The revision must not go with its other users before a holder is seen (rule 12).
+	kept := &corev1.ConfigMap{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: "app-a"}, kept); err != nil {
+		t.Fatal(err)
+	}
+	if len(kept.OwnerReferences) != 1 || kept.OwnerReferences[0].Name != "web" || kept.Annotations[keys.Renewed] == "" {
+		t.Errorf("the revision has the owners %v and was renewed at %q", kept.OwnerReferences, kept.Annotations[keys.Renewed])
+	}
+}
+
+// What was decided on an older state is not written.
+func TestSteeringNoticesThatTheWorkloadChanged(t *testing.T) {
+	planner, look, c := steered(t, gen.Pinned("configmap/app=app-a@1"), gen.Annotated(keys.Held, "configmap/app=app-b@2"))
+	forward := look.Pins.Decisions[0]
+	if forward.Verdict != plan.Held {
+		t.Fatalf("it begins as %s", forward.Verdict)
+	}
+	forward.To = forward.Current
+	steering := planner.Steer(look, forward)
+	web := look.Workload.DeepCopyObject().(*appsv1.Deployment)
+	web.Generation++
+	if err := c.Update(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := steering.Send(t.Context()); err == nil {
+		t.Error("it was written all the same")
+	}
+}
+
+// A resumed workload has no note of a hold left.
+func TestSteeringForwardEndsTheHold(t *testing.T) {
+	planner, look, _ := steered(t, gen.Pinned("configmap/app=app-a@1"), gen.Annotated(keys.Held, "configmap/app=app-b@2"))
+	forward := look.Pins.Decisions[0]
+	forward.To = forward.Current
+	steering := planner.Steer(look, forward)
+	would, err := steering.Would()
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := would.(*appsv1.Deployment)
+	if pins, held := web.Spec.Template.Annotations[keys.Pins], web.Annotations[keys.Held]; pins != "configmap/app=app-b@2" || held != "" {
+		t.Errorf("pins %q, held from %q", pins, held)
+	}
+}
+
+// A revision that went meanwhile is not pinned.
+func TestSteeringToWhatIsGone(t *testing.T) {
+	planner, look, c := steered(t, gen.Pinned("configmap/app=app-b@2"))
+	back := look.Pins.Decisions[0]
+	back.To = pin.Pin{Revision: "app-a", Number: 1}
+	if err := c.Delete(t.Context(), madeOf("app-a", "1", "1")); err != nil {
+		t.Fatal(err)
+	}
+	steering := planner.Steer(look, back)
+	if err := steering.Ready(t.Context()); !revision.IsChanged(err) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+const previewed = `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: app
+data:
+  v: "2"
+  other: x
+`
+
+func TestPluginPreview(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kubectlIn(strings.ReplaceAll(previewed, `"2"`, `"1"`), "apply", "-f", "-")
+	w.create(deployment("web", envFrom("app")), deployment("key", envKey("app", "other", false)),
+		deployment("manual", envFrom("app"), annotated(keys.Advance, "manual")), deployment("plain", untracked(), envFrom("app")),
+		deployment("stranger"))
+	for _, name := range []string{"web", "key", "manual"} {
+		w.waitPinned(name, "app", "v", "1")
+	}
+	dir := t.TempDir()
+	w.writeFile(dir, "app.yaml", previewed)
+
+	got := w.run(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml", "-o", "json")
+	var shown struct {
+		Workloads []struct {
+			Workload string
+			RollsOut bool
+			Sources  []struct{ Source, Verdict, Because string }
+		}
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &shown); err != nil || got.status != 0 {
+		t.Fatalf("status %d, %v\n%s%s", got.status, err, got.stdout, got.stderr)
+	}
+	want := map[string]string{"deployment/web": "Advanced", "deployment/key": "InSync", "deployment/manual": "Waiting", "deployment/plain": "NotTracked"}
+	for _, one := range shown.Workloads {
+		if len(one.Sources) != 1 || one.Sources[0].Verdict != want[one.Workload] || one.RollsOut != (one.Workload == "deployment/web") {
+			t.Errorf("of %s it says %+v, want %s", one.Workload, one, want[one.Workload])
+		}
+		delete(want, one.Workload)
+	}
+	if len(want) > 0 {
+		t.Errorf("it says nothing of %v:\n%s", want, got.stdout)
+	}
+	for line := range strings.Lines(w.run(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml").stdout) {
+		if strings.Contains(line, "deployment/web") && (!strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2")) {
+			t.Errorf("for people it says %q", line)
+		}
+	}
+	if n := w.pinOf("web", "app").Number; n != 1 {
+		t.Errorf("a preview moved a pin to %d", n)
+	}
+	if left := w.revisions("app"); len(left) != 1 {
+		t.Errorf("a preview left %d revisions", len(left))
+	}
+	w.must(w.previewOfWorkload(dir))
+	w.must(os.Mkdir(filepath.Join(dir, "deploy"), 0o700))
+	w.writeFile(dir, "deploy/app.yaml", previewed)
+	w.examples(dir, nil, "preview")
+}
+
+// previewOfWorkload previews a new image and a new configuration together.
+func (w *world) previewOfWorkload(dir string) error {
+	w.Helper()
+	d := deployment("web", envFrom("app"))
+	d.APIVersion, d.Kind = "apps/v1", "Deployment"
+	d.Spec.Template.Spec.Containers[0].Image = "app:2"
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	got := w.run(dir, previewed+"\n---\n"+string(text), "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
+	for _, want := range []string{"its template changes", "configmap/app: revision 1 -> 2"} {
+		if got.status != 0 || !strings.Contains(got.stdout, want) {
+			w.Errorf("status %d, want %q:\n%s%s", got.status, want, got.stdout, got.stderr)
+		}
+	}
+	if image := w.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
+		w.Errorf("a preview set the image %s", image)
+	}
+	return nil
+}
+
+func TestPluginPreviewSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := t.TempDir()
+	file := w.writeFile(dir, "app.yaml", previewed)
+	w.confrev("preview").fails(1, "must specify one of -f and -k")
+	w.confrev("preview", "-f", "/nonexistent").fails(1, "/nonexistent", "does not exist")
+	w.confrev("preview", "-f", file, "-o", "xml").fails(1, "--output=xml: want json or yaml")
+	w.confrev("preview", "-f", file, w.unreachable()).fails(1, "cannot reach the API server")
+	w.confrev("preview", "-f", file, w.account("nobody")).fails(1, "forbidden")
+	w.confrev("preview", "-f", file).says("Nothing uses what is in the files.")
+}

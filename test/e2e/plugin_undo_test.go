@@ -1,0 +1,190 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+// threeRevisions makes a Deployment that has rolled out three contents of ConfigMap app, and is on the last.
+func (w *world) threeRevisions() {
+	w.Helper()
+	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app")))
+	w.waitPinned("web", "app", "v", "1")
+	for _, v := range []string{"2", "3"} {
+		w.edit("app", "v", v)
+		w.waitPinned("web", "app", "v", v)
+	}
+}
+
+func TestPluginUndoTakesBackTheConfigurationAndLeavesTheImage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.threeRevisions()
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+
+	would := w.confrev("undo", "deployment/web", "--dry-run=server", "-o", "json").says()
+	var shown appsv1.Deployment
+	w.must(json.Unmarshal([]byte(would.stdout), &shown))
+	if pins := shown.Spec.Template.Annotations[keys.Pins]; !strings.HasSuffix(pins, "@2") || shown.Kind != "Deployment" {
+		t.Errorf("the dry run gives a %s with pins %q", shown.Kind, pins)
+	}
+	w.confrev("undo", "deploy", "web", "--dry-run=client").says("deployment.apps/web rolled back (dry run)", "revision 3 -> 2")
+	if n := w.pinOf("web", "app").Number; n != 3 {
+		t.Fatalf("a dry run moved the pin to %d", n)
+	}
+	w.confrev("undo", "deployment/web").says("deployment.apps/web rolled back", "configmap/app: revision 3 -> 2", "held there until configmap/app changes",
+		"kubectl confrev resume deployment/web")
+	w.waitPinned("web", "app", "v", "2")
+	w.waitHeld("web", "app")
+	if image := w.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:2" {
+		t.Errorf("the image went to %s", image)
+	}
+	// Held: nothing moves it forward, and a second undo goes on backwards.
+	w.barrier()
+	if n := w.pinOf("web", "app").Number; n != 2 {
+		t.Errorf("the pin moved to %d", n)
+	}
+	if out := w.confrev("undo", "deployment/web", "cm/app", "-o", "name").says().stdout; out != "deployment.apps/web\n" {
+		t.Errorf("-o name gives %q", out)
+	}
+	w.waitPinned("web", "app", "v", "1")
+	w.confrev("undo", "deployment/web", "configmap/app", "--to-revision=1").says("deployment.apps/web unchanged", "at revision 1 already")
+	w.confrev("undo", "deployment/web", "configmap/app", "--to-revision=2").says("revision 1 -> 2")
+
+	w.confrev("resume", "deployment/web").says("deployment.apps/web resumed", "configmap/app: revision 2 -> 3", "rolls out now")
+	w.waitPinned("web", "app", "v", "3")
+	w.eventually("the note of the hold goes", func() string { return w.deployment("web").Annotations[keys.Held] })
+	w.confrev("resume", "deployment/web", "configmap/app").says("deployment.apps/web unchanged", "has its present content already (revision 3)")
+}
+
+// The hold must be there at once, without a controller to see it.
+func TestPluginUndoHoldsInItsOwnRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app"), annotated(keys.Advance, "manual")))
+	w.waitPinned("web", "app", "v", "1")
+	w.edit("app", "v", "2")
+	w.waitEvent("WaitingToAdvance", "web", "configmap/app changed")
+	w.confrev("resume", "deployment/web").says("unchanged", "kubectl confrev advance deployment/web")
+	w.confrev("advance", "deployment/web").says("deployment.apps/web advanced", "revision 1 -> 2")
+	w.waitPinned("web", "app", "v", "2")
+	w.confrev("advance", "deployment/web").says("unchanged")
+
+	out := w.confrev("undo", "deployment/web", "--dry-run=client", "-o", "json").says().stdout
+	var would appsv1.Deployment
+	w.must(json.Unmarshal([]byte(out), &would))
+	if note := would.Annotations[keys.Held]; !strings.HasSuffix(note, "@2") {
+		t.Errorf("it would be held from %q", note)
+	}
+}
+
+func TestPluginUndoWithTheRevisionsInTheTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app"), annotated(keys.Injection, "template")))
+	first := w.waitPinned("web", "app", "v", "1")
+	w.edit("app", "v", "2")
+	w.waitPinned("web", "app", "v", "2")
+	w.confrev("undo", "deployment/web").says("revision 2 -> 1")
+	if name := w.deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; name != first.Revision {
+		t.Errorf("the template names %s, want %s", name, first.Revision)
+	}
+	w.waitHeld("web", "app")
+}
+
+func TestPluginUndoOfSeveralSourcesGoesBackTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "v", "1"), configMap("other", "v", "1"), deployment("web", envFrom("app", "other")))
+	w.waitPinned("web", "other", "v", "1")
+	w.edit("other", "v", "2")
+	w.waitPinned("web", "other", "v", "2")
+	w.edit("app", "v", "2")
+	w.waitPinned("web", "app", "v", "2")
+	w.confrev("undo", "deployment/web", "--to-revision=1").fails(1, "deployment/web has several sources", "configmap/app")
+	w.confrev("undo", "deployment/web").says("configmap/app: revision 2 -> 1")
+	if n := w.pinOf("web", "other").Number; n != 2 {
+		t.Errorf("the other source went to %d too", n)
+	}
+	w.waitPinned("web", "app", "v", "1")
+	w.confrev("undo", "deployment/web").says("configmap/other: revision 2 -> 1")
+}
+
+func TestPluginUndoRestoresTheSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.threeRevisions()
+	w.confrev("undo", "deployment/web", "--restore-source", "--dry-run=client").says("configmap/app restored (dry run)")
+	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored", "content of revision 2", "again")
+	w.waitPinned("web", "app", "v", "2")
+	w.confrev("undo", "deployment/web", "configmap/app", "--restore-source", "--to-revision=1").says("content of revision 1")
+	w.waitPinned("web", "app", "v", "1")
+	// What a workload is held on is what to restore.
+	w.edit("app", "v", "bad")
+	w.waitPinned("web", "app", "v", "bad")
+	w.confrev("undo", "deployment/web").says("held there")
+	w.waitHeld("web", "app")
+	held := w.pinOf("web", "app")
+	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored")
+	if now := w.waitPinned("web", "app", "v", "1"); now.Revision != held.Revision {
+		t.Errorf("held on %s, and restored to %s", held, now)
+	}
+}
+
+func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "v", "1"), configMap("else", "v", "1"), deployment("web", envFrom("app", "else"), tracking("configmap/app")),
+		deployment("plain", untracked(), envFrom("app")))
+	w.waitPinned("web", "app", "v", "1")
+	reader := w.account("reader", rights("apps", []string{"deployments", "replicasets"}, "get", "list"),
+		rights("", []string{"configmaps", "namespaces"}, "get", "list"))
+	for _, verb := range []string{"undo", "resume", "advance"} {
+		w.confrev(verb).fails(1, "which workload")
+		w.confrev(verb, "web").fails(1, "want TYPE/NAME")
+		w.confrev(verb, "deployment/none").fails(1, `deployments.apps "none" not found`)
+		w.confrev(verb, "nothing/web").fails(1, `the server doesn't have a resource type "nothing"`)
+		w.confrev(verb, "configmap/app").fails(1, "configmap/app is not a workload that confrev handles")
+		w.confrev(verb, "deployment/web", "pod/x").fails(1, "configmap/NAME or secret/NAME")
+		w.confrev(verb, "deployment/web", "configmap/none").fails(1, "deployment/web does not refer to configmap/none")
+		w.confrev(verb, "deployment/web", "configmap/else").fails(1, "does not track configmap/else", "kubectl confrev track deployment/web configmap/else")
+		w.confrev(verb, "deployment/plain").fails(1, "deployment/plain tracks nothing")
+		w.confrev(verb, "deployment/web", "--nonsense").fails(1, "unknown flag: --nonsense")
+		w.confrev(verb, "deployment/web", w.unreachable()).fails(1, "cannot reach the API server")
+		w.confrev(verb, "deployment/web", w.account("nobody-"+verb)).fails(1, "forbidden", "deployments")
+	}
+	w.confrev("undo", "deployment/web").fails(1, "no revision of configmap/app before 1", "there is 1")
+	w.confrev("undo", "deployment/web", "--to-revision=7").fails(1, "configmap/app has no revision 7: there is 1")
+	w.confrev("undo", "deployment/web", "--to-revision=-1").fails(1, "--to-revision=-1")
+	w.edit("app", "v", "2")
+	w.waitPinned("web", "app", "v", "2")
+	w.confrev("undo", "deployment/web", reader).fails(1, "forbidden", "cannot patch")
+	w.confrev("undo", "deployment/web", "--restore-source", reader).fails(1, "forbidden", "cannot update")
+}
+
+// The examples of the help, on a Deployment that they fit.
+func TestPluginExamplesOfUndoResumeAndAdvance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.threeRevisions()
+	for _, verb := range []string{"undo", "resume", "advance"} {
+		w.examples("", nil, verb)
+	}
+}
+
+func TestPluginCompletesWorkloadsSourcesAndRevisions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.threeRevisions()
+	w.confrev("__complete", "undo", "").says("deployment/", "cronjob/")
+	w.confrev("__complete", "undo", "deploy/w").says("deploy/web")
+	w.confrev("__complete", "undo", "deployment/web", "").says("configmap/app")
+	w.confrev("__complete", "undo", "deployment/web", "configmap/app", "--to-revision", "").says("1\n2\n3\n")
+}
