@@ -57,6 +57,7 @@ func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
 // verbs are the commands, one file each.
 func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
+		newAttach(p),
 		newPluginVersion(p),
 	}
 }
@@ -66,7 +67,7 @@ func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []s
 	// The library of the controller would complain that nobody reads its log.
 	ctrl.SetLogger(logr.Discard())
 	cmd := Plugin(streams)
-	cmd.SetArgs(args)
+	cmd.SetArgs(spelledOut(args))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0
