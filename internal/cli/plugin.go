@@ -62,6 +62,7 @@ func (p *plugin) verbs() []*cobra.Command {
 		newHistory(p),
 		newUses(p),
 		newDoctor(p),
+		newAttach(p),
 		newPluginVersion(p),
 		newUndo(p),
 		newResume(p),
@@ -81,7 +82,7 @@ func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []s
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	cmd := Plugin(streams)
-	cmd.SetArgs(args)
+	cmd.SetArgs(spelledOut(args))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0

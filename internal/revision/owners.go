@@ -105,3 +105,19 @@ func (o Owner) reference() metav1.OwnerReference {
 		APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: &no, BlockOwnerDeletion: &no,
 	}
 }
+
+// AddOwner appends an owner to those of a source or revision, live, and tells whether it was not there yet. It fails with a
+// conflict when somebody else writes the object meanwhile.
+func AddOwner(ctx context.Context, c client.Client, ref Ref, owner Owner) (added bool, err error) {
+	meta := NewMetadata(ref.Kind)
+	if err := c.Get(ctx, ref.key(), meta); err != nil {
+		return false, err
+	}
+	if len(missing(meta, []Owner{owner})) == 0 {
+		return false, nil
+	}
+	before := meta.DeepCopy()
+	meta.OwnerReferences = append(meta.OwnerReferences, owner.reference())
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return true, c.Patch(ctx, meta, patch, client.FieldOwner(keys.FieldManager))
+}
