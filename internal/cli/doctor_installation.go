@@ -120,8 +120,8 @@ func (d *doctor) webhook(ctx context.Context) error {
 func (d *doctor) controller(ctx context.Context) error {
 	deployment := d.installation.deployment
 	switch {
-	case d.installation.refused != nil:
-		d.note("not judged: %v", d.installation.refused)
+	case d.installation.refused != "":
+		d.note("not judged: %s", d.installation.refused)
 		return nil
 	case deployment == nil:
 		d.find(severityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: controllerNamespace, Name: "confrev"},

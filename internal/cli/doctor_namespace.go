@@ -156,7 +156,7 @@ func (d *doctor) blind() bool {
 
 // pods finds pods whose pins were not applied. Their references are in their specs, so this takes a LIST of whole pods.
 func (d *doctor) pods(ctx context.Context) error {
-	if d.Snapshot.Refused(controller.Pod) != nil {
+	if !d.seesPods() {
 		return nil
 	}
 	namespace := d.namespace

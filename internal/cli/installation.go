@@ -23,8 +23,8 @@ const controllerNamespace = "confrev-system"
 type installation struct {
 	// deployment is nil when there is none, or none that the user may see.
 	deployment *appsv1.Deployment
-	// refused is why the user may not look.
-	refused error
+	// refused is why the user may not look; empty for those who may.
+	refused string
 	// options are those of the controller, or the chart's defaults.
 	options controller.Options
 	// problem is what could not be read of the options.
@@ -37,7 +37,7 @@ func findInstallation(ctx context.Context, c client.Client) (installation, error
 	list := &appsv1.DeploymentList{}
 	err := c.List(ctx, list, client.InNamespace(controllerNamespace), client.MatchingLabels{"app.kubernetes.io/name": "confrev"})
 	if apierrors.IsForbidden(err) {
-		found.refused = err
+		found.refused = err.Error()
 		return found, nil
 	}
 	if err != nil || len(list.Items) == 0 {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,13 +65,14 @@ func (s *scope) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
+// seesPods tells whether the user may list pods.
+func (s *scope) seesPods() bool { return s.Snapshot.Refused(controller.Pod) == nil }
+
 // secretsHandled tells whether there is a trace of the controller handling Secrets, for users who may not look at the
 // controller: it leaves a revision, or a note on a template, of every Secret that it handles.
 func (s *scope) secretsHandled() bool {
-	for _, obj := range s.Snapshot.Sources(pin.Secret) {
-		if revision.IsRevision(obj) {
-			return true
-		}
+	if slices.ContainsFunc(s.Snapshot.Sources(pin.Secret), revision.IsRevision) {
+		return true
 	}
 	for _, look := range s.Workloads() {
 		template, err := look.Kind.Template(look.Workload)

@@ -178,7 +178,7 @@ func (s *scope) progress(look controller.Look) progress {
 	if waits := look.Workload.GetAnnotations()[keys.Paused]; waits != "" && p.paused != "" {
 		p.paused = "confrev paused it at its creation, until there is " + waits
 	}
-	if !runsOn(look.Kind) || s.Snapshot.Refused(controller.Pod) != nil {
+	if !runsOn(look.Kind) || !s.seesPods() {
 		return p
 	}
 	pods, err := s.Pods(look)

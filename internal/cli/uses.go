@@ -169,7 +169,7 @@ func (s *scope) use(look controller.Look, source pin.Source) (UseEntry, bool) {
 		Namespace: look.Workload.GetNamespace(), Source: source.String(), look: look,
 		Workload: look.Kind.Resource() + "/" + look.Workload.GetName(), Pods: -1,
 	}
-	if pods, err := s.Pods(look); err == nil && s.Snapshot.Refused(controller.Pod) == nil {
+	if pods, err := s.Pods(look); err == nil && s.seesPods() {
 		entry.Pods = len(pods)
 	}
 	of := func(d plan.Decision) bool { return d.Source == source }
