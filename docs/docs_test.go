@@ -43,7 +43,10 @@ func TestKeysAreDocumented(t *testing.T) {
 }
 
 func TestMetricsAreDocumented(t *testing.T) {
-	source := read(t, "internal/controller/metrics.go")
+	var source string
+	for _, path := range files(t, "internal", "metrics.go") {
+		source += read(t, path)
+	}
 	names := regexp.MustCompile(`Name:\s+"([a-z_]+)"`).FindAllStringSubmatch(source, -1)
 	var inCode []string
 	for _, name := range names {

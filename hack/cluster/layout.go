@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -111,13 +112,36 @@ func (l layout) binary(component string) (string, error) {
 	return filepath.Join(dir, component), nil
 }
 
-// binaries is the directory of a module's binaries. Its name has the version, so that a new version is a new build.
+// binaries is the directory of a module's binaries. Its name has the version, and that of the module's own source, so
+// that a new version is a new build.
 func (l layout) binaries(module module) (string, error) {
 	version, err := l.version(module)
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(l.cache, "bin", module.dir+"-"+version), nil
+	source, err := l.sourceVersion(module)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(l.cache, "bin", module.dir+"-"+version+source), nil
+}
+
+// sourceVersion tells a module's source from any other, such as -6a09e667. Most modules have none, only a dependency.
+func (l layout) sourceVersion(module module) (string, error) {
+	dir := filepath.Join(l.modules, module.dir)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	hash := sha256.New()
+	for _, file := range append(files, filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("find the version of %s: %w", module.dir, err)
+		}
+		_, _ = fmt.Fprintf(hash, "%s %d\n%s", filepath.Base(file), len(content), content)
+	}
+	return fmt.Sprintf("-%x", hash.Sum(nil)[:4]), nil
 }
 
 // version is the version of the module's main dependency, such as v1.36.3.

@@ -106,6 +106,9 @@ func TestLayoutPaths(t *testing.T) {
 	writeFile(t, filepath.Join(l.modules, "kubernetes", "go.mod"), "require k8s.io/kubernetes v1.36.3\n")
 	kubectl, err := l.binary("kubectl")
 	checkError(t, err, "")
+	writeFile(t, filepath.Join(l.modules, "kubernetes-1.35", "go.mod"), "require k8s.io/kubernetes v1.35.4\n")
+	older, err := l.binary("etcd-1.35")
+	checkError(t, err, "")
 	_, err = l.binary("helm")
 	checkError(t, err, "find the version of helm")
 	_, err = l.binary("nope")
@@ -113,6 +116,7 @@ func TestLayoutPaths(t *testing.T) {
 
 	tests := map[string]struct{ got, want string }{
 		"binaries lie below their module's version":   {kubectl, "/cache/confrev/bin/kubernetes-v1.36.3/kubectl"},
+		"an older Kubernetes' binaries lie apart":     {older, "/cache/confrev/bin/kubernetes-1.35-v1.35.4/etcd-1.35"},
 		"a cluster has a directory of its own":        {l.cluster("dev"), "/state/confrev/clusters/dev"},
 		"the kubeconfig is kwokctl's":                 {l.kubeconfig("dev"), "/state/confrev/clusters/dev/kubeconfig.yaml"},
 		"the audit log is among the logs":             {l.auditLog("dev"), "/state/confrev/clusters/dev/logs/audit.log"},
@@ -126,6 +130,34 @@ func TestLayoutPaths(t *testing.T) {
 				t.Errorf("got %s, want %s", test.got, test.want)
 			}
 		})
+	}
+}
+
+func TestBinariesOfOwnSource(t *testing.T) {
+	l := layout{modules: t.TempDir(), cache: "/cache/confrev"}
+	dir := filepath.Join(l.modules, "flux-ssa")
+	writeFile(t, filepath.Join(dir, "go.mod"), "require github.com/fluxcd/pkg/ssa v0.78.0\n")
+	writeFile(t, filepath.Join(dir, "go.sum"), "")
+	seen := map[string]string{}
+	for _, step := range []struct{ name, file, content string }{
+		{name: "without source"},
+		{"with source", "main.go", "package main\n"},
+		{"after a change of the source", "main.go", "package main\n\nfunc main() {}\n"},
+		{"with a second file", "more.go", "package main\n"},
+		{"after a change of a dependency", "go.sum", "h1:\n"},
+	} {
+		if step.file != "" {
+			writeFile(t, filepath.Join(dir, step.file), step.content)
+		}
+		got, err := l.binaries(moduleFluxSSA)
+		checkError(t, err, "")
+		if !strings.HasPrefix(got, "/cache/confrev/bin/flux-ssa-v0.78.0") {
+			t.Errorf("%s: got %s", step.name, got)
+		}
+		if before, ok := seen[got]; ok {
+			t.Errorf("%s, the binaries are where they were %s: %s", step.name, before, got)
+		}
+		seen[got] = step.name
 	}
 }
 

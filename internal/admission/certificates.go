@@ -3,11 +3,13 @@ package admission
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -150,7 +152,39 @@ func withAuthority(bundle, ca []byte, now time.Time) []byte {
 	return kept
 }
 
-// Trusts tells whether a bundle has the certificate of the authority.
-func Trusts(bundle, ca []byte) bool {
-	return len(ca) > 0 && bytes.Contains(bundle, bytes.TrimSpace(ca))
+// trusts tells why an API server that is told so of a webhook would not believe the certificate that is served there; nil if
+// it does.
+func trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
+	options := x509.VerifyOptions{
+		DNSName: host(told), Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
+	}
+	if !options.Roots.AppendCertsFromPEM(told.CABundle) {
+		return errors.New("it has no certificate to trust")
+	}
+	var chain []*x509.Certificate
+	for _, der := range served.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return err
+		}
+		chain = append(chain, c)
+		options.Intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(options)
+	return err
+}
+
+// host is the name that a webhook's certificate must have.
+func host(told admissionregistrationv1.WebhookClientConfig) string {
+	if told.Service != nil {
+		return told.Service.Name + "." + told.Service.Namespace + ".svc"
+	}
+	if told.URL == nil {
+		return ""
+	}
+	address, err := url.Parse(*told.URL)
+	if err != nil {
+		return ""
+	}
+	return address.Hostname()
 }

@@ -1,14 +1,17 @@
-// Package admission looks after the admission policies that resolve pins. The policies themselves are in charts/confrev.
+// Package admission resolves pins as pods are created, by the pod webhook, or looks after the admission policies that do. The
+// policies themselves are in charts/confrev. It also keeps the webhooks' certificates.
 package admission
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,39 +21,76 @@ import (
 )
 
 const (
-	// settled is how old a policy must be before every API server is taken to act on it. They look for new policies once
-	// a second (k8s.io/apiserver/pkg/admission/plugin/policy/generic); pods that slip through before stay unresolved.
+	// settled is how old a policy, or the API servers' trust in the webhook, must be before every API server is taken to act
+	// on it. They look for new policies once a second (k8s.io/apiserver/pkg/admission/plugin/policy/generic), and watch
+	// configurations of webhooks; pods that slip through before are refused, or stay unresolved.
 	settled = 5 * time.Second
-	// While the gate is closed, the policies are looked at often; while it is open, only to notice that they went.
+	// While the gate is closed, what resolves pins is looked at often; while it is open, only to notice that it went.
 	lookClosed = 500 * time.Millisecond
-	lookOpen   = 30 * time.Second
+	lookOpen   = 10 * time.Second
 )
 
-// Gate is open while the policies are there that resolve pins and refuse pods whose pins were not resolved. Without them a
-// pin would have no effect, and nobody would notice.
+// Resolver is what resolves pins as pods are created.
+type Resolver string
+
+// The resolvers. Where both are there, the policy is what counts: pods that it resolved, the webhook leaves alone.
+const (
+	Policy  Resolver = "policy"
+	Webhook Resolver = "webhook"
+	None    Resolver = "none"
+)
+
+// Gate is open while something is there that resolves pins, and the policy that refuses pods whose pins were not resolved.
+// Without them a pin would have no effect, and nobody would notice.
 type Gate struct {
 	reader client.Reader
 	prefix string
 	now    func() time.Time
+	// serving gives the certificate of the webhooks; nil where none are served.
+	serving func() (*tls.Certificate, error)
+	// trusted is since when API servers have trusted the pod webhook; zero while they do not.
+	trusted time.Time
 
-	mu      sync.Mutex
+	mu    sync.Mutex
+	state state
+}
+
+// state is what the Gate has seen.
+type state struct {
+	by Resolver
+	// problem is nil while the gate is open.
 	problem error
+	// asked is true where API servers ask the pod webhook, whether or not it may answer.
+	asked bool
 }
 
-// NewGate makes a Gate that is closed. prefix is what the names of the policies begin with.
+// NewGate makes a Gate that is closed. prefix is what the names of policies and webhooks begin with.
 func NewGate(reader client.Reader, prefix string, now func() time.Time) *Gate {
-	return &Gate{reader: reader, prefix: prefix, now: now, problem: errors.New("the admission policies were not looked at yet")}
+	return &Gate{
+		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: errors.New("pod admission was not looked at yet")},
+	}
 }
 
-// Problem is nil while the gate is open; else it says what is wrong with the policies and what to do.
+// Serves says that the pod webhook is served, with the certificate that serving gives. It is to be called before Start.
+func (g *Gate) Serves(serving func() (*tls.Certificate, error)) { g.serving = serving }
+
+// Problem is nil while the gate is open; else it says what is wrong and what to do.
 func (g *Gate) Problem() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.problem
+	return g.state.problem
 }
 
-// Check is Problem as a readiness check.
-func (g *Gate) Check(*http.Request) error { return g.Problem() }
+// Check is Problem as a readiness check. A replica that is asked about pods is ready to answer, whatever the problem: while
+// none is, they do not start.
+func (g *Gate) Check(*http.Request) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.state.asked {
+		return nil
+	}
+	return g.state.problem
+}
 
 // NeedLeaderElection is false: a replica that waits to lead must be ready to.
 func (*Gate) NeedLeaderElection() bool { return false }
@@ -58,10 +98,10 @@ func (*Gate) NeedLeaderElection() bool { return false }
 // Start keeps looking until ctx ends.
 func (g *Gate) Start(ctx context.Context) error {
 	for {
-		problem := g.look(ctx)
-		g.set(ctx, problem)
+		seen := g.look(ctx)
+		g.set(ctx, seen)
 		wait := lookOpen
-		if problem != nil {
+		if seen.problem != nil {
 			wait = lookClosed
 		}
 		select {
@@ -72,47 +112,128 @@ func (g *Gate) Start(ctx context.Context) error {
 	}
 }
 
-func (g *Gate) set(ctx context.Context, problem error) {
+func (g *Gate) set(ctx context.Context, seen state) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before, after := fmt.Sprint(g.problem), fmt.Sprint(problem)
-	g.problem = problem
+	before := g.state
+	g.state = seen
+	observe(seen.by)
 	switch {
-	case problem == nil && before != after:
-		log.FromContext(ctx).Info("the admission policies are in place")
-	case before != after:
-		log.FromContext(ctx).Info("nothing is pinned for now", "because", after)
+	case seen.by != None && seen.by != before.by:
+		log.FromContext(ctx).Info("pins are resolved as pods are created", "by", string(seen.by))
+	case seen.problem != nil && seen.problem.Error() != fmt.Sprint(before.problem):
+		log.FromContext(ctx).Info("nothing is pinned for now", "because", seen.problem.Error())
 	}
 }
 
-// look gives what is wrong with the policies, if anything.
-func (g *Gate) look(ctx context.Context) error {
-	for _, kind := range []struct{ kind, suffix string }{
-		{"MutatingAdmissionPolicy", "-resolve-pins"},
-		{"MutatingAdmissionPolicyBinding", "-resolve-pins"},
-		{"ValidatingAdmissionPolicy", "-refuse-unresolved-pins"},
-		{"ValidatingAdmissionPolicyBinding", "-refuse-unresolved-pins"},
-	} {
-		if err := g.lookAt(ctx, kind.kind, g.prefix+kind.suffix); err != nil {
+// look tells what resolves pins, or what is wrong.
+func (g *Gate) look(ctx context.Context) state {
+	policy := g.policies(ctx, "Mutating", "-resolve-pins")
+	asked, webhook := g.webhook(ctx)
+	seen := state{by: None, asked: asked}
+	if seen.problem = g.policies(ctx, "Validating", "-refuse-unresolved-pins"); seen.problem != nil {
+		return seen
+	}
+	switch {
+	case policy == nil:
+		seen.by = Policy
+	case webhook == nil:
+		seen.by = Webhook
+	case asked || meta.IsNoMatchError(policy):
+		seen.problem = webhook
+	default:
+		seen.problem = policy
+	}
+	return seen
+}
+
+// policies gives what is wrong with an admission policy and its binding, if anything.
+func (g *Gate) policies(ctx context.Context, form, suffix string) error {
+	for _, kind := range []string{form + "AdmissionPolicy", form + "AdmissionPolicyBinding"} {
+		if err := g.policy(ctx, kind, g.prefix+suffix); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *Gate) lookAt(ctx context.Context, kind, name string) error {
+func (g *Gate) policy(ctx context.Context, kind, name string) error {
 	policy := &metav1.PartialObjectMetadata{}
 	policy.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind})
 	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, policy)
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("the API server does not serve %s in version v1; confrev needs Kubernetes 1.36 or later", kind)
+		return fmt.Errorf("what the API server serves is too old: %w", err)
 	case apierrors.IsNotFound(err), err == nil && policy.DeletionTimestamp != nil:
-		return fmt.Errorf("%s %s is missing, so pins would have no effect; install or upgrade the chart (or see --policy-prefix)", kind, name)
+		return isMissing(kind, name)
 	case err != nil:
 		return fmt.Errorf("look up %s %s: %w", kind, name, err)
-	case g.now().Sub(policy.CreationTimestamp.Time) < settled:
+	}
+	return g.isSettled(kind, name, policy.CreationTimestamp.Time)
+}
+
+func (g *Gate) isSettled(kind, name string, since time.Time) error {
+	if g.now().Sub(since) < settled {
 		return fmt.Errorf("%s %s is new; waiting until every API server acts on it", kind, name)
 	}
 	return nil
+}
+
+func isMissing(kind, name string) error {
+	return fmt.Errorf("%s %s is missing, so pins would have no effect; install or upgrade the chart (or see --policy-prefix)", kind, name)
+}
+
+// webhook tells whether API servers ask confrev about pods, and what keeps them from it or from believing the answers, if
+// anything.
+func (g *Gate) webhook(ctx context.Context) (asked bool, problem error) {
+	if g.serving == nil {
+		return false, errors.New("without MutatingAdmissionPolicy, pins are resolved by confrev's webhook, which is not served; see --webhook-bind-address")
+	}
+	const kind = "MutatingWebhookConfiguration"
+	name := g.prefix + "-resolve-pins"
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, config)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && config.DeletionTimestamp != nil:
+		g.trusted = time.Time{}
+		return false, isMissing(kind, name)
+	case err != nil:
+		return false, fmt.Errorf("look up %s %s: %w", kind, name, err)
+	}
+	if err := g.believed(config); err != nil {
+		g.trusted = time.Time{}
+		return true, fmt.Errorf("%s %s does not make the API server trust confrev yet: %w", kind, name, err)
+	}
+	if g.trusted.IsZero() {
+		g.trusted = lastChange(config)
+	}
+	return true, g.isSettled(kind, name, g.trusted)
+}
+
+func (g *Gate) believed(config *admissionregistrationv1.MutatingWebhookConfiguration) error {
+	certificate, err := g.serving()
+	if err != nil {
+		return err
+	}
+	if len(config.Webhooks) == 0 {
+		return errors.New("it has no webhooks")
+	}
+	for _, hook := range config.Webhooks {
+		if err := trusts(hook.ClientConfig, certificate, g.now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastChange is when somebody last changed an object, as far as it tells: a confrev that restarts need not wait for what was so
+// before.
+func lastChange(obj metav1.Object) time.Time {
+	last := obj.GetCreationTimestamp().Time
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	return last
 }

@@ -188,5 +188,5 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 			return err
 		}
 	}
-	return errors.Join(manager.Add(gate), manager.Add(assembly), o.serveWebhooks(manager, admitter))
+	return errors.Join(manager.Add(gate), manager.Add(assembly), o.serveWebhooks(manager, admitter, gate))
 }

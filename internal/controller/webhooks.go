@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 // The paths of the webhooks, as the chart has them.
 const (
 	pathWorkloads = "/pin-workloads"
+	pathPods      = "/resolve-pins"
 )
 
 // webhooks tells whether webhooks are served.
@@ -72,8 +74,14 @@ func (o Options) certificateSecret() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: o.PolicyPrefix + "-webhook-ca"}
 }
 
+// readCertificate reads the webhooks' certificate where something else makes it.
+func (o Options) readCertificate() (*tls.Certificate, error) {
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(o.WebhookCertDir, "tls.crt"), filepath.Join(o.WebhookCertDir, "tls.key"))
+	return &certificate, err
+}
+
 // serveWebhooks adds the server of the webhooks, its certificates and what makes the API server trust them.
-func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter) error {
+func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter, gate *admission.Gate) error {
 	if !o.webhooks() {
 		return nil
 	}
@@ -82,6 +90,7 @@ func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter) error {
 		return err
 	}
 	options := webhook.Options{Host: host, Port: port, CertDir: o.WebhookCertDir}
+	gate.Serves(o.readCertificate)
 	var errs []error
 	if certificates := o.certificates(manager.GetConfig()); certificates != nil {
 		errs = append(errs, manager.AddReadyzCheck("webhook-certificate", func(*http.Request) error {
@@ -90,6 +99,7 @@ func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter) error {
 			}
 			return nil
 		}))
+		gate.Serves(func() (*tls.Certificate, error) { return certificates.GetCertificate(nil) })
 		options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificates.GetCertificate }}
 		errs = append(errs, manager.Add(certificates), manager.Add(&admission.Injector{
 			Client: manager.GetClient(), Live: manager.GetAPIReader(), Secret: o.certificateSecret(),
@@ -98,6 +108,7 @@ func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter) error {
 	}
 	server := webhook.NewServer(options)
 	server.Register(pathWorkloads, inTime(&webhook.Admission{Handler: admitter}))
+	server.Register(pathPods, &webhook.Admission{Handler: admission.Pods{}})
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
 }
 

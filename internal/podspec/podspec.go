@@ -112,8 +112,9 @@ type Replacement struct {
 	Name    string
 }
 
-// MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about four
-// times as many, whatever the names (Kubernetes 1.36); but the more there are, the longer the pod's creation takes.
+// MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about a
+// fifth more with the most pins, and half more with the longest names (Kubernetes 1.36); and the more there are, the longer the
+// pod's creation takes.
 const MaxReferences = 4000
 
 // References counts the references of spec, with repetitions. What admission has to do for a pod grows with it.

@@ -135,7 +135,7 @@ func TestSwitchingFromInjectionToModeAttach(t *testing.T) {
 func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
-	w.kubectl("delete", "mutatingadmissionpolicybinding", "confrev-resolve-pins")
+	w.removePodAdmission()
 	w.must(confrev.Launch())
 	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), injecting(optin.Template)))
 	a := w.waitPinned("web", "web", "color", "A")

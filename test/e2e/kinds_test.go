@@ -306,6 +306,7 @@ func TestOneSecretOfEveryKind(t *testing.T) {
 // While confrev is down, pods start with their pins and an undo is an undo; what was edited meanwhile is one rollout. Not
 // parallel.
 func TestEveryKindWhileConfrevIsDown(t *testing.T) {
+	onlyWithPolicies(t)
 	var apps []*app
 	for _, s := range subjects {
 		a := newWorld(t).app(s, "web")

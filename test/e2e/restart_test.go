@@ -32,6 +32,7 @@ func start(t *testing.T) {
 
 // The promise holds while confrev is down: the API server itself resolves the pins.
 func TestPodsStartWithTheirRevisionWhileConfrevIsDown(t *testing.T) {
+	onlyWithPolicies(t)
 	w, a := deployed(t, replicas(2))
 	w.podsRead(a.Revision)
 	stop(t)
@@ -223,10 +224,10 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
-	w.kubectl("delete", "mutatingadmissionpolicybinding", "confrev-resolve-pins")
+	missing := w.removePodAdmission()
 	w.must(confrev.Launch())
 	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
-	w.waitEvent("PoliciesNotReady", "web", "MutatingAdmissionPolicyBinding confrev-resolve-pins is missing")
+	w.waitEvent("PoliciesNotReady", "web", missing+" confrev-resolve-pins is missing")
 	if got := w.pinsText("web"); got != "" {
 		t.Errorf("pinned: %s", got)
 	}

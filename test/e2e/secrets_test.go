@@ -158,9 +158,9 @@ func TestDataOfSecretsIsNeverTold(t *testing.T) {
 	w.undo("web")
 	w.waitEvent("Held", "web", "staying on revision "+first.String())
 	// Lost while in use: the content is not the source's any more.
-	w.kubectl("delete", "secret", first.Revision)
+	w.unguarded("delete", "secret", first.Revision)
 	w.waitEvent("RevisionMissing", "web", first.Revision)
-	w.kubectl("delete", "secret", second.Name)
+	w.unguarded("delete", "secret", second.Name)
 
 	w.tooBig("big", value("big"))
 	w.create(deployment("big", secretVolume("big")))

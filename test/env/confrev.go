@@ -145,32 +145,47 @@ func (c *Confrev) Launch() error {
 	return nil
 }
 
-// WaitReady waits until confrev says that it is ready.
+// WaitReady waits until confrev says that it is ready, and that pins would be resolved.
 func (c *Confrev) WaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.health, nil)
-		if err != nil {
-			return err
-		}
-		if response, err := http.DefaultClient.Do(request); err == nil {
-			if err := response.Body.Close(); err != nil {
-				return err
-			}
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
+		missing := c.missing(ctx)
+		if missing == nil {
+			return nil
 		}
 		select {
 		case err := <-c.ended:
 			c.ended <- err
 			return fmt.Errorf("confrev ended before it was ready (log: %s): %w", c.Log, err)
 		case <-ctx.Done():
-			return fmt.Errorf("confrev is not ready (log: %s): %w", c.Log, ctx.Err())
+			return fmt.Errorf("confrev is not ready (log: %s): %w", c.Log, missing)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// missing is what confrev lacks to be ready and to pin.
+func (c *Confrev) missing(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.health, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if err := response.Body.Close(); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", c.health, response.Status)
+	}
+	by, err := c.PodAdmission(ctx)
+	if err == nil && by == "none" {
+		err = errors.New("nothing resolves pins")
+	}
+	return err
 }
 
 // PID is the process's id.

@@ -40,3 +40,30 @@ func (m Metrics) Sum(name string) float64 {
 	}
 	return sum
 }
+
+// SumWith adds up the counters or gauges of a name that have a label of that value.
+func (m Metrics) SumWith(name, label, value string) float64 {
+	var sum float64
+	for _, metric := range m[name].GetMetric() {
+		for _, pair := range metric.GetLabel() {
+			if pair.GetName() == label && pair.GetValue() == value {
+				sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// PodAdmission tells what resolves pins, as confrev sees it: "policy", "webhook" or "none".
+func (c *Confrev) PodAdmission(ctx context.Context) (string, error) {
+	metrics, err := c.ReadMetrics(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, by := range []string{"policy", "webhook"} {
+		if metrics.SumWith("confrev_pod_admission", "by", by) == 1 {
+			return by, nil
+		}
+	}
+	return "none", nil
+}

@@ -1,0 +1,20 @@
+package admission
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+var metricResolver = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "confrev_pod_admission",
+	Help: "1 for what resolves pins as pods are created: policy, webhook, or none, when nothing is pinned.",
+}, []string{"by"})
+
+func init() { metrics.Registry.MustRegister(metricResolver) }
+
+func observe(by Resolver) {
+	for _, other := range []Resolver{Policy, Webhook, None} {
+		metricResolver.WithLabelValues(string(other)).Set(0)
+	}
+	metricResolver.WithLabelValues(string(by)).Set(1)
+}

@@ -1,0 +1,39 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"gomodules.xyz/jsonpatch/v2"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// Pods answers the pod webhook: it resolves a pod's references through its pins, where the API server cannot do that by
+// itself. All that it needs is in the request, so that every replica can answer at once, whatever state it is in. An answer
+// changes nothing when it is asked for again (reinvocationPolicy IfNeeded).
+type Pods struct{}
+
+// Handle answers a request.
+func (Pods) Handle(_ context.Context, request admission.Request) admission.Response {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read a pod: %w", err))
+	}
+	pins, err := pin.Parse(pod.Annotations[keys.Pins])
+	if err != nil {
+		// ValidatingAdmissionPolicy …-refuse-unresolved-pins refuses it in a moment, in the same words on every cluster.
+		return admission.Allowed("")
+	}
+	var patch []jsonpatch.Operation
+	for _, r := range podspec.Replacements(&pod.Spec, pins.Resolve) {
+		patch = append(patch, jsonpatch.NewOperation("replace", "/spec"+r.Pointer, r.Name))
+	}
+	return admission.Patched("", patch...)
+}

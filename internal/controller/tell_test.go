@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// What became of a workload is read off the objects before and after, whoever wrote them.
+func TestTell(t *testing.T) {
+	const (
+		a, b, c = "configmap/app=app-a@1", "configmap/app=app-b@2", "configmap/app=app-a@3"
+		hashA   = "configmap/app=aaa@1"
+		hashB   = "configmap/app=bbb@2"
+	)
+	stamped := func(hashes string) gen.DeploymentModifier {
+		return func(d *appsv1.Deployment) {
+			metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, keys.Hashes, hashes)
+		}
+	}
+	noted := func(hashes string) gen.DeploymentModifier { return gen.Annotated(keys.Hashes, hashes) }
+	held := func(pins string) gen.DeploymentModifier { return gen.Annotated(keys.Held, pins) }
+	type modifiers = []gen.DeploymentModifier
+	tests := map[string]struct {
+		before, after modifiers
+		want          []string
+	}{
+		"nothing":                          {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a)}, nil},
+		"a first pin":                      {nil, modifiers{gen.Pinned(a)}, []string{"Pinned configmap/app to its revision app-a@1"}},
+		"forward":                          {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(b)}, []string{"Rolled configmap/app forward from revision app-a@1 to app-b@2"}},
+		"to earlier content, which is new": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(c)}, []string{"forward from revision app-b@2 to app-a@3"}},
+		"back":                             {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a)}, []string{"Rolled configmap/app back from revision app-b@2 to app-a@1"}},
+		"back, and held": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a), held(b)},
+			[]string{"back from", "Rolled back: staying on revision app-a@1 of configmap/app, not on app-b@2"}},
+		"held still":               {modifiers{gen.Pinned(a), held(b)}, modifiers{gen.Pinned(a), held(b)}, nil},
+		"no pins any more":         {modifiers{gen.Pinned(a)}, nil, []string{"has no pins any more: pods"}},
+		"another mode":             {modifiers{gen.Pinned(a)}, modifiers{gen.Annotated(keys.Mode, "attach")}, []string{"since the mode is attach"}},
+		"a hash is noted":          {nil, modifiers{noted(hashA)}, nil},
+		"a change restarts":        {modifiers{noted(hashA)}, modifiers{stamped(hashB)}, []string{"Restarted because configmap/app changed"}},
+		"an earlier hash is back":  {modifiers{stamped(hashB)}, modifiers{stamped(hashA)}, nil},
+		"a restart that is undone": {modifiers{stamped(hashB)}, modifiers{stamped(hashA), held(hashB)}, []string{"not restarted for configmap/app until it changes"}},
+		"malformed pins":           {modifiers{gen.Pinned("x")}, modifiers{gen.Pinned("y")}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			said := told(func(t teller) {
+				h := t.handler()
+				h.Update(context.TODO(), event.UpdateEvent{ObjectOld: gen.Deployment("web", test.before...), ObjectNew: gen.Deployment("web", test.after...)}, nil)
+			})
+			if len(said) != len(test.want) {
+				t.Fatalf("said %q, want %q", said, test.want)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(said[i], want) {
+					t.Errorf("said %q, want %q", said[i], want)
+				}
+			}
+		})
+	}
+}
+
+// What was there before this process was told by another, and confrev's own namespace is none of its business.
+func TestTellWhatIsNewOnly(t *testing.T) {
+	d := gen.Deployment("web", gen.Pinned("configmap/app=app-a@1"))
+	for initial, want := range map[bool]int{false: 1, true: 0} {
+		said := told(func(t teller) {
+			t.handler().Create(context.TODO(), event.CreateEvent{Object: d, IsInInitialList: initial}, nil)
+		})
+		if len(said) != want {
+			t.Errorf("in the initial list %v: said %q", initial, said)
+		}
+	}
+	if said := told(func(t teller) {
+		t.options.Namespace = gen.Namespace
+		t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil)
+	}); len(said) > 0 {
+		t.Errorf("of confrev's own namespace: said %q", said)
+	}
+}
+
+// told gives the notes of the events that a teller sends, those on the workload only.
+func told(do func(teller)) []string {
+	recorded := events.NewFakeRecorder(10)
+	do(teller{&workloads{kind: workload.Deployment, client: fake.NewClientBuilder().Build(), events: &recorder{recorded}}})
+	close(recorded.Events)
+	var notes []string
+	for note := range recorded.Events {
+		notes = append(notes, fmt.Sprint(note))
+	}
+	return slices.Clip(notes)
+}

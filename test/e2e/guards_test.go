@@ -1,0 +1,421 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/env"
+)
+
+// unguarded runs kubectl as the garbage collector, whom guards let through, to do what they keep others from.
+func (w *world) unguarded(args ...string) string {
+	w.Helper()
+	return w.kubectl(append([]string{"--as", "system:serviceaccount:kube-system:generic-garbage-collector"}, args...)...)
+}
+
+// tenant is the admin of a test's namespace, and of no other.
+type tenant struct {
+	*world
+	name string
+}
+
+func (w *world) tenant() *tenant {
+	w.Helper()
+	t := &tenant{world: w, name: "admin-of-" + w.ns}
+	w.kubectl("create", "rolebinding", "admin", "--clusterrole=admin", "--user="+t.name)
+	w.eventually("the tenant has its rights", func() string {
+		_, err := t.run("auth", "can-i", "delete", "configmaps")
+		return errorText(err)
+	})
+	return t
+}
+
+// run runs kubectl as the tenant.
+func (t *tenant) run(args ...string) (string, error) {
+	return cluster.Kubectl(t.ctx, append([]string{"--namespace", t.ns, "--as", t.name, "--as-group", "system:authenticated"}, args...)...)
+}
+
+func (t *tenant) may(args ...string) {
+	t.Helper()
+	_, err := t.run(args...)
+	t.must(err)
+}
+
+// mayNot wants the tenant, and the admin of the whole cluster, to be refused in these words.
+func (t *tenant) mayNot(words string, args ...string) {
+	t.Helper()
+	_, err := t.run(args...)
+	t.refused(err, words, "the tenant: kubectl", args)
+	_, err = cluster.Kubectl(t.ctx, append([]string{"--namespace", t.ns}, args...)...)
+	t.refused(err, words, "the cluster's admin: kubectl", args)
+}
+
+func (w *world) refused(err error, words string, doing ...any) {
+	w.Helper()
+	if !strings.Contains(errorText(err), words) {
+		w.Errorf("%s\nwant a refusal: %s\ngot: %v", fmt.Sprintln(doing...), words, err)
+	}
+}
+
+// Rule 17.
+func TestNobodyElseChangesARevision(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.owned(a.Revision, "web")
+	before := &corev1.ConfigMap{}
+	w.must(w.get(a.Revision, before))
+	it := "configmap/" + a.Revision + " is a revision of configmap/web, and "
+	labels := it + "only confrev changes its labels and annotations. Change configmap/web instead: when its data changes, " +
+		"confrev makes a new revision."
+	owners := it + "only confrev changes its owners: the workloads that use it, and their ReplicaSets or the like. " +
+		"To keep its data for longer, copy it into an object of your own."
+	finalizers := it + "takes no finalizers: it must be able to go with its last user. To keep its data for longer, copy it " +
+		"into an object of your own."
+	// The API server's own words; it looks before any policy does.
+	immutable := "field is immutable when `immutable` is set"
+	ana := w.tenant()
+	owner := `{"apiVersion":"v1","kind":"ConfigMap","name":"web","uid":"` + string(before.UID) + `"}`
+	for words, patches := range map[string][]string{
+		immutable: {
+			`{"op":"replace","path":"/data/color","value":"B"}`,
+			`{"op":"replace","path":"/immutable","value":false}`,
+		},
+		labels: {
+			`{"op":"add","path":"/metadata/labels/team","value":"a"}`,
+			`{"op":"replace","path":"/metadata/labels/confrev.io~1source","value":"other"}`,
+			`{"op":"remove","path":"/metadata/labels/confrev.io~1content"}`,
+			`{"op":"remove","path":"/metadata/labels"}`,
+			`{"op":"add","path":"/metadata/annotations/kubernetes.io~1change-cause","value":"another"}`,
+			`{"op":"replace","path":"/metadata/annotations/confrev.io~1number","value":"99"}`,
+			`{"op":"remove","path":"/metadata/annotations/confrev.io~1source-name"}`,
+			`{"op":"remove","path":"/metadata/annotations"}`,
+			`{"op":"remove","path":"/metadata/labels"},{"op":"remove","path":"/metadata/ownerReferences"}`,
+		},
+		owners: {
+			`{"op":"remove","path":"/metadata/ownerReferences"}`,
+			`{"op":"remove","path":"/metadata/ownerReferences/0"}`,
+			`{"op":"replace","path":"/metadata/ownerReferences/0/uid","value":"0"}`,
+			`{"op":"replace","path":"/metadata/ownerReferences/0/controller","value":true}`,
+			`{"op":"add","path":"/metadata/ownerReferences/-","value":` + owner + `}`,
+		},
+		finalizers: {
+			`{"op":"add","path":"/metadata/finalizers","value":["example.com/keep"]}`,
+		},
+	} {
+		for _, patch := range patches {
+			ana.mayNot(words, "patch", "configmap", a.Revision, "--type=json", "-p", "["+patch+"]")
+		}
+	}
+	after := &corev1.ConfigMap{}
+	w.must(w.get(a.Revision, after))
+	if after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the revision was changed: %+v", after)
+	}
+}
+
+// Rule 17: tools that write the same again, such as those that encrypt or migrate what is stored, are in nobody's way.
+func TestWritingARevisionAsItIsIsNoChange(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.owned(a.Revision, "web")
+	ana := w.tenant()
+	as := []string{"--as", ana.name, "--as-group", "system:authenticated"}
+	w.kubectlIn(w.kubectl("get", "configmap", a.Revision, "-o", "yaml"), append(as, "replace", "-f", "-")...)
+	w.kubectlIn("{apiVersion: v1, kind: ConfigMap, metadata: {name: "+a.Revision+"}, data: {color: A}}",
+		append(as, "apply", "--server-side", "--field-manager=other", "-f", "-")...)
+	now := &corev1.ConfigMap{}
+	w.must(w.get(a.Revision, now))
+	if len(now.ManagedFields) < 2 {
+		t.Errorf("managed by %+v alone: this test shows nothing", now.ManagedFields)
+	}
+}
+
+// Rule 17: what somebody put there before the guards, or around them, does not stay for ever.
+func TestAFinalizerOnARevisionMayBeTakenAway(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.unguarded("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`)
+	ana := w.tenant()
+	ana.mayNot("takes no finalizers", "patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/b","example.com/c"]}}`)
+	ana.may("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/b"]}}`)
+	ana.may("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+}
+
+// Rule 17: in each of the ways to delete, and the source may well go.
+func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), configMap("other", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
+		deployment("web", envFrom("web"), secretVolume("web")))
+	a := w.waitPinned("web", "web", "color", "A")
+	w.owned(a.Revision, "web")
+	ofSecret, _ := w.waitSecretPinned("web", "web", pin.Pin{})
+	words := func(kind, revision string) string {
+		return kind + "/" + revision + " is a revision of " + kind + "/web in use, owned by Deployment/web and 1 more: pods may need it to " +
+			"start. It goes by itself with its last user. For that to be sooner, delete the workloads that use it or, if it is an " +
+			"old one, lower their revisionHistoryLimit."
+	}
+	ana := w.tenant()
+	ana.mayNot(words("configmap", a.Revision), "delete", "configmap", a.Revision)
+	ana.mayNot(words("configmap", a.Revision), "delete", "configmap", a.Revision, "--cascade=foreground")
+	ana.mayNot(words("configmap", a.Revision), "delete", "configmap", a.Revision, "--grace-period=0", "--force")
+	ana.mayNot(words("secret", ofSecret.Revision), "delete", "secret", ofSecret.Revision)
+	ana.mayNot(words("configmap", a.Revision), "delete", "configmaps", "-l", keys.Content)
+	ana.mayNot(words("configmap", a.Revision), "delete", "--raw", "/api/v1/namespaces/"+w.ns+"/configmaps?labelSelector="+keys.Content)
+	// These take along what they may.
+	ana.mayNot(words("configmap", a.Revision), "delete", "configmaps", "--all")
+	ana.mayNot(words("secret", ofSecret.Revision), "delete", "secrets", "--all")
+	if !w.gone("web") || !w.gone("other") {
+		t.Error("the source and a user's own ConfigMap are there still: this test shows nothing")
+	}
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.eventually("the pod is back, on its revisions", func() string { return w.notRolledOut("web") })
+	w.podsRead(a.Revision + "+" + ofSecret.Revision)
+}
+
+// Rule 17: whoever may delete ConfigMaps may delete a revision that nobody owns.
+func TestARevisionThatNobodyOwnsMayBeDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ana := w.tenant()
+	w.create(orphan())
+	ana.mayNot("only confrev changes its labels", "label", "configmap", "orphan-1", "team=a", "--dry-run=server")
+	ana.may("delete", "configmap", "orphan-1")
+}
+
+// Rule 17: guards are about revisions and anchors. What is the user's, is the user's.
+func TestGuardsLeaveSourcesAlone(t *testing.T) {
+	t.Parallel()
+	w, _ := deployed(t)
+	w.barrier()
+	ana := w.tenant()
+	ana.may("patch", "configmap", "web", "--type=merge", "-p", `{"data":{"color":"B"},"metadata":{"finalizers":["example.com/keep"]}}`)
+	ana.may("label", "configmap", "web", "team=a")
+	ana.may("annotate", "configmap", "web", "note=b", keys.Policy+"=revision")
+	ana.may("label", "configmap", "web", keys.Source+"-")
+	ana.may("patch", "configmap", "web", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	w.waitPinned("web", "web", "color", "B")
+	ana.may("delete", "configmap", "web")
+	ana.may("delete", "deployment", "web")
+}
+
+// Rule 17: the policy and IsRevision must tell the same objects to be revisions. Some other object owns them all, so that
+// they would be in use.
+func TestGuardsKnowARevisionAsConfrevDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := configMap("owner")
+	w.create(owner)
+	values := map[string]*string{"absent": nil, "empty": new(""), "set": new("x")}
+	guarded := 0
+	for labelled, label := range values {
+		for annotated, annotation := range values {
+			meta := metav1.ObjectMeta{Namespace: w.ns, Name: "label-" + labelled + "-annotation-" + annotated,
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}}
+			if label != nil {
+				meta.Labels = map[string]string{keys.Content: *label}
+			}
+			if annotation != nil {
+				meta.Annotations = map[string]string{keys.SourceName: *annotation}
+			}
+			for _, obj := range []client.Object{&corev1.ConfigMap{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}} {
+				w.must(cluster.Client.Create(w.ctx, obj))
+				err := cluster.Client.Delete(w.ctx, obj, client.DryRunAll)
+				if got := apierrors.IsForbidden(err); got != revision.IsRevision(obj) || !got && err != nil {
+					t.Errorf("%T %s: IsRevision says %t, the policy %v", obj, obj.GetName(), revision.IsRevision(obj), err)
+				}
+				if revision.IsRevision(obj) {
+					guarded++
+				}
+			}
+		}
+	}
+	if guarded != 2 {
+		t.Errorf("%d of the objects are revisions, want 2", guarded)
+	}
+}
+
+// Rules 14, 17.
+func TestNobodyElseTouchesTheAnchor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	anchor := configMap(revision.AnchorName)
+	anchor.Annotations = map[string]string{keys.Anchor: "true"}
+	other := configMap("other")
+	other.Annotations = anchor.Annotations
+	w.create(anchor, other)
+	const words = "configmap/confrev-anchor owns the revisions of this namespace that have very many users: when it goes, all of them go, " +
+		"in use or not. Leave it as it is; confrev deletes each of them after its last user."
+	ana := w.tenant()
+	for _, patch := range []string{
+		`{"labels":{"team":"a"}}`, `{"annotations":{"confrev.io/anchor":null}}`, `{"finalizers":["example.com/keep"]}`,
+		`{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"gone","uid":"0"}]}`,
+	} {
+		ana.mayNot(words, "patch", "configmap", anchor.Name, "--type=merge", "-p", `{"metadata":`+patch+`}`)
+	}
+	ana.mayNot(words, "delete", "configmap", anchor.Name, "--wait=false")
+	ana.mayNot(words, "delete", "configmaps", "--all", "--dry-run=server")
+	ana.mayNot(words, "delete", "--raw", "/api/v1/namespaces/"+w.ns+"/configmaps?fieldSelector=metadata.name="+anchor.Name)
+	ana.may("delete", "configmap", "other")
+
+	// One that is not confrev's is nobody's business.
+	elsewhere := newWorld(t)
+	elsewhere.create(configMap(revision.AnchorName))
+	bob := elsewhere.tenant()
+	bob.may("label", "configmap", revision.AnchorName, "team=a")
+	bob.may("delete", "configmap", revision.AnchorName)
+}
+
+// Rules 12, 13, 17: garbage collection goes on, in all the ways that a user has to ask for it.
+func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
+	t.Parallel()
+	for _, cascade := range []string{"background", "foreground"} {
+		t.Run(cascade, func(t *testing.T) {
+			t.Parallel()
+			w, a := deployed(t)
+			w.owned(a.Revision, "web")
+			w.tenant().may("delete", "deployment", "web", "--cascade="+cascade, "--timeout="+patience.String())
+			w.waitGone(a.Revision)
+		})
+	}
+	t.Run("orphan", func(t *testing.T) {
+		t.Parallel()
+		w, a := deployed(t)
+		w.owned(a.Revision, "web")
+		used := w.replicaSetOf(a)
+		ana := w.tenant()
+		ana.may("delete", "deployment", "web", "--cascade=orphan", "--timeout="+patience.String())
+		w.eventually("the ReplicaSet alone owns the revision", func() string {
+			obj := &corev1.ConfigMap{}
+			w.must(w.get(a.Revision, obj))
+			if len(obj.OwnerReferences) != 1 || obj.OwnerReferences[0].Name != used {
+				return fmt.Sprintf("owned by %+v", obj.OwnerReferences)
+			}
+			return ""
+		})
+		ana.mayNot("in use, owned by ReplicaSet/"+used+": pods may need it", "delete", "configmap", a.Revision)
+		ana.may("delete", "replicaset", used)
+		w.waitGone(a.Revision)
+	})
+}
+
+// replicaSetOf gives the name of the ReplicaSet of Deployment web that has a pin.
+func (w *world) replicaSetOf(pinned pin.Pin) string {
+	w.Helper()
+	for _, rs := range w.replicaSets("web") {
+		if strings.HasSuffix(rs.Spec.Template.Annotations[keys.Pins], "="+pinned.String()) {
+			return rs.Name
+		}
+	}
+	w.Fatalf("no ReplicaSet is pinned to %s", pinned)
+	return ""
+}
+
+// Rule 17: a namespace goes with all that is in it.
+func TestGuardsLetANamespaceGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	anchor := configMap(revision.AnchorName)
+	anchor.Annotations = map[string]string{keys.Anchor: "true"}
+	w.create(anchor, configMap("web", "color", "A"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
+		deployment("web", envFrom("web"), secretVolume("web")))
+	w.owned(w.waitPinned("web", "web", "color", "A").Revision, "web")
+	w.kubectl("delete", "namespace", w.ns, "--timeout="+patience.String())
+}
+
+// Rule 17: it goes whoever clears it.
+func TestANamespaceThatIsBeingDeletedIsNotGuarded(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.unguarded("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/keep"]}}`)
+	ana := w.tenant()
+	ana.mayNot("only confrev changes its labels", "label", "configmap", a.Revision, "team=a")
+	w.kubectl("delete", "namespace", w.ns, "--wait=false")
+	w.eventually("the namespace is known to be going", func() string {
+		_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "label", "configmap", a.Revision, "team=a")
+		return errorText(err)
+	})
+	w.kubectl("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+}
+
+// Rules 17, 18.
+func TestGuardsKeepOutOfTheSystem(t *testing.T) {
+	t.Parallel()
+	for _, namespace := range []string{metav1.NamespaceSystem, env.Namespace} {
+		forged := orphan()
+		forged.Namespace, forged.Name = namespace, "e2e-guards"
+		mustCreate(t, cluster.Client, forged)
+		forged.Labels["team"] = "a"
+		if err := cluster.Client.Update(t.Context(), forged); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The API server bounds the cost of CEL. Owners of a kind that it does not serve are left alone by garbage collection.
+func TestGuardsPassTheLargestRevisions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	large := orphan()
+	large.Annotations["padding"] = strings.Repeat("x", 255<<10)
+	for i := range 1000 {
+		large.OwnerReferences = append(large.OwnerReferences, metav1.OwnerReference{
+			APIVersion: "example.com/v1", Kind: "Thing", Name: fmt.Sprintf("%0253d", i), UID: "0"})
+	}
+	w.create(large)
+	ana := w.tenant()
+	ana.mayNot("in use, owned by Thing/0", "delete", "configmap", large.Name)
+	ana.mayNot("only confrev changes its owners", "patch", "configmap", large.Name, "--type=json", "-p", `[{"op":"remove","path":"/metadata/ownerReferences/999"}]`)
+	w.unguarded("patch", "configmap", large.Name, "--type=json", "-p",
+		`[{"op":"replace","path":"/metadata/ownerReferences/0/name","value":"`+strings.Repeat("x", 5<<10)+`"}]`)
+	ana.mayNot("denied request: this is a revision in use", "delete", "configmap", large.Name)
+}
+
+// Without guards, and for those whom a value of the chart exempts, all is as if there were none: what they do is repaired
+// (rule 9). Not parallel.
+func TestGuardsCanBeTurnedOff(t *testing.T) {
+	defer func() {
+		if err := reinstall(t); err != nil {
+			t.Error(err)
+		}
+	}()
+	w, a := deployed(t)
+	w.owned(a.Revision, "web")
+	ana := w.tenant()
+	remove := []string{"delete", "configmap", a.Revision, "--dry-run=server"}
+	allowed := func() string {
+		_, err := ana.run(remove...)
+		return errorText(err)
+	}
+	w.must(reinstall(t, "guards.exemptUsers[0]="+ana.name))
+	w.eventually("the exempted may delete it", allowed)
+	_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, remove...)...)
+	w.refused(err, "is a revision of configmap/web in use", "the cluster's admin, who is not exempted")
+
+	w.must(reinstall(t, "guards.enabled=false"))
+	w.eventually("anybody may delete it", func() string {
+		_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, remove...)...)
+		return errorText(err) + allowed()
+	})
+	ana.may("delete", "configmap", a.Revision)
+	w.waitEvent("RevisionRecreated", "web", a.Revision)
+
+	w.must(reinstall(t))
+	w.eventually("it is guarded again", func() string {
+		if allowed() == "" {
+			return "still allowed"
+		}
+		return ""
+	})
+}

@@ -1,0 +1,251 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"pgregory.net/rapid"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// servesPolicies tells whether the API server serves MutatingAdmissionPolicy, so that the chart resolves pins by it.
+func servesPolicies(t *testing.T) bool {
+	t.Helper()
+	kind := schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}
+	_, err := cluster.Client.RESTMapper().RESTMapping(kind, "v1")
+	return err == nil
+}
+
+// onlyWithPolicies leaves a test out, and says so, where pins are resolved by confrev itself, which the test stops.
+func onlyWithPolicies(t *testing.T) {
+	t.Helper()
+	if !servesPolicies(t) {
+		fmt.Fprintf(os.Stderr, "e2e: NOT APPLICABLE: %s: this API server does not serve MutatingAdmissionPolicy\n", t.Name())
+		t.SkipNow()
+	}
+}
+
+// usePodWebhook turns the policies off that resolve pins, where there are any. Tests that do are not parallel.
+func usePodWebhook(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	if servesPolicies(t) {
+		t.Cleanup(func() {
+			// The test's own context has ended.
+			if err := cluster.Install(context.Background(), chartValues...); err != nil {
+				t.Error(err)
+			}
+		})
+		w.must(reinstall(t, "podAdmission=webhook"))
+	}
+	w.waitPodAdmission("webhook")
+	return w
+}
+
+// waitPodAdmission waits until confrev says what resolves pins.
+func (w *world) waitPodAdmission(want string) {
+	w.Helper()
+	w.eventually("pins are resolved by "+want, func() string {
+		if by, err := confrev.PodAdmission(w.ctx); err != nil || by != want {
+			return fmt.Sprint(by, err)
+		}
+		return ""
+	})
+}
+
+// removePodAdmission takes away what resolves pins, and gives its kind.
+func (w *world) removePodAdmission() (kind string) {
+	w.Helper()
+	kind = "MutatingAdmissionPolicyBinding"
+	if !servesPolicies(w.T) {
+		kind = "MutatingWebhookConfiguration"
+	}
+	w.kubectl("delete", kind, "confrev-resolve-pins")
+	return kind
+}
+
+// asked is how often the pod webhook was.
+func (w *world) asked() float64 {
+	w.Helper()
+	metrics, err := confrev.ReadMetrics(w.ctx)
+	w.must(err)
+	return metrics.SumWith("controller_runtime_webhook_requests_total", "webhook", "/resolve-pins")
+}
+
+// What the policies do, the webhook does.
+func TestPodWebhook(t *testing.T) {
+	samples := samplesOfPods()
+	var byPolicy []string
+	if servesPolicies(t) {
+		byPolicy = newPolicyTest(t).answers(t, samples)
+	}
+	w := usePodWebhook(t)
+	t.Run("ResolvesWhatRewriteResolves", TestPolicyResolvesWhatRewriteResolves)
+	t.Run("AcceptsThePinsThatParse", TestPolicyAcceptsThePinsThatParse)
+	t.Run("RefusesMalformedPins", TestPolicyRefusesMalformedPins)
+	t.Run("RefusesARevisionThatIsItselfPinned", TestPolicyRefusesARevisionThatIsItselfPinned)
+	t.Run("LeavesOtherPodsAlone", TestPolicyLeavesOtherPodsAlone)
+	t.Run("LeavesUpdatesAlone", TestPolicyLeavesUpdatesAlone)
+	t.Run("PassesPodsWithinTheirCostLimits", TestPoliciesPassPodsWithinTheirCostLimits)
+	t.Run("AnswersAsThePolicyDoes", func(t *testing.T) {
+		onlyWithPolicies(t)
+		if diff := cmp.Diff(byPolicy, newPolicyTest(t).answers(t, samples)); diff != "" {
+			t.Errorf("(-policy +webhook):\n%s", diff)
+		}
+	})
+	t.Run("IsNotAskedAboutOtherPods", func(t *testing.T) {
+		p := newPolicyTest(t)
+		before := w.asked()
+		for range 50 {
+			w.must(p.create(t, podWith("", volumeOf("configmap", "app"))))
+		}
+		if after := w.asked(); after != before {
+			t.Errorf("it was asked %v times about pods without pins", after-before)
+		}
+		w.must(p.create(t, podWith("configmap/app=app-1@3", volumeOf("configmap", "app"))))
+		if after := w.asked(); after == before {
+			t.Error("it was not asked about a pod with pins: it is not asked at all")
+		}
+	})
+	t.Run("RollsForwardAndBack", testPodWebhookRollsForwardAndBack)
+	t.Run("WithAllConfrevsDead", testPodWebhookWithAllConfrevsDead)
+}
+
+// Pods in mid-rollout, after an undo and after a restart of confrev have the configuration of their ReplicaSet.
+func testPodWebhookRollsForwardAndBack(t *testing.T) {
+	w, a := deployed(t, replicas(2))
+	w.podsRead(a.Revision)
+	w.onlyReplicaSets("web", 1)
+	b := w.editTo("B")
+	w.podsRead(b.Revision)
+	w.undo("web")
+	w.waitHeld("web", "web")
+	w.podsRead(a.Revision)
+	stop(t)
+	start(t)
+	// It must not wait anew until it may pin.
+	if by, err := confrev.PodAdmission(w.ctx); err != nil || by != "webhook" {
+		t.Errorf("after a restart: %s, %v", by, err)
+	}
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.podsRead(a.Revision)
+	c := w.editTo("C")
+	w.podsRead(c.Revision)
+}
+
+// Without an answer, no pod that carries pins starts with other configuration than its own: it does not start. All others do.
+func testPodWebhookWithAllConfrevsDead(t *testing.T) {
+	w, a := deployed(t, replicas(2))
+	w.podsRead(a.Revision)
+	stop(t)
+	began := time.Now()
+	other := deployment("other", untracked(), envFrom("web"))
+	w.create(other)
+	w.eventually("a Deployment without pins rolls out", func() string { return w.notRolledOut("other") })
+	t.Logf("a Deployment without pins was there after %s", time.Since(began).Round(time.Millisecond))
+
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.kubectl("set", "image", "deployment/other", "app=app:2")
+	w.kubectl("scale", "deployment/web", "--replicas=3")
+	w.waitEvent("FailedCreate", w.replicaSets("web")[0].Name, `failed calling webhook "resolve-pins.confrev.io"`)
+	t.Logf("a ReplicaSet is told: %s", w.events("FailedCreate", w.replicaSets("web")[0].Name)[0])
+	if got := w.readers(); len(got) > 0 {
+		t.Errorf("pods that carry pins started: %v", got)
+	}
+
+	start(t)
+	began = time.Now()
+	w.eventually("the ReplicaSet goes on by itself", func() string {
+		if got := w.readers(); got[a.Revision] != 3 || len(got) != 1 {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+	t.Logf("pods were there %s after confrev was", time.Since(began).Round(time.Millisecond))
+}
+
+// sampleOfPod is a pod and the pins that it is to have.
+type sampleOfPod struct {
+	pod  *corev1.Pod
+	pins pin.Set
+}
+
+// samplesOfPods are always the same.
+func samplesOfPods() []sampleOfPod {
+	generator := rapid.Custom(func(t *rapid.T) sampleOfPod { return sampleOfPod{drawPod(t), drawPins(t)} })
+	samples := make([]sampleOfPod, 0, 150)
+	for seed := range cap(samples) {
+		samples = append(samples, generator.Example(seed))
+	}
+	return samples
+}
+
+// answers gives what becomes of each sample: what it refers to, or why it was refused.
+func (p *policyTest) answers(t *testing.T, samples []sampleOfPod) []string {
+	t.Helper()
+	answers := make([]string, 0, len(samples))
+	resolved := 0
+	for i, sample := range samples {
+		pod := sample.pod.DeepCopy()
+		pod.Annotations = map[string]string{keys.Pins: sample.pins.String()}
+		if err := p.create(t, pod); err != nil {
+			answers = append(answers, err.Error())
+			continue
+		}
+		resolved += len(podspec.Replacements(&sample.pod.Spec, sample.pins.Resolve))
+		answers = append(answers, fmt.Sprint(i, podspec.Uses(&pod.Spec)))
+	}
+	t.Logf("%d references of %d pods were resolved", resolved, len(samples))
+	return answers
+}
+
+// Switching from the policies to the webhook and back on a living cluster rolls nothing out, and pods that start on the way have
+// what they are pinned to.
+func TestSwitchingPodAdmissionRestartsNothing(t *testing.T) {
+	onlyWithPolicies(t)
+	w, a := deployed(t, replicas(2))
+	w.podsRead(a.Revision)
+	w.waitPodAdmission("policy")
+	pods, generation := w.reads(), w.deployment("web").Generation
+	for _, by := range []string{"webhook", "policy"} {
+		w.must(reinstall(t, "podAdmission="+by))
+		// At once, in the midst of the change: it may be refused for a moment, but never started with the live source.
+		w.kubectl("scale", "deployment/web", "--replicas="+map[string]string{"webhook": "3", "policy": "4"}[by])
+		w.waitPodAdmission(by)
+		w.podsRead(a.Revision)
+		w.eventually("the new pod is there", func() string { return w.notRolledOut("web") })
+		w.barrier()
+		now := w.reads()
+		for name := range pods {
+			if now[name] != pods[name] {
+				t.Errorf("with %s, pod %s reads %q, before %q", by, name, now[name], pods[name])
+			}
+		}
+		if len(w.replicaSets("web")) != 1 || w.deployment("web").Generation > generation+2 {
+			t.Errorf("with %s, something rolled web out:\n%s", by, w.describe())
+		}
+		// The other one is gone, and is not what did it.
+		if got := w.installed(); !strings.HasPrefix(got, map[string]string{"webhook": "mutatingwebhook", "policy": "mutatingadmissionpolicy"}[by]) {
+			t.Errorf("with %s, there is %q", by, got)
+		}
+	}
+}
+
+// installed lists what the chart installed to resolve pins.
+func (w *world) installed() string {
+	w.Helper()
+	return w.kubectl("get", "mutatingadmissionpolicies,mutatingwebhookconfigurations", "-o", "name", "--ignore-not-found",
+		"--field-selector=metadata.name=confrev-resolve-pins")
+}

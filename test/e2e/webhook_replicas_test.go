@@ -1,0 +1,150 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/env"
+)
+
+// Rule 18: every replica answers. One that waits to lead does so while nobody leads.
+func TestAReplicaThatDoesNotLeadAnswersTheWebhook(t *testing.T) {
+	stop(t)
+	defer start(t)
+	leader := newReplica(t, "leader")
+	defer leader.stop(t)
+	waiting := newReplica(t, "waiting")
+	defer waiting.stop(t)
+	w := newWorld(t)
+	w.must(cluster.WaitWebhook(w.ctx))
+	leader.stopped = true
+	w.must(leader.Kill())
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	if w.pinOf("web", "web") == (pin.Pin{}) {
+		t.Error("the replica that waits did not pin")
+	}
+}
+
+// Rule 18: the webhook fails open, and what it missed is repaired.
+func TestWithAllConfrevsDeadNothingIsRefused(t *testing.T) {
+	stop(t)
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.kubectl("scale", "deployment/web", "--replicas=2")
+	if got := w.pinsText("web"); got != "" {
+		t.Fatalf("pinned to %s by nobody", got)
+	}
+	start(t)
+	w.waitPinned("web", "web", "color", "A")
+}
+
+// The certificate is renewed without a restart, when its authority is.
+func TestTheCertificateOfTheWebhookIsRenewed(t *testing.T) {
+	w := newWorld(t)
+	before := w.authority()
+	w.must(cluster.Client.Patch(w.ctx, &corev1.Secret{ObjectMeta: *authoritySecret()}, client.RawPatch(types.MergePatchType, []byte(`{"data":null}`))))
+	w.eventually("the API server trusts a new authority", func() string {
+		after := w.authority()
+		if len(after) == 0 || bytes.Equal(before, after) {
+			return "no new authority"
+		}
+		if !bytes.Contains(w.pinWorkloads().Webhooks[0].ClientConfig.CABundle, after) {
+			return "it is not in the configuration of the webhook"
+		}
+		return ""
+	})
+	w.must(cluster.WaitWebhook(w.ctx))
+	if !bytes.Contains(w.pinWorkloads().Webhooks[0].ClientConfig.CABundle, before) {
+		t.Error("the authority before is trusted no more, although another replica may still serve with it")
+	}
+}
+
+// A certificate that something else makes, such as cert-manager, is read again when it changes.
+func TestTheCertificateOfTheWebhookFromFiles(t *testing.T) {
+	stop(t)
+	defer start(t)
+	w := newWorld(t)
+	dir := t.TempDir()
+	first := w.writeCertificate(dir)
+	c, err := cluster.Confrev(w.ctx, "certificate-from-files", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", dir)
+	w.must(err)
+	own := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle
+	defer w.trust(own)
+	w.trust(first)
+	w.must(c.Start(w.ctx))
+	defer func() { w.must(c.Stop()) }()
+	w.must(cluster.WaitWebhook(w.ctx))
+	w.trust(w.writeCertificate(dir))
+	w.must(cluster.WaitWebhook(w.ctx))
+}
+
+func authoritySecret() *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev-webhook-ca"}
+}
+
+// authority gives the certificate of the authority; none while there is none.
+func (w *world) authority() []byte {
+	w.Helper()
+	secret := &corev1.Secret{}
+	meta := authoritySecret()
+	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}, secret))
+	return secret.Data["ca.crt"]
+}
+
+func (w *world) pinWorkloads() *admissionv1.MutatingWebhookConfiguration {
+	w.Helper()
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Name: "confrev-pin-workloads"}, config))
+	return config
+}
+
+// trust replaces the certificates by which the API server knows the webhooks.
+func (w *world) trust(bundle []byte) {
+	w.Helper()
+	all := &admissionv1.MutatingWebhookConfigurationList{}
+	w.must(cluster.Client.List(w.ctx, all, client.MatchingLabels{"app.kubernetes.io/name": "confrev"}))
+	for i := range all.Items {
+		all.Items[i].Webhooks[0].ClientConfig.CABundle = bundle
+		w.must(cluster.Client.Update(w.ctx, &all.Items[i]))
+	}
+}
+
+// writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and gives it.
+func (w *world) writeCertificate(dir string) []byte {
+	w.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	w.must(err)
+	template := &x509.Certificate{
+		SerialNumber: serial, DNSNames: []string{env.WebhookHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	w.must(err)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	text, err := x509.MarshalECPrivateKey(private)
+	w.must(err)
+	w.must(os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600))
+	w.must(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
+	return certificate
+}
