@@ -315,6 +315,7 @@ func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
 	w.kubectlIn(r.manifest(), apply...)
 	w.runs(r, 1)
 	cluster.CutWebhook()
+	defer cluster.MendWebhook()
 	w.patchConfig("B")
 	w.waitPinned("web", "web", "color", "B")
 	cluster.MendWebhook()

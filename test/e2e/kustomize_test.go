@@ -38,11 +38,11 @@ func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
 	w.undo("web")
 	w.podsRead(w.waitNamed(releases[1]))
 	w.waitOwners(b)
-	// Nothing is held: the next deploy has names of its own.
-	d := w.rollOut(tool, releases[3])
-	w.waitGone(c)
-	w.waitOwners(b)
-	w.podsRead(d)
+	// Nothing is held: the same deploy once more goes forward again.
+	w.podsRead(w.rollOut(tool, releases[2]))
+	w.rollOut(tool, releases[3])
+	w.waitGone(b)
+	w.waitOwners(c)
 	tool.remove(w, releases[3])
 	w.allIsGone()
 }
@@ -94,4 +94,21 @@ func TestPruningHashedNames(t *testing.T) {
 			})
 		})
 	}
+}
+
+// kustomize puts ConfigMaps before workloads. Who asks for another order gets a rollout for each (rule 2), and still one
+// ReplicaSet at first (rule 7).
+func TestKustomizeInTheOrderOfTheFile(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		w.kubectlIn(r.manifest(), "delete", "-f", "-")
+		fifo := plainNames
+		fifo.more = "sortOptions: {order: fifo}\n"
+		tool := kustomized("", fifo)
+		tool.deploy(w, r)
+		w.runs(r, 1)
+		w.onlyReplicaSets("web", 1)
+		r.image, r.color = "app:2", "B"
+		tool.deploy(w, r)
+		w.runs(r, 3)
+	})
 }

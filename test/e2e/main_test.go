@@ -37,8 +37,9 @@ var (
 
 // chartValues give confrev the rights that it is tested with. They do not include any on pods.
 var chartValues = slices.Concat([]string{
-	// On a busy machine, a request that went on without confrev would be one rollout more.
-	"webhook.timeoutSeconds=10", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
+	// On a busy machine, a request that went on without confrev would be one rollout more. With the race detector, pods of
+	// thousands of references take seconds.
+	"webhook.timeoutSeconds=30", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
 }, webAppValues)
 
 // reinstall brings back what a test took away of the chart, with other values for some.

@@ -3,14 +3,18 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+	gocmp "github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -151,7 +155,7 @@ func TestPolicyLeavesUpdatesAlone(t *testing.T) {
 	if err := p.client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 		t.Fatalf("add pins to a pod that exists: %v", err)
 	}
-	if diff := cmp.Diff(before.Spec.Volumes, pod.Spec.Volumes); diff != "" {
+	if diff := gocmp.Diff(before.Spec.Volumes, pod.Spec.Volumes); diff != "" {
 		t.Errorf("the update changed references (-before +after):\n%s", diff)
 	}
 }
@@ -180,6 +184,102 @@ func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
 	}
 }
 
+// The validating policy finds references by itself, so it is held to Rewrite by itself.
+func TestValidatingPolicyAloneRefusesWhatRewriteWouldChange(t *testing.T) {
+	p := newPolicyTest(t)
+	p.namespace = metav1.NamespaceSystem
+	labels := p.installValidatingPolicyAlone(t)
+	refused := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pod, pins := drawPod(t), drawPins(t)
+		pod.Labels = labels
+		plain := pod.DeepCopy()
+		if p.create(t, plain) != nil {
+			return // the API server's own refusal comes first
+		}
+		var unresolved []string
+		for _, source := range pins.Sources() {
+			only := pin.Set{source: pins[source]}
+			if len(podspec.Replacements(&plain.Spec, only.Resolve)) > 0 {
+				unresolved = append(unresolved, source.String())
+			}
+		}
+		pod.Annotations = map[string]string{keys.Pins: pins.String()}
+		if len(unresolved) == 0 {
+			if err := p.create(t, pod); err != nil {
+				t.Errorf("pins %s, nothing to resolve: %v", pins, err)
+			}
+			return
+		}
+		refused++
+		p.wantRefusal(t, pod, "was not applied to "+strings.Join(unresolved, ", ")+". Look at")
+	})
+	if refused < 10 {
+		t.Errorf("only %d pods had something to resolve", refused)
+	}
+}
+
+// The chart is for Kubernetes 1.30 and later, save the mutating policy. What CEL has in which version is in
+// k8s.io/apiserver/pkg/cel/environment; a new policy may use what the version before has. Who breaks this would notice only on
+// such an old cluster.
+func TestPoliciesUseTheCELOfKubernetes130(t *testing.T) {
+	p := newPolicyTest(t)
+	environment, err := cel.NewEnv(
+		cel.HomogeneousAggregateLiterals(), cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(cel.OptionalTypesVersion(0)),
+		ext.Strings(ext.StringsVersion(2)), ext.Sets(),
+		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType),
+		cel.Variable("namespaceObject", cel.DynType), cel.Variable("variables", cel.DynType),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compile := func(expression string) error {
+		_, issues := environment.Compile(expression)
+		return issues.Err()
+	}
+	if compile("[1, 1].distinct() == [1]") == nil {
+		t.Fatal("what came in Kubernetes 1.35 is accepted: the test finds nothing")
+	}
+	for _, expression := range p.expressions(t) {
+		if err := compile(expression); err != nil {
+			t.Errorf("%s\n%v", expression, err)
+		}
+	}
+}
+
+// expressions gives those of what the chart installed for every version of Kubernetes.
+func (p *policyTest) expressions(t *testing.T) []string {
+	t.Helper()
+	ours := client.MatchingLabels{"app.kubernetes.io/name": "confrev"}
+	var all []string
+	webhooks, policies := &admissionv1.MutatingWebhookConfigurationList{}, &admissionv1.ValidatingAdmissionPolicyList{}
+	if err := errors.Join(p.client.List(t.Context(), webhooks, ours), p.client.List(t.Context(), policies, ours)); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range webhooks.Items {
+		for _, webhook := range config.Webhooks {
+			for _, condition := range webhook.MatchConditions {
+				all = append(all, condition.Expression)
+			}
+		}
+	}
+	for _, policy := range policies.Items {
+		for _, condition := range policy.Spec.MatchConditions {
+			all = append(all, condition.Expression)
+		}
+		for _, variable := range policy.Spec.Variables {
+			all = append(all, variable.Expression)
+		}
+		for _, validation := range policy.Spec.Validations {
+			all = append(all, validation.Expression, cmp.Or(validation.MessageExpression, "''"))
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("found only %d expressions: is the chart installed?", len(all))
+	}
+	return all
+}
+
 // podspec.MaxReferences and pin.MaxPins are the most that a pod may have when confrev pins it. The API server bounds the cost of
 // CEL: measured on 1.36.3, it gives up between 4,920 and 5,000 references with 200 pins, since each pin is looked for among all
 // of them; between 5,940 and 6,010 references of 253 characters with one pin; and at 430 pins (names of 253 characters) or 560 (of
@@ -203,7 +303,7 @@ func TestPoliciesPassPodsWithinTheirCostLimits(t *testing.T) {
 			if err := p.create(t, pod); err != nil {
 				t.Fatalf("%.2000s", err.Error())
 			}
-			if diff := cmp.Diff(podspec.Uses(&want.Spec), podspec.Uses(&pod.Spec)); diff != "" {
+			if diff := gocmp.Diff(podspec.Uses(&want.Spec), podspec.Uses(&pod.Spec)); diff != "" {
 				t.Errorf("references (-Rewrite +admission):\n%.2000s", diff)
 			}
 		})
@@ -291,14 +391,14 @@ func (p *policyTest) checkAgreement(t testingT, pod *corev1.Pod, pins pin.Set) {
 	plain, pinned := pod.DeepCopy(), pod.DeepCopy()
 	pinned.Annotations = map[string]string{keys.Pins: pins.String()}
 	plainErr, pinnedErr := p.create(t, plain), p.create(t, pinned)
-	if diff := cmp.Diff(errorText(plainErr), errorText(pinnedErr)); diff != "" {
+	if diff := gocmp.Diff(errorText(plainErr), errorText(pinnedErr)); diff != "" {
 		t.Fatalf("pins changed the answer (-without +with %s):\n%s", pins, diff)
 	}
 	if plainErr != nil {
 		return
 	}
 	podspec.Rewrite(&plain.Spec, pins.Resolve)
-	if diff := cmp.Diff(normalized(plain).Spec, normalized(pinned).Spec); diff != "" {
+	if diff := gocmp.Diff(normalized(plain).Spec, normalized(pinned).Spec); diff != "" {
 		t.Errorf("admission disagrees with Rewrite through %s (-Rewrite +admission):\n%s", pins, diff)
 	}
 }

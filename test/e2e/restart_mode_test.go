@@ -268,7 +268,8 @@ func TestSwitchingTheMode(t *testing.T) {
 func TestAWorkloadThatIsRevertedIsLeftAloneAfterAFewRounds(t *testing.T) {
 	cluster.CutWebhook()
 	defer cluster.MendWebhook()
-	w, _ := deployed(t, annotated(keys.Settle, "0s"))
+	// Where a webhook resolves pods too, they would wait for it.
+	w, _ := deployed(t, annotated(keys.Settle, "0s"), replicas(0))
 	for i := range 8 {
 		w.kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
 			`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":null,"operator":"wants this"}}}}}`)
