@@ -100,7 +100,6 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "e2e: confrev logs to", confrev.Log)
-	cluster.CutWebhook()
 	code = m.Run()
 	if err := confrev.Stop(); err != nil {
 		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)

@@ -222,7 +222,7 @@ func TestMatrixAnnotationsByHand(t *testing.T) {
 			w.kubectl("annotate", "deployment/web", keys.Advance+"=manual")
 			tool.deploy(w, r)
 			want := "manual"
-			if tool.name != "flux" {
+			if tool.name == "flux" {
 				want = ""
 			}
 			if got := w.deployment("web").Annotations[keys.Advance]; got != want {
