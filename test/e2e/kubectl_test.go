@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -331,4 +332,41 @@ func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
 	r.image = "app:2"
 	w.kubectlIn(r.deployment("web"), apply...)
 	w.runs(r, 3)
+}
+
+// While the webhook does not answer, a deploy goes on without it, and confrev repairs that with rollouts more.
+func TestApplyingWithoutTheWebhook(t *testing.T) {
+	for injection, again := range map[optin.Injection][]string{
+		optin.Admission: {"1"},
+		// The names go and come back. Kubernetes may miss that.
+		optin.Template: {"1", "3"},
+	} {
+		t.Run(string(injection), func(t *testing.T) {
+			w := newWorld(t)
+			r := release{image: "app:1", color: "A", injection: injection}
+			w.apply(r)
+			w.runs(r, 1)
+			read := w.readers()
+			cluster.CutWebhook()
+			defer func() {
+				cluster.MendWebhook()
+				w.must(cluster.WaitWebhook(w.ctx))
+			}()
+			w.apply(r)
+			w.barrier()
+			w.waitPinned("web", "web", "color", "A")
+			if got := w.deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
+				t.Errorf("after the same once more it was rolled out %s times, want %q", got, again)
+			}
+			if got := w.readers(); !maps.Equal(got, read) {
+				t.Errorf("pods read %v, want %v", got, read)
+			}
+			w.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: w.pinOf("web", "web").Revision}[injection])
+			if injection == optin.Admission {
+				r.image, r.color = "app:2", "B"
+				w.apply(r)
+				w.runs(r, 3)
+			}
+		})
+	}
 }
