@@ -308,30 +308,35 @@ func TestAWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
 	})
 }
 
-// While the webhook does not answer, confrev writes the names into the template itself, and owns those fields then.
+// While the webhook does not answer, confrev writes the names into the template itself, and owns those fields then. Where
+// there are none to write, there is no conflict.
 func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
-	w := newWorld(t)
-	r := release{image: "app:1", color: "A", injection: optin.Template}
-	apply := []string{"apply", "--server-side", "--field-manager=user", "-f", "-"}
-	w.kubectlIn(r.manifest(), apply...)
-	w.runs(r, 1)
-	cluster.CutWebhook()
-	defer cluster.MendWebhook()
-	w.patchConfig("B")
-	w.waitPinned("web", "web", "color", "B")
-	cluster.MendWebhook()
-	w.must(cluster.WaitWebhook(w.ctx))
-	r.color = "B"
-	out, err := cluster.Run(w.ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
-	if err == nil || !strings.Contains(err.Error(), `conflict with "confrev"`) {
-		w.Errorf("applied without a conflict: say so in docs/guide, and expect none here. %s, %v", out, err)
+	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
+		t.Run(string(injection), func(t *testing.T) {
+			w := newWorld(t)
+			r := release{image: "app:1", color: "A", injection: injection}
+			apply := []string{"apply", "--server-side", "--field-manager=user", "-f", "-"}
+			w.kubectlIn(r.manifest(), apply...)
+			w.runs(r, 1)
+			cluster.CutWebhook()
+			defer cluster.MendWebhook()
+			w.patchConfig("B")
+			w.waitPinned("web", "web", "color", "B")
+			cluster.MendWebhook()
+			w.must(cluster.WaitWebhook(w.ctx))
+			r.color = "B"
+			_, err := cluster.Run(w.ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
+			if conflict := err != nil && strings.Contains(err.Error(), `conflict with "confrev"`); conflict != (injection == optin.Template) {
+				w.Errorf("a conflict: %v. docs/guide says otherwise. %v", conflict, err)
+			}
+			w.kubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
+			w.runs(r, 2)
+			w.ownsNothingElse("web")
+			r.image = "app:2"
+			w.kubectlIn(r.deployment("web"), apply...)
+			w.runs(r, 3)
+		})
 	}
-	w.kubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
-	w.runs(r, 2)
-	w.ownsNothingElse("web")
-	r.image = "app:2"
-	w.kubectlIn(r.deployment("web"), apply...)
-	w.runs(r, 3)
 }
 
 // While the webhook does not answer, a deploy goes on without it, and confrev repairs that with rollouts more.
