@@ -40,7 +40,14 @@ func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
 	w.waitOwners(b)
 	// Nothing is held: the same deploy once more goes forward again.
 	w.podsRead(w.rollOut(tool, releases[2]))
-	w.rollOut(tool, releases[3])
+	// Nor is an edit of what kustomize made anybody's business.
+	d := w.rollOut(tool, releases[3])
+	generation := w.deployment("web").Generation
+	w.edit(d, "more", "x")
+	w.barrier()
+	if got := w.deployment("web").Generation; got != generation {
+		t.Errorf("an edit moved generation %d to %d", generation, got)
+	}
 	w.waitGone(b)
 	w.waitOwners(c)
 	tool.remove(w, releases[3])
