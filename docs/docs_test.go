@@ -204,6 +204,22 @@ func TestMakeTargetsExist(t *testing.T) {
 	}
 }
 
+// A page names the test that shows what it claims.
+func TestNamedTestsExist(t *testing.T) {
+	var code strings.Builder
+	for _, path := range files(t, ".", "_test.go") {
+		code.WriteString(read(t, path))
+	}
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	for _, path := range markdown(t) {
+		for _, match := range named.FindAllStringSubmatch(read(t, path), -1) {
+			if !strings.Contains(code.String(), "\nfunc "+match[1]+"(") {
+				t.Errorf("%s names %s, which does not exist", path, match[1])
+			}
+		}
+	}
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))

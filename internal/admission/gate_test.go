@@ -77,7 +77,7 @@ func asking(ca []byte, since int) []client.Object {
 	for i := range config.ManagedFields {
 		entry := &config.ManagedFields[i]
 		entry.APIVersion, entry.FieldsType = "admissionregistration.k8s.io/v1", "FieldsV1"
-		entry.FieldsV1 = &metav1.FieldsV1{Raw: []byte(`{}`)}
+		entry.FieldsV1 = metav1.NewFieldsV1(`{}`)
 	}
 	config.Webhooks = []admissionregistrationv1.MutatingWebhook{{
 		Name: "resolve-pins.confrev.io",

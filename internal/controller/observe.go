@@ -85,6 +85,17 @@ func asks(ctx context.Context, reader client.Reader, kinds *kinds, o Options, ki
 	return o.read(kind, obj, referring, namespace.Labels), referring, nil
 }
 
+// leftAlone tells whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
+// server refuses revisions and events in it.
+func (o Options) leftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	if o.excluded(name) {
+		return true, nil
+	}
+	namespace := newNamespace()
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
+}
+
 // newNamespace makes the empty metadata of a namespace to read into.
 func newNamespace() *metav1.PartialObjectMetadata {
 	namespace := &metav1.PartialObjectMetadata{}

@@ -60,8 +60,8 @@ func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revi
 
 // Reconcile keeps one revision.
 func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
-	if r.options.excluded(ref.Namespace) {
-		return reconcile.Result{}, nil
+	if left, err := r.options.leftAlone(ctx, r.client, ref.Namespace); left || err != nil {
+		return reconcile.Result{}, err
 	}
 	wait, err := r.reconcile(ctx, ref)
 	return outcome(ctx, wait, err)

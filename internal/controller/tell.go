@@ -55,7 +55,11 @@ func (t teller) shownBy(obj client.Object) shown {
 }
 
 func (t teller) tell(ctx context.Context, before, obj client.Object) {
-	if t.options.excluded(obj.GetNamespace()) {
+	left, err := t.options.leftAlone(ctx, t.client, obj.GetNamespace())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot tell whether a namespace is being deleted", "namespace", obj.GetNamespace())
+	}
+	if left {
 		return
 	}
 	was, is := t.shownBy(before), t.shownBy(obj)

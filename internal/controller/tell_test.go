@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -87,6 +88,15 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 		t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil)
 	}); len(said) > 0 {
 		t.Errorf("of confrev's own namespace: said %q", said)
+	}
+	if said := told(func(t teller) {
+		now := metav1.Now()
+		t.client = fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			Name: gen.Namespace, DeletionTimestamp: &now, Finalizers: []string{"kubernetes"},
+		}}).Build()
+		t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil)
+	}); len(said) > 0 {
+		t.Errorf("of a namespace that is being deleted: said %q", said)
 	}
 }
 

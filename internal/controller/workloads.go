@@ -158,8 +158,8 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if obj.GetDeletionTimestamp() != nil || r.options.excluded(request.Namespace) {
-		return reconcile.Result{}, nil
+	if left, err := r.options.leftAlone(ctx, r.client, request.Namespace); left || err != nil || obj.GetDeletionTimestamp() != nil {
+		return reconcile.Result{}, err
 	}
 	known := r.memory.get(request.NamespacedName, obj.GetUID())
 	if obj.GetGeneration() < known.generation {

@@ -23,6 +23,16 @@ func (w *world) engine(manifests, tool, verb string, args ...string) (lines stri
 	return lines, false
 }
 
+// drift gives what an engine reports of manifests, if it finds drift.
+func (w *world) drift(manifests, tool, verb string, args ...string) string {
+	w.Helper()
+	lines, drifted := w.engine(manifests, tool, verb, args...)
+	if !drifted {
+		return ""
+	}
+	return lines
+}
+
 // wantDrift wants an engine to find drift in an object, or in none, and in no other. It lets the Deployment's controller
 // finish before: what that writes while an engine compares is drift to it.
 func (w *world) wantDrift(object, manifests, tool, verb string, args ...string) {

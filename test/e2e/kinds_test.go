@@ -79,7 +79,17 @@ var unready struct {
 func (a *app) faulty() (value string, release func()) {
 	a.Helper()
 	value = "faulty in " + a.ns
-	revision := content.RevisionName(a.conf, content.FromConfigMap(configMap(a.conf, sourceKey, value)).Hash(), 0)
+	return value, a.keepUnready(revisionOf(configMap(a.conf, sourceKey, value)))
+}
+
+// revisionOf gives the name that the revision of a ConfigMap will have.
+func revisionOf(cm *corev1.ConfigMap) string {
+	return content.RevisionName(cm.Name, content.FromConfigMap(cm).Hash(), 0)
+}
+
+// keepUnready keeps the pods that read a revision from becoming ready until release is called.
+func (w *world) keepUnready(revision string) (release func()) {
+	w.Helper()
 	list := func(change func([]string) []string) error {
 		unready.Lock()
 		defer unready.Unlock()
@@ -92,17 +102,17 @@ func (a *app) faulty() (value string, release func()) {
 			`[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":`+string(text)+`}]`)
 		return err
 	}
-	a.must(list(func(all []string) []string { return append(all, revision) }))
+	w.must(list(func(all []string) []string { return append(all, revision) }))
 	release = sync.OnceFunc(func() {
 		err := list(func(all []string) []string {
 			return slices.DeleteFunc(all, func(other string) bool { return other == revision })
 		})
 		if err != nil {
-			a.Error(err)
+			w.Error(err)
 		}
 	})
-	a.Cleanup(release)
-	return value, release
+	w.Cleanup(release)
+	return release
 }
 
 // replace deletes the pods that read some revisions, as a spot node's end would, and waits until they are gone.

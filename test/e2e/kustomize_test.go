@@ -38,11 +38,18 @@ func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
 	w.undo("web")
 	w.podsRead(w.waitNamed(releases[1]))
 	w.waitOwners(b)
-	// Nothing is held: the next deploy has names of its own.
+	// Nothing is held: the same deploy once more goes forward again.
+	w.podsRead(w.rollOut(tool, releases[2]))
+	// Nor is an edit of what kustomize made anybody's business.
 	d := w.rollOut(tool, releases[3])
-	w.waitGone(c)
-	w.waitOwners(b)
-	w.podsRead(d)
+	generation := w.deployment("web").Generation
+	w.edit(d, "more", "x")
+	w.barrier()
+	if got := w.deployment("web").Generation; got != generation {
+		t.Errorf("an edit moved generation %d to %d", generation, got)
+	}
+	w.waitGone(b)
+	w.waitOwners(c)
 	tool.remove(w, releases[3])
 	w.allIsGone()
 }
@@ -94,4 +101,21 @@ func TestPruningHashedNames(t *testing.T) {
 			})
 		})
 	}
+}
+
+// kustomize puts ConfigMaps before workloads. Who asks for another order gets a rollout for each (rule 2), and still one
+// ReplicaSet at first (rule 7).
+func TestKustomizeInTheOrderOfTheFile(t *testing.T) {
+	forEachInjection(t, "", func(w *world, r release) {
+		w.kubectlIn(r.manifest(), "delete", "-f", "-")
+		fifo := plainNames
+		fifo.more = "sortOptions: {order: fifo}\n"
+		tool := kustomized("", fifo)
+		tool.deploy(w, r)
+		w.runs(r, 1)
+		w.onlyReplicaSets("web", 1)
+		r.image, r.color = "app:2", "B"
+		tool.deploy(w, r)
+		w.runs(r, 3)
+	})
 }

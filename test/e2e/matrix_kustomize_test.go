@@ -29,6 +29,8 @@ type naming struct {
 	options string
 	// annotation is one that the Deployment has beside its own.
 	annotation []string
+	// more is what else the kustomization has.
+	more string
 }
 
 var (
@@ -47,7 +49,9 @@ func (w *world) kustomization(r release, n naming) string {
 	w.Helper()
 	dir := w.TempDir()
 	name, tag, _ := strings.Cut(r.image, ":")
-	w.writeFile(dir, "deployment.yaml", r.deployment("web", n.annotation...))
+	base := r
+	base.image = name
+	w.writeFile(dir, "deployment.yaml", base.deployment("web", n.annotation...))
 	w.writeFile(dir, "kustomization.yaml", `
 resources: [deployment.yaml]
 images: [{name: `+name+`, newTag: "`+tag+`"}]
@@ -56,7 +60,7 @@ configMapGenerator:
 - name: web
   literals: [color=`+r.color+`]
 generatorOptions: `+n.options+`
-`)
+`+n.more)
 	return filepath.Clean(dir)
 }
 

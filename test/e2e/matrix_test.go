@@ -99,13 +99,17 @@ type tool struct {
 // runMatrix takes a tool through the life of a release, for both injections: install, edit the configuration, upgrade code
 // and configuration in one deploy, roll back, uninstall. No drift, no conflicts, and just one rollout for each.
 func runMatrix(t *testing.T, tool tool) {
+	runBoth(t, tool, (*matrix).run)
+}
+
+// runBoth runs something with a tool, for both injections.
+func runBoth(t *testing.T, tool tool, run func(*matrix, optin.Injection)) {
 	t.Run(tool.name, func(t *testing.T) {
 		t.Parallel()
 		for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
 			t.Run(string(injection), func(t *testing.T) {
 				t.Parallel()
-				m := &matrix{world: newWorld(t), tool: tool}
-				m.run(injection)
+				run(&matrix{world: newWorld(t), tool: tool}, injection)
 			})
 		}
 	})

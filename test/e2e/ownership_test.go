@@ -295,13 +295,15 @@ func TestOwnersThatOthersAddedAreKept(t *testing.T) {
 
 func TestNamespaceBeingDeletedIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	w, _ := deployed(t)
+	w, before := deployed(t)
 	w.create(configMap("stuck", "k", "v"))
 	w.kubectl("patch", "configmap", "stuck", "--type=merge", "-p", `{"metadata":{"finalizers":["confrev.io/e2e"]}}`)
 	w.kubectl("patch", "configmap", "web", "--type=merge", "-p", `{"metadata":{"finalizers":["confrev.io/e2e"]}}`)
 	w.kubectl("patch", "deployment", "web", "--type=merge", "-p", `{"metadata":{"finalizers":["confrev.io/e2e"]}}`)
 	w.must(cluster.Client.Delete(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}))
 	w.edit("web", "color", "B")
+	// From here on a revision is missing that the workload pins, and of which the source has no copy.
+	w.waitGone(before.Revision)
 
 	elsewhere := newWorld(t)
 	elsewhere.barrier()

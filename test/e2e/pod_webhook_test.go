@@ -121,6 +121,7 @@ func TestPodWebhook(t *testing.T) {
 	})
 	t.Run("RollsForwardAndBack", testPodWebhookRollsForwardAndBack)
 	t.Run("WithAllConfrevsDead", testPodWebhookWithAllConfrevsDead)
+	t.Run("RemovedInAnEmergency", testPodWebhookRemovedInAnEmergency)
 }
 
 // Pods in mid-rollout, after an undo and after a restart of confrev have the configuration of their ReplicaSet.
@@ -174,6 +175,28 @@ func testPodWebhookWithAllConfrevsDead(t *testing.T) {
 		return ""
 	})
 	t.Logf("pods were there %s after confrev was", time.Since(began).Round(time.Millisecond))
+}
+
+// With no confrev to be had, docs/troubleshooting.md gives commands that let pods start at once, with the live source; once confrev
+// is back, they have their revision again.
+func testPodWebhookRemovedInAnEmergency(t *testing.T) {
+	w, a := deployed(t, replicas(2))
+	w.podsRead(a.Revision)
+	stop(t)
+	set := w.replicaSets("web")[0].Name
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.waitEvent("FailedCreate", set, `failed calling webhook "resolve-pins.confrev.io"`)
+
+	w.kubectl("delete", "mutatingwebhookconfiguration", "confrev-resolve-pins")
+	w.kubectl("delete", "validatingadmissionpolicybinding", "confrev-refuse-unresolved-pins")
+	w.kubectl("annotate", "replicaset/"+set, "nudge=1")
+	w.podsRead("web")
+
+	w.must(reinstall(t, "podAdmission=webhook"))
+	start(t)
+	w.waitPodAdmission("webhook")
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.podsRead(a.Revision)
 }
 
 // sampleOfPod is a pod and the pins that it is to have.

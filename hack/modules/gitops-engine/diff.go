@@ -18,10 +18,10 @@ func (a *application) diff() (lines []line, drifted bool, err error) {
 		return nil, false, err
 	}
 	builder := argodiff.NewDiffConfigBuilder().
-		WithDiffSettings(nil, a.override, false, normalizers.IgnoreNormalizerOpts{}).
+		WithDiffSettings(a.ignoreDifferences, a.override, false, normalizers.IgnoreNormalizerOpts{}).
 		WithTracking(common.LabelKeyAppInstance, a.tracking).WithNoCache().
 		WithGVKParser(a.cache.GetGVKParser()).WithManager(common.ArgoCDSSAManager).
-		WithServerSideDiff(a.serverSideDiff).WithStructuredMergeDiff(a.serverSideApply)
+		WithServerSideDiff(a.serverSideDiff).WithIgnoreMutationWebhook(!a.includeWebhooks).WithStructuredMergeDiff(a.serverSideApply)
 	if a.serverSideDiff {
 		applier, cleanup, err := argokube.ManageServerSideDiffDryRuns(a.config, func(string) (kube.CleanupFunc, error) {
 			return func() {}, nil

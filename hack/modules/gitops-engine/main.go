@@ -49,7 +49,10 @@ type options struct {
 	name, namespace, tracking string
 	serverSideApply           bool // syncOptions: [ServerSideApply=true]
 	serverSideDiff            bool // the annotation argocd.argoproj.io/compare-options: ServerSideDiff=true
+	includeWebhooks           bool // … IncludeMutationWebhook=true
+	ignoreDifferences         []v1alpha1.ResourceIgnoreDifferences
 	prune                     bool
+	times                     int
 }
 
 // application is one of Argo CD's, and where it is.
@@ -92,7 +95,12 @@ func run(args []string, in io.Reader) (lines []line, drifted bool, err error) {
 	flags.StringVar(&o.tracking, "tracking", string(v1alpha1.TrackingMethodAnnotation), "annotation, label or annotation+label")
 	flags.BoolVar(&o.serverSideApply, "server-side", false, "the sync option ServerSideApply=true")
 	flags.BoolVar(&o.serverSideDiff, "server-side-diff", false, "the compare option ServerSideDiff=true")
+	flags.BoolVar(&o.includeWebhooks, "include-mutation-webhook", false, "the compare option IncludeMutationWebhook=true")
+	flags.Func("ignore-differences", "spec.ignoreDifferences, as JSON", func(text string) error {
+		return json.Unmarshal([]byte(text), &o.ignoreDifferences)
+	})
 	flags.BoolVar(&o.prune, "prune", false, "sync deletes objects that are tracked and no longer in the manifests")
+	flags.IntVar(&o.times, "times", 1, "how often to sync, as self-heal does, with one cache")
 	if err := flags.Parse(args[1:]); err != nil {
 		return nil, false, err
 	}
@@ -103,11 +111,15 @@ func run(args []string, in io.Reader) (lines []line, drifted bool, err error) {
 	if err := app.read(in); err != nil {
 		return nil, false, err
 	}
-	if args[0] == "sync" {
-		lines, err = app.sync()
-		return lines, false, err
+	if args[0] == "diff" {
+		return app.diff()
 	}
-	return app.diff()
+	for range o.times {
+		if lines, err = app.sync(); err != nil {
+			break
+		}
+	}
+	return lines, false, err
 }
 
 func newApplication(o options) (*application, error) {
