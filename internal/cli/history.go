@@ -48,7 +48,7 @@ func newHistory(p *plugin) *cobra.Command {
 		Long:              historyLong,
 		Example:           examples(historyExample),
 		Args:              needsObjects,
-		ValidArgsFunction: p.completeBoth,
+		ValidArgsFunction: p.completeSourcesAndWorkloads,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.add(cmd)

@@ -73,7 +73,7 @@ func newStatus(p *plugin) *cobra.Command {
 		Short:             "Show what workloads are pinned to, and whether it has reached their pods",
 		Long:              statusLong,
 		Example:           examples(statusExample),
-		ValidArgsFunction: p.completeWorkloads,
+		ValidArgsFunction: p.completeWorkload,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.add(cmd)

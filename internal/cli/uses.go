@@ -90,7 +90,7 @@ func newUses(p *plugin) *cobra.Command {
 		Long:              usesLong,
 		Example:           examples(usesExample),
 		Args:              needsObjects,
-		ValidArgsFunction: p.completeSources,
+		ValidArgsFunction: p.completeSource,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.add(cmd)

@@ -35,7 +35,7 @@ func TestPluginDiff(t *testing.T) {
 	if out := w.confrev("diff", "deployment/web").ends(1, "-2\n", "+3\n").stdout; strings.Contains(out, "gone") {
 		t.Errorf("it shows what the workload does not use:\n%s", out)
 	}
-	got := w.run("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app")
+	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app")
 	if got.status != 1 || !strings.Contains(got.stdout, "differ") {
 		t.Errorf("with a program of the user: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
@@ -95,7 +95,7 @@ func TestPluginDiffSaysWhatIsWrong(t *testing.T) {
 	w.confrev("diff", "deployment/web", "--no-such").fails(2, "unknown flag")
 	w.confrev("diff", "configmap/app", w.unreachable()).fails(2, "cannot reach the API server")
 	w.confrev("diff", "configmap/app", w.account("nobody")).fails(2, "forbidden")
-	got := w.run("", "", "env", "KUBECTL_EXTERNAL_DIFF=no-such-program", "kubectl-confrev", "diff", "configmap/app", "--from=1", "--to=source")
+	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=no-such-program", "kubectl-confrev", "diff", "configmap/app", "--from=1", "--to=source")
 	if got.status != 2 || !strings.HasPrefix(got.stderr, "error: ") {
 		t.Errorf("without a diff program: status %d\n%s", got.status, got.stderr)
 	}

@@ -35,7 +35,7 @@ func TestPluginPreview(t *testing.T) {
 	dir := t.TempDir()
 	w.writeFile(dir, "app.yaml", previewed)
 
-	got := w.run(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml", "-o", "json")
+	got := w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml", "-o", "json")
 	var shown struct {
 		Workloads []struct {
 			Workload string
@@ -56,7 +56,7 @@ func TestPluginPreview(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("it says nothing of %v:\n%s", want, got.stdout)
 	}
-	for line := range strings.Lines(w.run(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml").stdout) {
+	for line := range strings.Lines(w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml").stdout) {
 		if strings.Contains(line, "deployment/web") && (!strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2")) {
 			t.Errorf("for people it says %q", line)
 		}
@@ -83,7 +83,7 @@ func (w *world) previewOfWorkload(dir string) error {
 	if err != nil {
 		return err
 	}
-	got := w.run(dir, previewed+"\n---\n"+string(text), "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
+	got := w.runIn(dir, previewed+"\n---\n"+string(text), "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
 	for _, want := range []string{"its template changes", "configmap/app: revision 1 -> 2"} {
 		if got.status != 0 || !strings.Contains(got.stdout, want) {
 			w.Errorf("status %d, want %q:\n%s%s", got.status, want, got.stdout, got.stderr)

@@ -49,7 +49,7 @@ func TestPluginCreateWithOwner(t *testing.T) {
 	w.create(deployment("web", untracked(), envFrom("app")))
 	dir := t.TempDir()
 	w.writeFile(dir, "config.yml", "level: info\n")
-	got := w.run(dir, "", "kubectl", "confrev", "create", "configmap", "app", "--from-file=config.yml", "--from-literal=v=1", "--owner", "deployment/web")
+	got := w.runIn(dir, "", "kubectl", "confrev", "create", "configmap", "app", "--from-file=config.yml", "--from-literal=v=1", "--owner", "deployment/web")
 	if got.status != 0 || !strings.Contains(got.stdout, "configmap/app created") || !strings.Contains(got.stdout, "deleting deployment/web now deletes configmap/app too") {
 		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}

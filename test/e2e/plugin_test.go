@@ -51,9 +51,9 @@ type outcome struct {
 	status         int
 }
 
-// run runs a command in a directory as a user of the namespace does: kubectl and the plugin are on the PATH, and the
+// runIn runs a command in a directory as a user of the namespace does: kubectl and the plugin are on the PATH, and the
 // kubeconfig's context has the namespace.
-func (w *world) run(dir, input string, command ...string) outcome {
+func (w *world) runIn(dir, input string, command ...string) outcome {
 	w.Helper()
 	cmd := w.command(dir, command...)
 	var stdout, stderr bytes.Buffer
@@ -66,7 +66,7 @@ func (w *world) run(dir, input string, command ...string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// command prepares a command that run would run.
+// command prepares a command that runIn would run.
 func (w *world) command(dir string, command ...string) *exec.Cmd {
 	w.Helper()
 	tools, err := buildPlugin()
@@ -95,7 +95,7 @@ func (w *world) kubeconfig() string {
 // plugin runs kubectl confrev in the namespace.
 func (w *world) plugin(args ...string) outcome {
 	w.Helper()
-	return w.run("", "", append([]string{"kubectl", "confrev"}, args...)...)
+	return w.runIn("", "", append([]string{"kubectl", "confrev"}, args...)...)
 }
 
 // pluginPrints runs kubectl confrev, which must succeed, and gives what it printed.
@@ -205,7 +205,7 @@ func examplesOf(t *testing.T, verb ...string) []string {
 // runExample runs a command line of a verb's help in a directory. Only statuses of success will do: 0 and those given.
 func (w *world) runExample(dir, line string, others ...int) outcome {
 	w.Helper()
-	got := w.run(dir, "", "sh", "-c", line)
+	got := w.runIn(dir, "", "sh", "-c", line)
 	if got.status != 0 && !slices.Contains(others, got.status) {
 		w.Errorf("%s: status %d\n%s%s", line, got.status, got.stdout, got.stderr)
 	}
