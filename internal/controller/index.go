@@ -36,16 +36,7 @@ func anyOf(kind pin.Kind) string { return string(kind) + "/*" }
 // index makes the indexes of a kind of workloads and of its holders. What is there already, since an earlier attempt made
 // it or since another kind shares it, stays.
 func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
-	holder := kind.Holder
-	indexes := []index{
-		{kind.GVK, kind.New(), bySource, a.options.sources(kind)},
-		{kind.GVK, kind.New(), byPin, func(obj client.Object) []string { return pinned(kind.PinsText(obj)) }},
-		{kind.GVK, kind.New(), byReferred, referred(kind)},
-		{holder.GVK, holder.New(), byPin, func(obj client.Object) []string { return pinned(holder.Facts(obj).Pins) }},
-		{holder.GVK, holder.New(), byReference, func(obj client.Object) []string { return holder.Facts(obj).References }},
-		{holder.GVK, holder.New(), byController, controllerUID},
-	}
-	for _, i := range indexes {
+	for _, i := range a.options.indexes(kind) {
 		if a.indexed[i.gvk.String()+" "+i.field] {
 			continue
 		}
@@ -55,6 +46,19 @@ func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
 		a.indexed[i.gvk.String()+" "+i.field] = true
 	}
 	return nil
+}
+
+// indexes are those of a kind of workloads and of its holders.
+func (o Options) indexes(kind workload.Kind) []index {
+	holder := kind.Holder
+	return []index{
+		{kind.GVK, kind.New(), bySource, o.sources(kind)},
+		{kind.GVK, kind.New(), byPin, func(obj client.Object) []string { return pinned(kind.PinsText(obj)) }},
+		{kind.GVK, kind.New(), byReferred, referred(kind)},
+		{holder.GVK, holder.New(), byPin, func(obj client.Object) []string { return pinned(holder.Facts(obj).Pins) }},
+		{holder.GVK, holder.New(), byReference, func(obj client.Object) []string { return holder.Facts(obj).References }},
+		{holder.GVK, holder.New(), byController, controllerUID},
+	}
 }
 
 // index is one index of the cache.

@@ -32,6 +32,7 @@ import (
 // triggers looks at the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is
 // cached; what matters of them is read when it is needed.
 type triggers struct {
+	// cache watches what is followed; nil for those who look only once.
 	cache  cache.Cache
 	client client.Client
 	live   client.Reader
@@ -68,8 +69,10 @@ func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, 
 	if err := t.permit(ctx, trigger.Resource); err != nil {
 		return "", err
 	}
-	if err := r.followTrigger(t.cache, gvk, trigger.Kind); err != nil {
-		return "", err
+	if t.cache != nil {
+		if err := r.followTrigger(t.cache, gvk, trigger.Kind); err != nil {
+			return "", err
+		}
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/templates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/go-logr/logr"
+)
+
+// plugin is what all verbs share: kubectl's own flags of connection, and the streams.
+type plugin struct {
+	genericiooptions.IOStreams
+	flags   *genericclioptions.ConfigFlags
+	factory cmdutil.Factory
+}
+
+const pluginLong = `See and steer what confrev does: which configuration each workload is rolled out with, what changed, who uses it, and how to
+go back. It needs your own rights only.`
+
+// Plugin is the command kubectl-confrev.
+func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
+	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(streams)
+	p := &plugin{IOStreams: streams, flags: flags, factory: cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))}
+	cmd := &cobra.Command{
+		Use:           "kubectl-confrev",
+		Short:         "Roll configuration out, and back, like images",
+		Long:          pluginLong,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl confrev"},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	flags.AddFlags(cmd.PersistentFlags())
+	cmd.AddCommand(p.verbs()...)
+	return cmd
+}
+
+// verbs are the commands, one file each.
+func (p *plugin) verbs() []*cobra.Command {
+	return []*cobra.Command{
+		newPluginVersion(p),
+		newRender(p.IOStreams),
+	}
+}
+
+// RunPlugin runs the plugin and gives its exit status: 0 for success, 1 for an error, and what a verb says of its own.
+func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	// The library of the controller would complain that nobody reads its log.
+	ctrl.SetLogger(logr.Discard())
+	cmd := Plugin(streams)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if status, ok := errors.AsType[exitStatus](err); ok && status.err == nil {
+		return status.status
+	}
+	_, _ = fmt.Fprintln(streams.ErrOut, "error:", explain(err))
+	if status, ok := errors.AsType[exitStatus](err); ok {
+		return status.status
+	}
+	return 1
+}
+
+// exitStatus ends the plugin with a status of its own; without an error it prints nothing.
+type exitStatus struct {
+	status int
+	err    error
+}
+
+func (e exitStatus) Error() string { return fmt.Sprint(e.err) }
+func (e exitStatus) Unwrap() error { return e.err }
+
+// explain gives an error as one line that says what to do next.
+func explain(err error) string {
+	text := strings.TrimSpace(strings.ReplaceAll(err.Error(), "\n", "; "))
+	var unreachable *net.OpError
+	var request *url.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.As(err, &unreachable) || errors.As(err, &request):
+		return fmt.Sprintf("cannot reach the API server: %s; check --context, --kubeconfig and the network", text)
+	case apierrors.IsUnauthorized(err):
+		return text + "; log in again"
+	}
+	return text
+}
+
+// connection is the cluster that the flags choose.
+type connection struct {
+	client.Client
+	config *rest.Config
+	// namespace is the one of the flags, or of the context.
+	namespace string
+}
+
+// connect finds the cluster. It talks to nobody yet.
+func (p *plugin) connect() (*connection, error) {
+	config, err := p.factory.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.UserAgent = "kubectl-confrev/" + version()
+	namespace, _, err := p.factory.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := p.factory.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	return &connection{Client: c, config: config, namespace: namespace}, nil
+}
+
+// examples gives the examples of a verb as cobra wants them.
+func examples(text string) string { return templates.Examples(text) }

@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newPluginVersion(p *plugin) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this plugin",
+		Example: examples(`kubectl confrev version`),
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, version())
+			return err
+		},
+	}
+}
