@@ -55,6 +55,9 @@ func TestLinkFlags(t *testing.T) {
 		"helm knows its version": {
 			module: moduleHelm, version: "v4.3.1", want: "-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1",
 		},
+		"so does helm 3": {
+			module: moduleHelm3, version: "v3.22.0", want: "-s -w -X helm.sh/helm/v3/internal/version.version=v3.22.0",
+		},
 		"others need none": {module: moduleKwok, version: "v0.8.0", want: "-s -w"},
 	}
 	for name, test := range tests {

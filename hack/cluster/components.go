@@ -16,6 +16,7 @@ var (
 	moduleKubernetes135 = module{"kubernetes-1.35", "k8s.io/kubernetes"}
 	moduleKwok          = module{"kwok", "sigs.k8s.io/kwok"}
 	moduleHelm          = module{"helm", "helm.sh/helm/v4"}
+	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
 	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
 	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
 	moduleRollouts      = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
@@ -39,6 +40,7 @@ var components = []component{
 	{name: "kwok", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 	{name: "kwokctl", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwokctl"},
 	{name: "helm", module: moduleHelm, pkg: "helm.sh/helm/v4/cmd/helm"},
+	{name: "helm3", module: moduleHelm3, pkg: "helm.sh/helm/v3/cmd/helm", builtAs: "helm"},
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
 	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},
@@ -97,8 +99,8 @@ func linkFlags(m module, version string) string {
 		set("k8s.io/component-base/version", "gitVersion", version)
 		set("k8s.io/component-base/version", "gitMajor", major)
 		set("k8s.io/component-base/version", "gitMinor", minor)
-	case moduleHelm:
-		set("helm.sh/helm/v4/internal/version", "version", version)
+	case moduleHelm, moduleHelm3:
+		set(m.requires+"/internal/version", "version", version)
 	}
 	return flags
 }
