@@ -5,6 +5,7 @@ FUZZTIME ?= 5s
 TEST_CLUSTER ?= e2e
 BENCH_CLUSTER ?= bench
 NODE_CLUSTER ?= node
+MATRIX ?= 1.35
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
@@ -52,6 +53,11 @@ e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
 	status=0; go test -tags e2e -count=1 -timeout 40m -parallel 6 $(RUN) ./test/e2e || status=$$?; \
 	go run ./hack/cluster down --name $(TEST_CLUSTER) && exit $$status
 
+.PHONY: test-matrix
+test-matrix: ## End-to-end tests on older Kubernetes, each on a cluster of its own (MATRIX=1.35)
+	set -e; for version in $(MATRIX); do \
+		CONFREV_KUBERNETES=$$version $(MAKE) e2e TEST_CLUSTER=e2e-$${version%.*}-$${version#*.}; done
+
 .PHONY: node
 node: ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
 	@go run ./hack/cluster node check || { \
@@ -66,8 +72,8 @@ bench: ## Figures of speed and memory, on a real control plane
 	go run ./hack/cluster down --name $(BENCH_CLUSTER) && exit $$status
 
 .PHONY: cluster-up
-cluster-up: ## A real control plane on this machine (NAME=…, ARGO_ROLLOUTS=1, NODE=real)
-	go run ./hack/cluster up --name $(NAME) $(if $(ARGO_ROLLOUTS),--argo-rollouts) $(if $(filter real,$(NODE)),--real-node)
+cluster-up: ## A real control plane on this machine (NAME=…, KUBERNETES=1.35, ARGO_ROLLOUTS=1, NODE=real)
+	go run ./hack/cluster up --name $(NAME) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(ARGO_ROLLOUTS),--argo-rollouts) $(if $(filter real,$(NODE)),--real-node)
 
 .PHONY: cluster-down
 cluster-down: ## Stop and remove it (NAME=…)

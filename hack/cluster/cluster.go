@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -16,7 +15,7 @@ import (
 
 var (
 	//go:embed kwokctl.yaml
-	kwokctlSettings []byte
+	kwokctlSettings string
 	//go:embed audit-policy.yaml
 	auditPolicy []byte
 	//go:embed stages.yaml
@@ -28,18 +27,16 @@ type cluster struct {
 	layout
 	name             string
 	kubectl, kwokctl string
-	version          string // Kubernetes'
 	log              string // of the tools' output
 }
 
 func newCluster(l layout, name string) (cluster, error) {
 	kubectl, errKubectl := l.binary("kubectl")
 	kwokctl, errKwokctl := l.binary("kwokctl")
-	version, errVersion := l.version(moduleKubernetes)
-	if err := errors.Join(errKubectl, errKwokctl, errVersion); err != nil {
+	if err := errors.Join(errKubectl, errKwokctl); err != nil {
 		return cluster{}, err
 	}
-	return cluster{layout: l, name: name, kubectl: kubectl, kwokctl: kwokctl, version: version, log: l.verbLog("up", name)}, nil
+	return cluster{layout: l, name: name, kubectl: kubectl, kwokctl: kwokctl, log: l.verbLog("up", name)}, nil
 }
 
 func (c cluster) runKwokctl(ctx context.Context, args ...string) error {
@@ -48,7 +45,8 @@ func (c cluster) runKwokctl(ctx context.Context, args ...string) error {
 		env: []string{
 			"KWOK_WORKDIR=" + c.state,
 			"KWOK_CACHE_DIR=" + filepath.Join(c.cache, "downloads"),
-			"KWOK_KUBE_VERSION=" + c.version,
+			// It would win over the version in the cluster's own settings.
+			"KWOK_KUBE_VERSION=",
 			"KWOK_KUBECTL_BINARY=" + c.kubectl,
 		},
 	}.run(ctx)
@@ -79,9 +77,14 @@ func (c cluster) create(ctx context.Context, o upOptions, download bool) error {
 
 // createArgs writes the settings to files, since kwokctl takes no others, and returns kwokctl's arguments.
 func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
+	version, err := c.version(o.kubernetes.module)
+	if err != nil {
+		return nil, err
+	}
 	settings, policy := filepath.Join(c.state, "kwokctl.yaml"), filepath.Join(c.state, "audit-policy.yaml")
-	// Where the cluster's certificates will be.
-	content := bytes.ReplaceAll(kwokctlSettings, []byte("{{pki}}"), []byte(filepath.Join(c.cluster(c.name), "pki")))
+	// The second is where the cluster's certificates will be.
+	fill := strings.NewReplacer("{{kubernetes}}", version, "{{pki}}", filepath.Join(c.cluster(c.name), "pki"))
+	content := []byte(fill.Replace(kwokctlSettings))
 	if err := errors.Join(os.WriteFile(settings, content, 0o644), os.WriteFile(policy, auditPolicy, 0o644)); err != nil {
 		return nil, fmt.Errorf("write the settings of the cluster: %w", err)
 	}
@@ -102,7 +105,7 @@ func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
 		return args, nil
 	}
 	for _, name := range controlPlane {
-		path, err := c.binary(name)
+		path, err := c.binary(o.kubernetes.component(name))
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestUpOptionsValidate(t *testing.T) {
-	good := upOptions{name: "dev", nodes: 3}
+	good := upOptions{name: "dev", nodes: 3, kubernetes: defaultKubernetes}
 	tests := map[string]struct {
 		change  func(*upOptions)
 		wantErr string
@@ -22,6 +22,10 @@ func TestUpOptionsValidate(t *testing.T) {
 		"a port beyond the last is refused": {change: func(o *upOptions) { o.port = 65536 }, wantErr: "--port=65536"},
 		"a cluster has nodes":               {change: func(o *upOptions) { o.nodes = 0 }, wantErr: "--nodes=0: use 1 to 1000"},
 		"a bad name is refused":             {change: func(o *upOptions) { o.name = "a b" }, wantErr: "cannot name a cluster"},
+		"a real node has one version only": {
+			change:  func(o *upOptions) { o.realNode, o.kubernetes = true, kubernetesVersions[1] },
+			wantErr: "--real-node: its kubelet is of Kubernetes 1.36",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -43,8 +47,16 @@ func TestLinkFlags(t *testing.T) {
 			want: "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" +
 				" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
 		},
+		"an older Kubernetes knows its own version": {
+			module: moduleKubernetes135, version: "v1.35.4",
+			want: "-s -w -X k8s.io/component-base/version.gitVersion=v1.35.4" +
+				" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35",
+		},
 		"helm knows its version": {
 			module: moduleHelm, version: "v4.3.1", want: "-s -w -X helm.sh/helm/v4/internal/version.version=v4.3.1",
+		},
+		"so does helm 3": {
+			module: moduleHelm3, version: "v3.22.0", want: "-s -w -X helm.sh/helm/v3/internal/version.version=v3.22.0",
 		},
 		"others need none": {module: moduleKwok, version: "v0.8.0", want: "-s -w"},
 	}

@@ -25,12 +25,16 @@ func newCommand() *cobra.Command {
 
 func newUpCommand() *cobra.Command {
 	options := upOptions{}
+	var minor string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Build what is missing, then create or start a cluster and wait until it works",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			options.nodesGiven = cmd.Flags().Changed("nodes")
+			if options.kubernetes, err = kubernetesByMinor(minor); err != nil {
+				return err
+			}
 			if err := options.validate(); err != nil {
 				return err
 			}
@@ -44,6 +48,7 @@ func newUpCommand() *cobra.Command {
 	addNameFlag(cmd, &options.name)
 	cmd.Flags().IntVar(&options.nodes, "nodes", 3, "number of simulated nodes; an existing cluster changes only if given")
 	cmd.Flags().IntVar(&options.port, "port", 0, "port of a new cluster's API server (0: a free one)")
+	cmd.Flags().StringVar(&minor, "kubernetes", defaultKubernetes.minor, "version of the control plane: "+kubernetesMinors())
 	cmd.Flags().BoolVar(&options.rollouts, "argo-rollouts", false, "also run the Argo Rollouts controller")
 	cmd.Flags().BoolVar(&options.realNode, "real-node", false, "also run a real node, with a kubelet and containers (Linux, root)")
 	return cmd

@@ -12,12 +12,14 @@ type module struct {
 }
 
 var (
-	moduleKubernetes = module{"kubernetes", "k8s.io/kubernetes"}
-	moduleKwok       = module{"kwok", "sigs.k8s.io/kwok"}
-	moduleHelm       = module{"helm", "helm.sh/helm/v4"}
-	moduleLint       = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
-	moduleContainerd = module{"containerd", "github.com/containerd/containerd/v2"}
-	moduleRollouts   = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
+	moduleKubernetes    = module{"kubernetes", "k8s.io/kubernetes"}
+	moduleKubernetes135 = module{"kubernetes-1.35", "k8s.io/kubernetes"}
+	moduleKwok          = module{"kwok", "sigs.k8s.io/kwok"}
+	moduleHelm          = module{"helm", "helm.sh/helm/v4"}
+	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
+	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
+	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
+	moduleRollouts      = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
 )
 
 // component is one binary.
@@ -38,6 +40,7 @@ var components = []component{
 	{name: "kwok", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 	{name: "kwokctl", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwokctl"},
 	{name: "helm", module: moduleHelm, pkg: "helm.sh/helm/v4/cmd/helm"},
+	{name: "helm3", module: moduleHelm3, pkg: "helm.sh/helm/v3/cmd/helm", builtAs: "helm"},
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
 	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},
@@ -45,10 +48,23 @@ var components = []component{
 	{name: "containerd", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
 	{name: "containerd-shim-runc-v2", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
 	{name: "ctr", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+	{name: "etcd-1.35", module: moduleKubernetes135, pkg: "go.etcd.io/etcd/server/v3", builtAs: "server"},
+	{
+		name: "kube-apiserver-1.35", module: moduleKubernetes135,
+		pkg: "k8s.io/kubernetes/cmd/kube-apiserver", builtAs: "kube-apiserver",
+	},
+	{
+		name: "kube-controller-manager-1.35", module: moduleKubernetes135,
+		pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", builtAs: "kube-controller-manager",
+	},
+	{
+		name: "kube-scheduler-1.35", module: moduleKubernetes135,
+		pkg: "k8s.io/kubernetes/cmd/kube-scheduler", builtAs: "kube-scheduler",
+	},
 }
 
-// controlPlane are the components that kwokctl can also download; tools are those that it cannot. nodeComponents are what
-// a real node has beside runc.
+// controlPlane are the components that kwokctl can also download, as it names them; kubernetes.component tells those of a
+// version. tools are what it cannot download. nodeComponents are what a real node has beside runc.
 var (
 	controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	tools        = []string{"kubectl", "kwok", "kwokctl"}
@@ -78,13 +94,13 @@ func linkFlags(m module, version string) string {
 	flags := "-s -w"
 	set := func(pkg, variable, value string) { flags += " -X " + pkg + "." + variable + "=" + value }
 	switch m {
-	case moduleKubernetes:
+	case moduleKubernetes, moduleKubernetes135:
 		major, minor := majorMinor(version)
 		set("k8s.io/component-base/version", "gitVersion", version)
 		set("k8s.io/component-base/version", "gitMajor", major)
 		set("k8s.io/component-base/version", "gitMinor", minor)
-	case moduleHelm:
-		set("helm.sh/helm/v4/internal/version", "version", version)
+	case moduleHelm, moduleHelm3:
+		set(m.requires+"/internal/version", "version", version)
 	}
 	return flags
 }

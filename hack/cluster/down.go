@@ -41,13 +41,17 @@ func list(l layout, out io.Writer) error {
 		return fmt.Errorf("list clusters: %w", err)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tSTATE\tARGO ROLLOUTS\tREAL NODE\tKUBECONFIG")
+	_, _ = fmt.Fprintln(table, "NAME\tSTATE\tKUBERNETES\tARGO ROLLOUTS\tREAL NODE\tKUBECONFIG")
 	for _, entry := range entries {
 		name := entry.Name()
 		if !l.exists(name) {
 			continue
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, clusterState(l, name),
+		version, err := l.kubernetesVersion(name)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", name, clusterState(l, name), version,
 			yesNo(livePid(l, name, rolloutsProcess) != 0), yesNo(livePid(l, name, nodeProcess) != 0), l.kubeconfig(name))
 	}
 	return table.Flush()

@@ -106,6 +106,9 @@ func TestLayoutPaths(t *testing.T) {
 	writeFile(t, filepath.Join(l.modules, "kubernetes", "go.mod"), "require k8s.io/kubernetes v1.36.3\n")
 	kubectl, err := l.binary("kubectl")
 	checkError(t, err, "")
+	writeFile(t, filepath.Join(l.modules, "kubernetes-1.35", "go.mod"), "require k8s.io/kubernetes v1.35.4\n")
+	older, err := l.binary("etcd-1.35")
+	checkError(t, err, "")
 	_, err = l.binary("helm")
 	checkError(t, err, "find the version of helm")
 	_, err = l.binary("nope")
@@ -113,6 +116,7 @@ func TestLayoutPaths(t *testing.T) {
 
 	tests := map[string]struct{ got, want string }{
 		"binaries lie below their module's version":   {kubectl, "/cache/confrev/bin/kubernetes-v1.36.3/kubectl"},
+		"an older Kubernetes' binaries lie apart":     {older, "/cache/confrev/bin/kubernetes-1.35-v1.35.4/etcd-1.35"},
 		"a cluster has a directory of its own":        {l.cluster("dev"), "/state/confrev/clusters/dev"},
 		"the kubeconfig is kwokctl's":                 {l.kubeconfig("dev"), "/state/confrev/clusters/dev/kubeconfig.yaml"},
 		"the audit log is among the logs":             {l.auditLog("dev"), "/state/confrev/clusters/dev/logs/audit.log"},

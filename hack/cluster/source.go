@@ -16,11 +16,11 @@ var downloadSites = []string{"https://dl.k8s.io", "https://github.com/etcd-io/et
 
 // controlPlaneSource makes sure of the binaries that up needs, and tells whether kwokctl is to download those of the
 // control plane itself.
-func controlPlaneSource(ctx context.Context, l layout) (download bool, err error) {
+func controlPlaneSource(ctx context.Context, l layout, k kubernetes) (download bool, err error) {
 	mode := os.Getenv(variable)
 	switch mode {
 	case "", "auto":
-		download, err = autoSource(ctx, l)
+		download, err = autoSource(ctx, l, k)
 	case "download":
 		download = true
 		if err := reachable(ctx); err != nil {
@@ -35,19 +35,19 @@ func controlPlaneSource(ctx context.Context, l layout) (download bool, err error
 	}
 	wanted := tools
 	if !download {
-		wanted = append(append([]string{}, controlPlane...), tools...)
+		wanted = append(k.components(), tools...)
 	}
 	return download, ensure(ctx, l, wanted...)
 }
 
 // autoSource downloads unless the binaries are built already or the sites do not answer.
-func autoSource(ctx context.Context, l layout) (download bool, err error) {
-	dir, err := l.binaries(moduleKubernetes)
+func autoSource(ctx context.Context, l layout, k kubernetes) (download bool, err error) {
+	dir, err := l.binaries(k.module)
 	if err != nil {
 		return false, err
 	}
 	wanted := make([]component, 0, len(controlPlane))
-	for _, name := range controlPlane {
+	for _, name := range k.components() {
 		c, err := componentByName(name)
 		if err != nil {
 			return false, err

@@ -19,6 +19,7 @@ type upOptions struct {
 	port       int // 0: a free one
 	rollouts   bool
 	realNode   bool
+	kubernetes kubernetes
 }
 
 func (o upOptions) validate() error {
@@ -31,12 +32,19 @@ func (o upOptions) validate() error {
 	if o.port != 0 && (o.port < 1024 || o.port > 65535) {
 		return fmt.Errorf("--port=%d: use 1024 to 65535, or 0 for a free one", o.port)
 	}
+	if o.realNode && o.kubernetes != defaultKubernetes {
+		return fmt.Errorf("--real-node: its kubelet is of Kubernetes %s: leave out --kubernetes", defaultKubernetes.minor)
+	}
 	return nil
 }
 
 func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	begin := time.Now()
 	o.keepExtras(l)
+	// Before minutes of building.
+	if err := l.checkKubernetes(o.name, o.kubernetes); err != nil {
+		return err
+	}
 	p, err := prepare(ctx, l, o)
 	if err != nil {
 		return err
@@ -86,7 +94,7 @@ func prepare(ctx context.Context, l layout, o upOptions) (p preparation, err err
 			return p, err
 		}
 	}
-	if p.download, err = controlPlaneSource(ctx, l); err != nil {
+	if p.download, err = controlPlaneSource(ctx, l, o.kubernetes); err != nil {
 		return p, err
 	}
 	if o.rollouts {
@@ -139,6 +147,10 @@ func (c cluster) bring(ctx context.Context, o upOptions, download bool) error {
 func (c cluster) start(ctx context.Context, o upOptions, download bool) error {
 	if !c.exists(c.name) {
 		return c.create(ctx, o, download)
+	}
+	// Again, since another run may have made it meanwhile.
+	if err := c.checkKubernetes(c.name, o.kubernetes); err != nil {
+		return err
 	}
 	dead := deadProcesses(c.layout, c.name)
 	if len(dead) == 0 && c.ready(ctx) {

@@ -59,7 +59,11 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	name := cmp.Or(os.Getenv("CONFREV_TEST_CLUSTER"), "e2e")
-	if cluster, err = env.Up(ctx, name, os.Stderr, env.ArgoRollouts); err != nil {
+	flags := []string{env.ArgoRollouts}
+	if version := os.Getenv("CONFREV_KUBERNETES"); version != "" {
+		flags = append(flags, env.Kubernetes(version))
+	}
+	if cluster, err = env.Up(ctx, name, os.Stderr, flags...); err != nil {
 		return 1, err
 	}
 	if err := os.Setenv("KUBECONFIG", cluster.Kubeconfig); err != nil {

@@ -29,6 +29,9 @@ const Namespace = "confrev-system"
 // ArgoRollouts makes Up start the real controller of Argo Rollouts too.
 const ArgoRollouts = "--argo-rollouts"
 
+// Kubernetes makes Up start a control plane of that version, such as 1.35.
+func Kubernetes(version string) string { return "--kubernetes=" + version }
+
 // Root is the folder of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
