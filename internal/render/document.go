@@ -61,25 +61,27 @@ func parse(file File) ([]*document, error) {
 // split cuts a YAML stream before each line that begins a document.
 func split(file, text string) []*document {
 	var documents []*document
-	current := &document{file: file, line: 1}
-	line := 0
-	for content := range strings.Lines(text) {
-		line++
-		rest, marks := strings.CutPrefix(content, "---")
-		if !marks || strings.TrimLeft(rest, " \t\r\n") == rest && rest != "" {
-			current.body += content
-			continue
-		}
+	current, begin, at, line := &document{file: file, line: 1}, 0, 0, 0
+	end := func() {
+		current.body += text[begin:at]
 		if current.marker+current.body != "" {
 			documents = append(documents, current)
 		}
-		current = &document{file: file, marker: content, line: line + 1}
-		if words := strings.TrimSpace(rest); words != "" && !strings.HasPrefix(words, "#") {
-			// The document itself begins on this line. The blanks keep the columns of what follows.
-			current.marker, current.body, current.line = "---\n", "   "+rest, line
-		}
 	}
-	return append(documents, current)
+	for content := range strings.Lines(text) {
+		line++
+		if rest, marks := strings.CutPrefix(content, "---"); marks && strings.TrimLeft(rest, " \t\r\n") != rest || content == "---" {
+			end()
+			current, begin = &document{file: file, marker: content, line: line + 1}, at+len(content)
+			if words := strings.TrimSpace(rest); words != "" && !strings.HasPrefix(words, "#") {
+				// The document itself begins on this line. The blanks keep the columns of what follows.
+				current.marker, current.body, current.line = "---\n", "   "+rest, line
+			}
+		}
+		at += len(content)
+	}
+	end()
+	return documents
 }
 
 // parse reads the YAML tree. Aliases are resolved in it, so that a change of one place is a change of that place only.

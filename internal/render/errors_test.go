@@ -38,7 +38,7 @@ func TestErrors(t *testing.T) {
 			"in.yaml:17: configmap/app: it is there twice, with other content in in.yaml:13"},
 		"a revision that was changed": {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app, annotations: {confrev.io/source-name: web}}\n",
 			"in.yaml:13: configmap/app: it was changed after it was rendered: change configmap/web, and render that"},
-		"a template that is none":       {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {volumes: yes}}}\n", "in.yaml:1: deployment/web: spec.template of the Deployment is not a pod template"},
+		"a template that is none":       {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {volumes: yes}}}\n", "in.yaml:1: deployment/web: spec.template is not a pod template: json: cannot unmarshal bool into Go struct field PodSpec.spec.volumes of type []v1.Volume"},
 		"an alias of what it is in":     {"a: &a [*a]\n", "in.yaml:1: anchor 'a' value contains itself"},
 		"an alias of nothing":           {"a: *b\n", "in.yaml:1: unknown anchor 'b' referenced"},
 		"aliases of aliases of aliases": {bomb(), "in.yaml:1: document contains excessive aliasing"},

@@ -79,7 +79,12 @@ func (o *object) values() (*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	for _, i := range o.path {
-		values = values["items"].([]any)[i].(map[string]any)
+		// There are texts of which parsers make different things. kubectl's parser is the one that counts.
+		items, _ := values["items"].([]any)
+		if i >= len(items) {
+			return nil, o.errorf("it cannot be told where the list's items begin: write them in another way")
+		}
+		values, _ = items[i].(map[string]any)
 	}
 	o.value = &unstructured.Unstructured{Object: values}
 	return o.value, nil

@@ -3,9 +3,8 @@ package render
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/kustomize/kyaml/yaml"
-
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"

@@ -1,12 +1,16 @@
 package render
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -26,7 +30,7 @@ func (r *renderer) workload(o *object, kind workload.Kind) error {
 	}
 	template, err := kind.Template(values)
 	if err != nil {
-		return o.errorf("%v", err)
+		return o.errorf("%v", detailed(err, values, kind))
 	}
 	uses, err := r.choose(o, values, podspec.Uses(&template.Spec))
 	if err != nil || len(uses) == 0 {
@@ -36,6 +40,19 @@ func (r *renderer) workload(o *object, kind workload.Kind) error {
 		return r.checksum(o, kind, uses)
 	}
 	return r.rewrite(o, kind, template, uses)
+}
+
+// detailed makes an error of a template that is none tell the field.
+func detailed(err error, values *unstructured.Unstructured, kind workload.Kind) error {
+	fields, _, _ := unstructured.NestedFieldNoCopy(values.Object, strings.Split(kind.Path, ".")...)
+	data, jsonErr := json.Marshal(fields)
+	if jsonErr == nil {
+		jsonErr = kjson.UnmarshalCaseSensitivePreserveInts(data, &corev1.PodTemplateSpec{})
+	}
+	if jsonErr == nil {
+		return err
+	}
+	return fmt.Errorf("%s is not a pod template: %w", kind.Path, jsonErr)
 }
 
 // leftAlone tells whether an object is none of render's business (rule 10).
