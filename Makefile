@@ -26,7 +26,7 @@ demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothi
 	go run ./test/demo canary
 
 .PHONY: test
-test: unit fuzz verify lint e2e node ## Everything that must pass, from nothing
+test: unit fuzz verify lint render-corpus e2e node ## Everything that must pass, from nothing
 
 .PHONY: build
 build: ## Build bin/confrev
@@ -60,6 +60,10 @@ e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
 test-matrix: ## End-to-end tests on older Kubernetes, each on a cluster of its own (MATRIX=1.35)
 	set -e; for version in $(MATRIX); do \
 		CONFREV_KUBERNETES=$$version $(MAKE) e2e TEST_CLUSTER=e2e-$${version%.*}-$${version#*.}; done
+
+.PHONY: render-corpus
+render-corpus: ## Render the manifests and charts of some Go modules; what comes out must be what went in, with new names
+	HELM=$(call tool,helm) go test -tags corpus -count=1 -v -timeout 20m ./test/corpus
 
 .PHONY: node
 node: ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses

@@ -73,6 +73,7 @@ func (p *plugin) verbs() []*cobra.Command {
 		newPreview(p),
 		newSet(p),
 		newCreate(p),
+		newRender(p.IOStreams),
 	}
 }
 

@@ -43,6 +43,8 @@ const (
 	Hashes = Prefix + "hashes"
 	// Held, on the workload, notes which revisions it was rolled back from, in the form of Pins (rule 4).
 	Held = Prefix + "held"
+	// Checksum, on the pod template, has a hash for each source of the same stream. Only `render --mode checksum` writes it.
+	Checksum = Prefix + "checksum"
 	// Paused, on the workload, says that confrev paused it at its creation and what it waits for (rule 7).
 	Paused = Prefix + "paused"
 )

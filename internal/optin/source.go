@@ -3,6 +3,7 @@ package optin
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,6 +17,16 @@ var neverCopied = []pin.Source{
 	{Kind: pin.ConfigMap, Name: "openshift-service-ca.crt"},
 	{Kind: pin.ConfigMap, Name: "istio-ca-root-cert"},
 }
+
+// neverCopiedTypes are the types of Secrets that others make and renew (rule 10).
+var neverCopiedTypes = map[corev1.SecretType]string{
+	corev1.SecretTypeServiceAccountToken: "it is the token of a service account",
+	corev1.SecretTypeBootstrapToken:      "it is a bootstrap token",
+	"helm.sh/release.v1":                 "it is Helm's record of a release",
+}
+
+// NeverCopiedType tells why Secrets of a type are never copied (rule 10); empty if they may be.
+func NeverCopiedType(secretType corev1.SecretType) string { return neverCopiedTypes[secretType] }
 
 // The marks of objects that others keep writing (rule 10).
 const (

@@ -202,17 +202,12 @@ func isImmutable(obj client.Object) bool {
 	return immutable != nil && *immutable
 }
 
-// neverCopied are the types of Secrets that others make and renew (rule 10).
-var neverCopied = map[corev1.SecretType]string{
-	corev1.SecretTypeServiceAccountToken: "it is the token of a service account",
-	corev1.SecretTypeBootstrapToken:      "it is a bootstrap token",
-	"helm.sh/release.v1":                 "it is Helm's record of a release",
-}
-
 // copyable refuses data that is never copied (rule 10).
 func copyable(obj client.Object) error {
-	if secret, ok := obj.(*corev1.Secret); ok && neverCopied[secret.Type] != "" {
-		return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not followed: %s", secret.Name, neverCopied[secret.Type])}
+	if secret, ok := obj.(*corev1.Secret); ok {
+		if why := optin.NeverCopiedType(secret.Type); why != "" {
+			return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not followed: %s", secret.Name, why)}
+		}
 	}
 	return nil
 }

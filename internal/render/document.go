@@ -1,0 +1,274 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// File is manifests as they were read.
+type File struct {
+	// Name is for messages.
+	Name string
+	Data []byte
+}
+
+// document is one YAML document of a file, or one object of a JSON file. What is not changed is written as it was read,
+// byte by byte.
+type document struct {
+	file string
+	// marker is the line "---" before it, if there is one; body is the rest, and line its first line's number.
+	marker, body string
+	line         int
+	// node is the YAML tree, without aliases. It is nil if there is nothing but comments, or nothing that is an object.
+	node *yaml.Node
+	// json is the same in JSON; nil until it is asked for, but in a JSON file.
+	json []byte
+	// value is the same again as plain values; nil until it is asked for.
+	value map[string]any
+	// changed tells that node is no longer what body says. added are objects to be written behind it.
+	changed bool
+	added   []*yaml.Node
+}
+
+// parse reads a file's documents.
+func parse(file File) ([]*document, error) {
+	data := bytes.TrimPrefix(file.Data, []byte("\ufeff"))
+	if !utf8.Valid(data) {
+		return nil, (&document{file: file.Name, line: 1}).errorAt(0, "it is not UTF-8")
+	}
+	if documents, ok := parseJSON(file.Name, data); ok {
+		return documents, nil
+	}
+	documents := split(file.Name, string(data))
+	for _, d := range documents {
+		if err := d.parse(); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
+}
+
+// split cuts a YAML stream before each line that begins a document.
+func split(file, text string) []*document {
+	var documents []*document
+	current, begin, at, line := &document{file: file, line: 1}, 0, 0, 0
+	end := func() {
+		current.body += text[begin:at]
+		if current.marker+current.body != "" {
+			documents = append(documents, current)
+		}
+	}
+	for content := range strings.Lines(text) {
+		line++
+		if rest, marks := strings.CutPrefix(content, "---"); marks && strings.TrimLeft(rest, " \t\r\n") != rest || content == "---" {
+			end()
+			current, begin = &document{file: file, marker: content, line: line + 1}, at+len(content)
+			if words := strings.TrimSpace(rest); words != "" && !strings.HasPrefix(words, "#") {
+				// The document itself begins on this line. The blanks keep the columns of what follows.
+				current.marker, current.body, current.line = "---\n", "   "+rest, line
+			}
+		}
+		at += len(content)
+	}
+	end()
+	return documents
+}
+
+// parse reads the YAML tree. Aliases are resolved in it, so that a change of one place is a change of that place only.
+func (d *document) parse() error {
+	if d.empty() {
+		return nil
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(d.body))
+	var node yaml.Node
+	if err := decoder.Decode(&node); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		return d.syntax(err)
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return d.errorAt(0, "want a line --- between documents")
+	}
+	if !isMapping(root(&node)) {
+		return nil
+	}
+	if hasAlias(&node) {
+		// An alias of what it is in itself, or very many, are errors here.
+		if err := d.readJSON(); err != nil {
+			return err
+		}
+		whole := yaml.NewRNode(&node)
+		if err := whole.DeAnchor(); err != nil {
+			return d.errorAt(0, "%v", err)
+		}
+	}
+	d.node = &node
+	return nil
+}
+
+// empty tells whether there is nothing but comments and directives.
+func (d *document) empty() bool {
+	for line := range strings.Lines(d.body) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != '%' {
+			return false
+		}
+	}
+	return true
+}
+
+// root gives the content of a document node.
+func root(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
+		return node.Content[0]
+	}
+	return node
+}
+
+func hasAlias(node *yaml.Node) bool {
+	if node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag {
+		return true
+	}
+	for _, child := range node.Content {
+		if hasAlias(child) {
+			return true
+		}
+	}
+	return false
+}
+
+// readJSON translates the document as kubectl does.
+func (d *document) readJSON() error {
+	if d.json != nil {
+		return nil
+	}
+	translated, err := sigsyaml.YAMLToJSON([]byte(d.body))
+	if err != nil {
+		return d.syntax(err)
+	}
+	d.json = translated
+	return nil
+}
+
+// values gives the document as plain values.
+func (d *document) values() (map[string]any, error) {
+	if d.value != nil {
+		return d.value, nil
+	}
+	if err := d.readJSON(); err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(d.json, &d.value); err != nil {
+		return nil, d.errorAt(0, "%v", err)
+	}
+	return d.value, nil
+}
+
+// errorAt makes an error that tells the place: line counts from 1 within the document, 0 is the document.
+func (d *document) errorAt(line int, format string, args ...any) error {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
+	return fmt.Errorf("%s:%d: %s", d.file, d.line+max(line, 1)-1, text)
+}
+
+var lineForm = regexp.MustCompile(`line (\d+): `)
+
+// syntax makes an error of the YAML parser's, which may be several lines, one that tells its place in the file.
+func (d *document) syntax(err error) error {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
+	text = strings.Join(strings.Fields(text), " ")
+	match := lineForm.FindStringSubmatchIndex(text)
+	if match == nil {
+		return d.errorAt(0, "%s", text)
+	}
+	line, err := strconv.Atoi(text[match[2]:match[3]])
+	if err != nil {
+		line = 0
+	}
+	return d.errorAt(line, "%s", text[match[1]:])
+}
+
+// text gives the document as it is to be written, its own marker aside.
+func (d *document) text() (string, error) {
+	body := d.body
+	if d.changed {
+		changed, err := d.encode(d.node)
+		if err != nil {
+			return "", err
+		}
+		body = changed
+	}
+	for _, node := range d.added {
+		added, err := d.encode(node)
+		if err != nil {
+			return "", err
+		}
+		body = endLine(body) + "---" + d.lineEnd() + added
+	}
+	return body, nil
+}
+
+// encode writes a tree as the document's file is written: indentation and ends of lines. A flow mapping, as JSON is,
+// becomes lines.
+func (d *document) encode(node *yaml.Node) (string, error) {
+	if root(node).Style&yaml.FlowStyle != 0 {
+		node = restyled(node)
+	}
+	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(d.body))
+	text, err := yaml.MarshalWithOptions(node, &yaml.EncoderOptions{SeqIndent: style})
+	if err != nil {
+		return "", d.errorAt(root(node).Line, "%v", err)
+	}
+	return strings.ReplaceAll(string(text), "\n", d.lineEnd()), nil
+}
+
+// lineEnd is how the document's lines end.
+func (d *document) lineEnd() string {
+	if strings.Contains(d.body, "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}
+
+// restyled copies a tree without the styles of its parts.
+func restyled(node *yaml.Node) *yaml.Node {
+	plain := *node
+	plain.Style = 0
+	plain.Content = make([]*yaml.Node, len(node.Content))
+	for i, child := range node.Content {
+		plain.Content[i] = restyled(child)
+	}
+	return quoted(&plain)
+}
+
+func endLine(text string) string {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		return text + "\n"
+	}
+	return text
+}
+
+// write gives the stream of all documents.
+func write(documents []*document) ([]byte, error) {
+	var out strings.Builder
+	for _, d := range documents {
+		text, err := d.text()
+		if err != nil {
+			return nil, err
+		}
+		if d.marker == "" && out.Len() > 0 && text != "" {
+			out.WriteString("---\n")
+		}
+		out.WriteString(endLine(d.marker) + endLine(text))
+	}
+	return []byte(out.String()), nil
+}

@@ -1,0 +1,130 @@
+package render
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"confrev.io/confrev/internal/workload"
+)
+
+// config is the form of the options in YAML.
+type config struct {
+	Mode      Mode     `json:"mode"`
+	Namespace string   `json:"namespace"`
+	KeepFor   []string `json:"keepFor"`
+	workload.Config
+	nameReferences
+}
+
+// ParseOptions reads options in YAML. An unknown field is an error.
+func ParseOptions(data []byte) (options Options, err error) {
+	var config config
+	if err := sigsyaml.UnmarshalStrict(data, &config); err != nil {
+		return Options{}, err
+	}
+	options.Namespace = config.Namespace
+	if config.Mode != "" {
+		if options.Mode, err = ParseMode(string(config.Mode)); err != nil {
+			return Options{}, err
+		}
+	}
+	if options.Keep, err = ParseTools(config.KeepFor); err != nil {
+		return Options{}, err
+	}
+	workloads, err := json.Marshal(config.Config)
+	if err != nil {
+		return Options{}, err
+	}
+	if options.Kinds, err = workload.ParseConfig(workloads); err != nil {
+		return Options{}, err
+	}
+	options.References, err = config.references()
+	return options, err
+}
+
+// and gives options with others before them.
+func (o Options) and(first Options) Options {
+	return Options{
+		Mode: cmp.Or(first.Mode, o.Mode), Namespace: cmp.Or(first.Namespace, o.Namespace), Kinds: slices.Concat(o.Kinds, first.Kinds),
+		References: slices.Concat(o.References, first.References), Keep: slices.Concat(o.Keep, first.Keep),
+	}
+}
+
+// functionKind is the kind of a functionConfig; its spec are options.
+const functionKind = "Render"
+
+// resourceList gives the stream's document if it is what functions get (KRM Functions Specification v1); else nil.
+func resourceList(documents []*document) *document {
+	var list *document
+	for _, d := range documents {
+		if d.node == nil {
+			continue
+		}
+		group, _, _ := strings.Cut(text(root(d.node), "apiVersion"), "/")
+		if list != nil || group != "config.kubernetes.io" || text(root(d.node), "kind") != "ResourceList" {
+			return nil
+		}
+		list = d
+	}
+	return list
+}
+
+// configure takes options from a ResourceList, if there is one and it has any.
+func (r *renderer) configure(list *document) error {
+	if list == nil {
+		return nil
+	}
+	values, err := list.values()
+	if err != nil || values["functionConfig"] == nil {
+		return err
+	}
+	wrong := func(err error) error {
+		return list.errorAt(child(root(list.node), "functionConfig").Line, "functionConfig: %v", err)
+	}
+	function := &unstructured.Unstructured{}
+	function.Object, _ = values["functionConfig"].(map[string]any)
+	if function.GetKind() != functionKind {
+		return wrong(fmt.Errorf("kind %q: want %s", function.GetKind(), functionKind))
+	}
+	spec, err := json.Marshal(function.Object["spec"])
+	if err != nil {
+		return wrong(err)
+	}
+	options, err := ParseOptions(spec)
+	if err != nil {
+		return wrong(err)
+	}
+	r.Options = r.and(options)
+	return nil
+}
+
+// report says in a ResourceList what was done.
+func (r *renderer) report(list *document) {
+	if list == nil {
+		return
+	}
+	results := &yaml.Node{Kind: yaml.SequenceNode, Tag: yaml.NodeTagSeq}
+	add := func(severity, message string) {
+		result := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
+		put(result, "message", stringNode(message))
+		put(result, "severity", stringNode(severity))
+		results.Content = append(results.Content, result)
+	}
+	for _, made := range r.made() {
+		add("info", fmt.Sprintf("%s is %s", made.Source, made.Revision))
+	}
+	for _, warning := range r.warnings {
+		add("warning", fmt.Sprintf("%s: %s", warning.object, warning.note))
+	}
+	if len(results.Content) > 0 {
+		put(root(list.node), "results", results)
+		list.changed = true
+	}
+}

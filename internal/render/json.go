@@ -1,0 +1,74 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// parseJSON reads a file of JSON objects, one behind the other. It is not ok if that is not what the file is; flow
+// mappings in YAML begin with a brace too.
+//
+// JSON is nearly YAML. What a YAML parser refuses is what JSON makes of characters such as 😀: two escapes for one.
+func parseJSON(file string, data []byte) (documents []*document, ok bool) {
+	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
+		return nil, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return documents, errors.Is(err, io.EOF)
+		}
+		node, err := jsonTree(raw)
+		if err != nil || !isMapping(node) {
+			return nil, false
+		}
+		before := data[:int(decoder.InputOffset())-len(raw)]
+		documents = append(documents, &document{
+			file: file, body: string(raw) + "\n", line: 1 + bytes.Count(before, []byte("\n")), node: node, json: raw,
+			// Several objects, and comments of YAML, need YAML. So all of it is written as YAML.
+			changed: true,
+		})
+	}
+}
+
+// jsonTree makes the YAML tree of a JSON value, in its order.
+func jsonTree(raw []byte) (*yaml.Node, error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	return jsonNode(decoder)
+}
+
+func jsonNode(decoder *json.Decoder) (*yaml.Node, error) {
+	token, err := decoder.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch value := token.(type) {
+	case json.Delim:
+		node := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap, Style: yaml.FlowStyle}
+		if value == '[' {
+			node.Kind, node.Tag = yaml.SequenceNode, yaml.NodeTagSeq
+		}
+		for decoder.More() {
+			child, err := jsonNode(decoder)
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, child)
+		}
+		_, err := decoder.Token()
+		return node, err
+	case string:
+		return stringNode(value), nil
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagNull, Value: "null"}, nil
+	}
+	// A number or a boolean.
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(token)}, nil
+}

@@ -1,0 +1,116 @@
+package render
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// object is a Kubernetes object of a stream: a document, or an item of one that is a list.
+type object struct {
+	document *document
+	node     *yaml.Node
+	// list is the list that it is an item of, if it is; path leads to it through lists of lists.
+	list *yaml.Node
+	path []int
+
+	gvk             schema.GroupVersionKind
+	namespace, name string
+	// value is nil until it is asked for.
+	value *unstructured.Unstructured
+}
+
+// objects gives those of a document, which may be a list.
+func (d *document) objects(namespace string) []*object {
+	if d.node == nil {
+		return nil
+	}
+	return collect(&object{document: d, node: root(d.node)}, "", "", namespace)
+}
+
+// collect gives an object, or its items if it is a list. Items of a ConfigMapList are ConfigMaps, whether they say so or not.
+func collect(o *object, apiVersion, kind, namespace string) []*object {
+	if own := text(o.node, "kind"); own != "" {
+		apiVersion, kind = text(o.node, "apiVersion"), own
+	}
+	items := child(o.node, "items")
+	itemKind, isList := strings.CutSuffix(kind, "List")
+	if !isList || items == nil || items.Kind != yaml.SequenceNode {
+		o.gvk = schema.FromAPIVersionAndKind(apiVersion, kind)
+		o.name = text(o.node, "metadata", "name")
+		if o.namespace = text(o.node, "metadata", "namespace"); o.namespace == "" {
+			o.namespace = namespace
+		}
+		return []*object{o}
+	}
+	var objects []*object
+	for i, item := range items.Content {
+		if isMapping(item) {
+			path := append(append([]int{}, o.path...), i)
+			objects = append(objects, collect(&object{document: o.document, node: item, list: items, path: path}, apiVersion, itemKind, namespace)...)
+		}
+	}
+	return objects
+}
+
+// String names the object in messages: "configmap/app".
+func (o *object) String() string {
+	return strings.ToLower(o.gvk.Kind) + "/" + o.name
+}
+
+// errorf makes an error that tells where the object is.
+func (o *object) errorf(format string, args ...any) error {
+	return o.document.errorAt(o.node.Line, o.String()+": "+format, args...)
+}
+
+// values gives the object as kubectl would send it.
+func (o *object) values() (*unstructured.Unstructured, error) {
+	if o.value != nil {
+		return o.value, nil
+	}
+	if twice := repeated(o.node); twice != nil {
+		return nil, o.document.errorAt(twice.Line, "%s: key %q is there twice", o, twice.Value)
+	}
+	values, err := o.document.values()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range o.path {
+		// There are texts of which parsers make different things. kubectl's parser is the one that counts.
+		items, _ := values["items"].([]any)
+		if i >= len(items) {
+			return nil, o.errorf("it cannot be told where the list's items begin: write them in another way")
+		}
+		values, _ = items[i].(map[string]any)
+	}
+	o.value = &unstructured.Unstructured{Object: values}
+	return o.value, nil
+}
+
+// marshal gives the object in JSON.
+func (o *object) marshal() ([]byte, error) {
+	value, err := o.values()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value.Object)
+}
+
+// annotate sets an annotation below a metadata's parent, and notes whether that was a change.
+func (o *object) annotate(parent *yaml.Node, key, value string) {
+	annotations := mapping(mapping(parent, "metadata"), "annotations")
+	if put(annotations, key, stringNode(value)) {
+		o.document.changed = true
+	}
+}
+
+// rename changes a scalar that names something, and leaves its style as it is.
+func (o *object) rename(name *yaml.Node, to string) {
+	if name.Value != to {
+		name.Value, name.Tag = to, yaml.NodeTagString
+		o.document.changed = true
+	}
+}

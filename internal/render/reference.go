@@ -1,0 +1,129 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/kustomize/kyaml/utils"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// Reference is a field that names a source.
+type Reference struct {
+	Kind pin.Kind
+	// Of are the objects that have the field. What it leaves out may be anything.
+	Of Selector
+	// Path leads to the field, through all items of lists.
+	Path []string
+}
+
+// Selector selects objects by their kind, as kustomize does.
+type Selector struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+func (s Selector) selects(gvk schema.GroupVersionKind) bool {
+	return (s.Group == "" || s.Group == gvk.Group) && (s.Version == "" || s.Version == gvk.Version) && (s.Kind == "" || s.Kind == gvk.Kind)
+}
+
+// nameReferences is the part of a file of kustomize's transformer configurations that says which fields name what. Its
+// other parts are none of ours.
+type nameReferences struct {
+	NameReference []struct {
+		Selector
+		FieldSpecs []struct {
+			Selector
+			Path string `json:"path"`
+			// Create means nothing for names; kustomize's own configuration has it all the same.
+			Create bool `json:"create"`
+		} `json:"fieldSpecs"`
+	} `json:"nameReference"`
+}
+
+// ParseReferences reads the field nameReference of a file as kustomize has it. Fields that name other kinds of objects
+// than sources are left out.
+func ParseReferences(data []byte) ([]Reference, error) {
+	var config nameReferences
+	if err := sigsyaml.Unmarshal(data, &config); err != nil {
+		return nil, err
+	}
+	if len(config.NameReference) == 0 {
+		return nil, errors.New("it has no nameReference")
+	}
+	return config.references()
+}
+
+func (c nameReferences) references() ([]Reference, error) {
+	var references []Reference
+	for i, target := range c.NameReference {
+		kind := pin.Kind(strings.ToLower(target.Kind))
+		if target.Group != "" || kind != pin.ConfigMap && kind != pin.Secret {
+			continue
+		}
+		for j, field := range target.FieldSpecs {
+			if field.Path == "" {
+				return nil, fmt.Errorf("nameReference[%d].fieldSpecs[%d]: it has no path", i, j)
+			}
+			references = append(references, Reference{kind, field.Selector, utils.PathSplitter(field.Path, "/")})
+		}
+	}
+	return references, nil
+}
+
+// references makes the configured fields of an object name revisions.
+func (r *renderer) references(o *object) error {
+	for _, reference := range r.References {
+		if !reference.Of.selects(o.gvk) {
+			continue
+		}
+		for _, name := range fields(o.node, reference.Path) {
+			if err := r.refersTo(o, pin.Source{Kind: reference.Kind, Name: name.Value}, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *renderer) refersTo(o *object, named pin.Source, name *yaml.Node) error {
+	values, err := o.values()
+	if err != nil || leftAlone(o, values) {
+		return err
+	}
+	uses, err := r.choose(o, values, []podspec.Use{{Source: named, All: true}})
+	if err != nil || len(uses) == 0 {
+		return err
+	}
+	revision, err := r.revise(r.sources[place{named, o.namespace}])
+	if err != nil {
+		return err
+	}
+	revision.live = true
+	o.rename(name, revision.name)
+	return nil
+}
+
+// fields gives the scalars at a path, through all items of lists.
+func fields(node *yaml.Node, path []string) []*yaml.Node {
+	var found []*yaml.Node
+	switch {
+	case node == nil:
+	case node.Kind == yaml.SequenceNode:
+		for _, item := range node.Content {
+			found = append(found, fields(item, path)...)
+		}
+	case len(path) > 0:
+		found = fields(child(node, strings.TrimSuffix(path[0], "[]")), path[1:])
+	case node.Kind == yaml.ScalarNode:
+		found = []*yaml.Node{node}
+	}
+	return found
+}

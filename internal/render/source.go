@@ -1,0 +1,276 @@
+package render
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+)
+
+// place is a source, and its namespace.
+type place struct {
+	pin.Source
+	namespace string
+}
+
+// source is a ConfigMap or Secret of the stream.
+type source struct {
+	*object
+	pin.Source
+	// others have the same name in the same namespace.
+	others []*object
+	// content is nil until it is asked for.
+	content *content.Content
+	// revision is nil until something refers to the source.
+	revision *revision
+}
+
+// revision is the immutable copy of a source, in the stream.
+type revision struct {
+	// name is its own, original its source's.
+	name, original string
+	// source is what it is a copy of; object is the copy, if it is in the stream already.
+	source *source
+	object *object
+	// live is true when something else than a workload names it. Then it must not go with the last workload.
+	live bool
+}
+
+// sourceKind gives the kind of source that an object is.
+func (o *object) sourceKind() (kind pin.Kind, is bool) {
+	switch o.gvk.GroupKind() {
+	case corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind():
+		return pin.ConfigMap, true
+	case corev1.SchemeGroupVersion.WithKind("Secret").GroupKind():
+		return pin.Secret, true
+	}
+	return "", false
+}
+
+// index finds the sources of a stream.
+func index(objects []*object) map[place]*source {
+	sources := map[place]*source{}
+	for _, o := range objects {
+		kind, is := o.sourceKind()
+		if !is || o.name == "" {
+			continue
+		}
+		named := pin.Source{Kind: kind, Name: o.name}
+		at := place{named, o.namespace}
+		if first := sources[at]; first != nil {
+			first.others = append(first.others, o)
+			continue
+		}
+		sources[at] = &source{object: o, Source: named}
+	}
+	return sources
+}
+
+// read gives the source's content. Two of one name must agree on it.
+func (s *source) read() (*content.Content, error) {
+	if s.content != nil {
+		return s.content, nil
+	}
+	read, err := s.object.content(s.Kind)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range s.others {
+		again, err := other.content(s.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if again.Hash() != read.Hash() {
+			return nil, other.errorf("it is there twice, with other content in %s:%d", s.document.file, s.document.line+s.node.Line-1)
+		}
+	}
+	s.content = &read
+	return s.content, nil
+}
+
+// content gives an object's content as the API server will store it.
+func (o *object) content(kind pin.Kind) (content.Content, error) {
+	data, err := o.marshal()
+	if err != nil {
+		return content.Content{}, err
+	}
+	if kind == pin.ConfigMap {
+		configMap := &corev1.ConfigMap{}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, configMap); err != nil {
+			return content.Content{}, o.errorf("%v", err)
+		}
+		return content.FromConfigMap(configMap), nil
+	}
+	secret := &corev1.Secret{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, secret); err != nil {
+		return content.Content{}, o.errorf("%v", err)
+	}
+	return content.FromSecret(stored(secret)), nil
+}
+
+// stored makes of a Secret what the API server makes of it (defaults and strategy of k8s.io/kubernetes/pkg/apis/core).
+func stored(secret *corev1.Secret) *corev1.Secret {
+	if secret.Type == "" {
+		secret.Type = corev1.SecretTypeOpaque
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, value := range secret.StringData {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
+// describe gives the traits of a source, and what is wrong with its annotations. What render leaves alone for reasons of
+// its own is never copied either.
+func (s *source) describe() (optin.Traits, []optin.Problem, error) {
+	values, err := s.values()
+	if err != nil {
+		return optin.Traits{}, nil, err
+	}
+	traits, problems := optin.Compat{}.Describe(s.Source, values)
+	if traits.Never == "" && s.Kind == pin.Secret {
+		traits.Never = optin.NeverCopiedType(corev1.SecretType(text(s.node, "type")))
+	}
+	switch {
+	case traits.Never != "":
+	case isHook(values):
+		traits.Never = "it is a hook of a deploy tool"
+	case values.GetLabels()[keys.Content] != "":
+		traits.Never = "it is a revision of confrev's own"
+	case optin.Attachable(values) && values.GetAnnotations()[keys.SourceName] == "":
+		traits.Never = "its name is unique for each deploy already"
+	}
+	return traits, problems, nil
+}
+
+// isHook tells whether an object comes and goes when a deploy tool says so.
+func isHook(meta metav1.Object) bool {
+	annotations := meta.GetAnnotations()
+	return annotations["helm.sh/hook"] != "" || annotations["argocd.argoproj.io/hook"] != ""
+}
+
+// revise gives the revision of a source, whose name is the controller's for the same content (rule 8).
+func (r *renderer) revise(s *source) (*revision, error) {
+	if s.revision != nil {
+		return s.revision, nil
+	}
+	read, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	values, err := s.values()
+	if err != nil {
+		return nil, err
+	}
+	made := &revision{name: s.Name, original: s.Name, source: s, object: s.object}
+	switch original := values.GetAnnotations()[keys.SourceName]; {
+	case original == "":
+		if err := r.name(made, *read); err != nil {
+			return nil, err
+		}
+	case !namedBy(s.Name, original, read.Hash()):
+		return nil, s.errorf("it was changed after it was rendered: change %s/%s, and render that", s.Kind, original)
+	default:
+		// An earlier rendering made it.
+		made.original = original
+	}
+	s.revision = made
+	r.revisions = append(r.revisions, made)
+	return made, nil
+}
+
+// maxSalts is how many names there are for a content.
+const maxSalts = 16
+
+// name finds the revision's name: the first that nothing else has.
+func (r *renderer) name(made *revision, of content.Content) error {
+	for salt := range maxSalts {
+		made.name, made.object = content.RevisionName(made.source.Name, of.Hash(), salt), nil
+		taken := r.sources[place{pin.Source{Kind: of.Kind, Name: made.name}, made.source.namespace}]
+		if taken == nil {
+			return nil
+		}
+		other, err := taken.read()
+		if err != nil {
+			return err
+		}
+		if other.Hash() == of.Hash() {
+			made.object = taken.object
+			return nil
+		}
+	}
+	return made.source.errorf("other objects have all the names that its revision could have, %s the last of them", made.name)
+}
+
+func namedBy(name, original string, hash content.Hash) bool {
+	for salt := range maxSalts {
+		if name == content.RevisionName(original, hash, salt) {
+			return true
+		}
+	}
+	return false
+}
+
+// notOfACopy is what an object of a cluster has in its metadata and a copy of it must not have.
+var notOfACopy = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"managedFields", "selfLink", "generateName", "ownerReferences", "finalizers",
+}
+
+// notAnnotations are the annotations for which the same holds, and those by which functions keep track of objects.
+var notAnnotations = []string{
+	corev1.LastAppliedConfigAnnotation, keys.Attached,
+	"config.kubernetes.io/index", "config.kubernetes.io/path", "config.kubernetes.io/id",
+	"internal.config.kubernetes.io/index", "internal.config.kubernetes.io/path", "internal.config.kubernetes.io/id",
+}
+
+// write puts the revision into the stream: behind its source, or where it is already.
+func (v *revision) write(keep []Tool) {
+	o := v.object
+	if o == nil {
+		o = v.source.object.copyOf()
+	}
+	metadata := mapping(o.node, "metadata")
+	if text(metadata, "labels", keys.Content) != "" {
+		// The controller made it, and looks after it.
+		return
+	}
+	if v.object == nil {
+		put(metadata, "name", stringNode(v.name))
+		remove(metadata, notOfACopy...)
+		remove(child(metadata, "annotations"), notAnnotations...)
+		put(mapping(metadata, "labels"), keys.Source, stringNode(content.SourceLabel(v.original)))
+		o.annotate(o.node, keys.SourceName, v.original)
+	}
+	if !v.live {
+		o.annotate(o.node, keys.Attach, "true")
+	}
+	for _, tool := range keep {
+		tool.keep(o)
+	}
+	if put(o.node, "immutable", &yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagBool, Value: "true"}) {
+		o.document.changed = true
+	}
+}
+
+// copyOf puts a copy of an object behind it.
+func (o *object) copyOf() *object {
+	made := *o
+	made.node = clone(o.node)
+	if o.list == nil {
+		o.document.added = append(o.document.added, made.node)
+		// The document stays as it is; the copy is one of its own.
+		made.document = &document{}
+		return &made
+	}
+	insertAfter(o.list, o.node, made.node)
+	o.document.changed = true
+	return &made
+}

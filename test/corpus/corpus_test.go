@@ -1,0 +1,191 @@
+//go:build corpus
+
+package corpus
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/render"
+)
+
+func streams(t testing.TB) []Stream {
+	t.Helper()
+	streams, err := Streams(t.Context(), os.Getenv("HELM"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return streams
+}
+
+// known are what is wrong with manifests of the corpus; nobody could apply these.
+var known = regexp.MustCompile(`: (?:[a-z]+/\S+: )?(` + strings.Join([]string{
+	`key ".*" is there twice`, `it is there twice, with other content in .*`, `illegal base64 data.*`,
+	`spec.template is not a pod template: .*`, `want a line --- between documents`,
+}, "|") + `)$`)
+
+// Each file by itself, and all files of a directory as one stream, are rendered without a crash, to the same objects: only
+// references and what must be new is new. Rendering again changes nothing.
+func TestCorpus(t *testing.T) {
+	var files, failed, size, objects, changed, revisions int
+	check := func(stream Stream) {
+		name, input := stream.Name, stream.Files
+		for _, mode := range []render.Mode{render.Revision, render.Checksum} {
+			out, err := render.Render(input, render.Options{Mode: mode})
+			if err != nil {
+				failed++
+				if readable(input) && !known.MatchString(err.Error()) {
+					t.Errorf("%s", err)
+				}
+				return
+			}
+			again, err := render.Render([]render.File{{Name: name, Data: out.Text}}, render.Options{Mode: mode})
+			if err != nil || !bytes.Equal(out.Text, again.Text) {
+				t.Errorf("%s: rendering again: %v\n%s", name, err, cmp.Diff(string(out.Text), string(again.Text)))
+			}
+			before, err := decodeAll(input)
+			if err != nil {
+				// kubectl would say so; it is no object.
+				continue
+			}
+			after, err := Objects(out.Text)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			compare(t, name, before, after, out.Revisions)
+			if mode == render.Revision {
+				objects += len(before)
+				revisions += len(out.Revisions)
+				if len(out.Revisions) > 0 {
+					changed++
+				}
+			}
+		}
+	}
+	all := streams(t)
+	for _, stream := range all {
+		for _, file := range stream.Files {
+			files, size = files+1, size+len(file.Data)
+			if len(stream.Files) > 1 {
+				check(complete(Stream{file.Name, []render.File{file}}))
+			}
+		}
+		check(complete(stream))
+	}
+	t.Logf("%d modules, %d streams of %d files (%d MB), %d objects; %d could not be applied; %d got %d revisions",
+		len(modules), len(all), files, size>>20, objects, failed, changed, revisions)
+	if files < 1000 || revisions < 50 {
+		t.Error("that is not what was there before")
+	}
+}
+
+// complete adds what a stream lacks. One that cannot be read stays as it is: it must be refused.
+func complete(stream Stream) Stream {
+	completed, err := stream.Complete()
+	if err != nil {
+		return stream
+	}
+	return completed
+}
+
+// readable tells whether kubectl could read files.
+func readable(files []render.File) bool {
+	for _, file := range files {
+		if _, err := Objects(file.Data); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func decodeAll(files []render.File) ([]map[string]any, error) {
+	var objects []map[string]any
+	for _, file := range files {
+		more, err := Objects(file.Data)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, more...)
+	}
+	return objects, nil
+}
+
+// compare takes back what rendering does, and wants to see what was there before.
+func compare(t *testing.T, name string, before, after []map[string]any, made []render.Made) {
+	t.Helper()
+	original := map[string]string{}
+	for _, revision := range made {
+		original[revision.Revision] = revision.Source.Name
+	}
+	copies := 0
+	var rest []map[string]any
+	for _, object := range after {
+		u := &unstructured.Unstructured{Object: object}
+		if original[u.GetName()] != "" && u.GetAnnotations()[keys.SourceName] != "" && object["immutable"] == true {
+			copies++
+			continue
+		}
+		rest = append(rest, object)
+	}
+	if len(rest) != len(before) || copies != len(made) {
+		t.Errorf("%s: %d objects became %d, with %d copies of %d", name, len(before), len(rest), copies, len(made))
+		return
+	}
+	for i := range before {
+		undo(rest[i], original)
+		undo(before[i], nil)
+		// Much faster than to look for a difference.
+		if !reflect.DeepEqual(before[i], rest[i]) {
+			t.Errorf("%s: (-before +after)\n%s", name, cmp.Diff(before[i], rest[i]))
+		}
+	}
+}
+
+// undo gives revisions their sources' names again, and takes away what was added.
+func undo(value any, original map[string]string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if text, is := field.(string); is && original[text] != "" {
+				v[key] = original[text]
+			}
+			undo(field, original)
+		}
+		for _, key := range []string{keys.Mode, keys.Checksum} {
+			delete(v, key)
+		}
+		maps.DeleteFunc(v, func(key string, field any) bool {
+			fields, is := field.(map[string]any)
+			return (key == "annotations" || key == "metadata") && (field == nil || is && len(fields) == 0)
+		})
+	case []any:
+		for _, item := range v {
+			undo(item, original)
+		}
+	}
+}
+
+// How fast rendering is, over all of the corpus.
+func BenchmarkRender(b *testing.B) {
+	all := streams(b)
+	size := 0
+	for _, stream := range all {
+		size += stream.Size()
+	}
+	b.SetBytes(int64(size))
+	for b.Loop() {
+		for _, stream := range all {
+			_, _ = render.Render(stream.Files, render.Options{})
+		}
+	}
+}

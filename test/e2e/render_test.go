@@ -1,0 +1,343 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/render"
+	"confrev.io/confrev/test/corpus"
+	"confrev.io/confrev/test/env"
+)
+
+// withPlugin runs a tool that finds kubectl-confrev in its PATH, as kubectl, Helm and kustomize do, and gives what it printed.
+func withPlugin(t *testing.T, input, tool string, args ...string) (string, error) {
+	t.Helper()
+	tools, err := buildPlugin()
+	if err != nil {
+		return "", err
+	}
+	return cluster.RunEnv(t.Context(), []string{"PATH=" + tools + string(os.PathListSeparator) + os.Getenv("PATH")}, input, tool, args...)
+}
+
+// render runs `kubectl confrev render` on manifests.
+func (w *world) render(manifests string, args ...string) string {
+	w.Helper()
+	out, err := withPlugin(w.T, manifests, "kubectl", append([]string{"confrev", "render"}, args...)...)
+	w.must(err)
+	return out
+}
+
+// colors are the manifests of web with a ConfigMap of the given color.
+func colors(color string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: ConfigMap
+metadata: {name: app}
+data: {color: %s}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  revisionHistoryLimit: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: app, image: "app:1", envFrom: [{configMapRef: {name: app}}]}]
+`, color)
+}
+
+// named gives the ConfigMap that the template of web names.
+func (w *world) named(deployment string) string {
+	w.Helper()
+	return w.deployment(deployment).Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+}
+
+// rolledOut waits until a Deployment is rolled out with a ConfigMap of the given color, and gives its name.
+func (w *world) rolledOut(deployment, color string) string {
+	w.Helper()
+	w.eventually(deployment+" rolled out with "+color, func() string { return w.notRolledOut(deployment) })
+	name := w.named(deployment)
+	cm := &corev1.ConfigMap{}
+	w.must(w.get(name, cm))
+	if cm.Data["color"] != color || cm.Immutable == nil || !*cm.Immutable {
+		w.Fatalf("%s names %s: %+v", deployment, name, cm)
+	}
+	return name
+}
+
+func (w *world) wantReplicaSets(deployment string, want int) {
+	w.Helper()
+	if got := len(w.replicaSets(deployment)); got != want {
+		w.Errorf("%s has %d ReplicaSets, want %d", deployment, got, want)
+	}
+}
+
+// A rendered deploy is one rollout; old ReplicaSets keep the old content; undo brings it back; and with the controller a
+// copy goes with the last ReplicaSet that uses it. The names are those that the controller gives.
+func TestRenderedManifestsRollOutAndBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	deploy := func(color string) string {
+		w.kubectlIn(w.render(colors(color)), "apply", "-f", "-")
+		return w.rolledOut("web", color)
+	}
+	a := deploy("A")
+	w.waitOwners(a)
+	w.wantReplicaSets("web", 1)
+	b := deploy("B")
+	w.waitOwners(b)
+	w.waitOwners(a)
+	w.wantReplicaSets("web", 2)
+	deploy("B")
+	w.undo("web")
+	if got := w.rolledOut("web", "A"); got != a {
+		t.Errorf("undo leads to %s, want %s", got, a)
+	}
+	c := deploy("C")
+	w.waitGone(b)
+	w.waitOwners(a)
+	w.waitOwners(c)
+	// What the controller makes of the same content.
+	other := newWorld(t)
+	other.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	if pinned := other.waitPinned("web", "app", "color", "A"); pinned.Revision != a {
+		t.Errorf("the controller names %s what was rendered as %s", pinned.Revision, a)
+	}
+	w.kubectl("delete", "deployment", "web")
+	w.waitGone(a)
+	w.waitGone(c)
+	if w.gone("app") {
+		t.Error("the source went")
+	}
+}
+
+// What is exported from the cluster can be rendered and applied: lists, in JSON, with all that the API server adds.
+func TestRenderTakesWhatWasExported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kubectlIn(colors("A"), "apply", "-f", "-")
+	for _, form := range []string{"json", "yaml"} {
+		rendered := w.render(w.kubectl("get", "configmap/app", "deployment/web", "-o", form))
+		for _, how := range []string{"--server-side=false", "--server-side=true"} {
+			out := w.kubectlIn(rendered, "apply", "--dry-run=server", how, "--force-conflicts="+strings.TrimPrefix(how, "--server-side="), "-f", "-")
+			if strings.Count(out, "configmap/app-") != 1 || strings.Count(out, "\n") != 3 {
+				t.Errorf("from %s with %s:\n%s", form, how, out)
+			}
+		}
+	}
+}
+
+// With --mode checksum a change is one rollout, and nothing else is made.
+func TestRenderedChecksumsRollOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, color := range []string{"A", "B"} {
+		for range 2 {
+			w.kubectlIn(w.render(colors(color), "--mode", "checksum"), "apply", "-f", "-")
+			w.eventually("rolled out", func() string { return w.notRolledOut("web") })
+			w.wantReplicaSets("web", i+1)
+		}
+	}
+	if name := w.named("web"); name != "app" {
+		t.Errorf("it names %s", name)
+	}
+}
+
+// The post-renderer of Helm 4 and of Helm 3: an upgrade is one rollout and deletes no copy that an old ReplicaSet needs, a
+// rollback brings the old one back, and the controller deletes those that no ReplicaSet needs.
+func TestRenderAsHelmPostRenderer(t *testing.T) {
+	tools, err := buildPlugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Run(t.Context(), "", "helm", "plugin", "install", filepath.Join(env.Root(), "deploy", "helm-plugin")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cluster.Run(t.Context(), "", "helm", "plugin", "uninstall", "confrev") })
+	tests := map[string]struct {
+		tool string
+		args func(w *world) []string
+	}{
+		"Helm 4": {"helm", func(*world) []string { return []string{"--post-renderer", "confrev"} }},
+		"Helm 3": {"helm3", func(w *world) []string {
+			return []string{"--post-renderer", filepath.Join(tools, "kubectl-confrev"), "--post-renderer-args", "render",
+				"--post-renderer-args", "--keep-for=helm", "--post-renderer-args", "--namespace=" + w.ns}
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) { helmStory(newWorld(t), tt.tool, tt.args) })
+	}
+}
+
+func helmStory(w *world, tool string, postRenderer func(*world) []string) {
+	helm := func(args ...string) {
+		w.Helper()
+		_, err := withPlugin(w.T, "", tool, append(args, "--namespace", w.ns)...)
+		w.must(err)
+	}
+	upgrade := func(color string) string {
+		w.Helper()
+		helm(slices.Concat([]string{"upgrade", "--install", "web", filepath.Join(env.Root(), "test", "e2e", "testdata", "render", "chart"),
+			"--set", "color=" + color}, postRenderer(w))...)
+		return w.rolledOut("web", color)
+	}
+	a := upgrade("A")
+	w.wantReplicaSets("web", 1)
+	w.waitOwners(a)
+	b := upgrade("B")
+	w.wantReplicaSets("web", 2)
+	if w.gone(a) {
+		w.Fatal("the upgrade deleted what the old ReplicaSet needs")
+	}
+	helm("rollback", "web", "1")
+	if got := w.rolledOut("web", "A"); got != a || w.gone(b) {
+		w.Errorf("the rollback leads to %s, want %s; %s is gone: %t", got, a, b, w.gone(b))
+	}
+	w.wantReplicaSets("web", 2)
+	c := upgrade("C")
+	w.waitGone(b)
+	w.waitOwners(a)
+	if secret := w.deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[1].SecretRef.Name; secret == "web" {
+		w.Error("the Secret, which names no namespace, was not rendered")
+	}
+	helm("uninstall", "web")
+	w.waitGone(a)
+	w.waitGone(c)
+}
+
+// As a function of kustomize, with the kustomize that is in kubectl.
+func TestRenderAsKustomizeFunction(t *testing.T) {
+	dir := filepath.Join(env.Root(), "test", "e2e", "testdata", "render", "kustomize")
+	out, err := withPlugin(t, "", "kubectl", "kustomize", "--enable-alpha-plugins", "--enable-exec", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := corpus.Objects([]byte(out))
+	if err != nil || len(objects) != 3 {
+		t.Fatalf("%d objects, %v:\n%s", len(objects), err, out)
+	}
+	copied, deployment := &corev1.ConfigMap{}, &appsv1.Deployment{}
+	for _, object := range objects {
+		u := &unstructured.Unstructured{Object: object}
+		if u.GetNamespace() != "prod" {
+			t.Errorf("%s is in namespace %q", u.GetName(), u.GetNamespace())
+		}
+		switch {
+		case u.GetKind() == "Deployment":
+			convert(t, object, deployment)
+		case u.GetName() != "app":
+			convert(t, object, copied)
+		}
+	}
+	named := deployment.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+	if named != copied.Name || copied.Annotations["kustomize.toolkit.fluxcd.io/prune"] != "disabled" || copied.Data["color"] != "A" {
+		t.Errorf("the Deployment names %s; the copy is %+v\n%s", named, copied, out)
+	}
+}
+
+// What the API server takes, it takes when rendered: manifests of the corpus, with the sources that they lack.
+func TestRenderedCorpusIsAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	helm, err := cluster.Tool(w.ctx, "helm")
+	w.must(err)
+	streams, err := corpus.Streams(w.ctx, helm)
+	w.must(err)
+	tried, accepted := 0, 0
+	for _, stream := range streams {
+		for _, pair := range changes(stream) {
+			if w.refuses(pair.before) != nil {
+				continue
+			}
+			tried++
+			if err := w.refuses(pair.after); err != nil {
+				t.Errorf("%s: %v", stream.Name, err)
+				continue
+			}
+			accepted++
+		}
+	}
+	t.Logf("%d changed or new objects, %d of them accepted", tried, accepted)
+	if tried < 100 {
+		t.Error("so few: the test reads the corpus wrongly")
+	}
+}
+
+// change is an object before and after rendering. A copy was its source before.
+type change struct{ before, after *unstructured.Unstructured }
+
+func changes(stream corpus.Stream) []change {
+	var found []change
+	for _, file := range stream.Files {
+		single, err := corpus.Stream{Name: file.Name, Files: []render.File{file}}.Complete()
+		if err != nil {
+			continue
+		}
+		out, err := render.Render(single.Files, render.Options{})
+		if err != nil || len(out.Revisions) == 0 {
+			continue
+		}
+		var before []map[string]any
+		for _, file := range single.Files {
+			objects, err := corpus.Objects(file.Data)
+			if err != nil {
+				continue
+			}
+			before = append(before, objects...)
+		}
+		found = append(found, paired(before, out.Text)...)
+	}
+	return found
+}
+
+func paired(before []map[string]any, text []byte) []change {
+	after, err := corpus.Objects(text)
+	if err != nil {
+		return nil
+	}
+	var found []change
+	next := 0
+	for _, object := range after {
+		u := &unstructured.Unstructured{Object: object}
+		if u.GetAnnotations()[keys.SourceName] != "" {
+			// The one before it.
+			found = append(found, change{&unstructured.Unstructured{Object: before[next-1]}, u})
+			continue
+		}
+		if !reflect.DeepEqual(before[next], object) {
+			found = append(found, change{&unstructured.Unstructured{Object: before[next]}, u})
+		}
+		next++
+	}
+	return found
+}
+
+// refuses tells why the API server would not create an object in the test's namespace.
+func (w *world) refuses(object *unstructured.Unstructured) error {
+	object = object.DeepCopy()
+	object.SetNamespace(w.ns)
+	return cluster.Client.Create(w.ctx, object, client.DryRunAll)
+}
+
+func convert(t *testing.T, object map[string]any, into any) {
+	t.Helper()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, into); err != nil {
+		t.Fatal(err)
+	}
+}
