@@ -157,6 +157,7 @@ func (w *writing) tryToSteer(ctx context.Context, c *connection, name string, de
 	if err != nil {
 		return err
 	}
+	w.printNotes(yielded(planner))
 	return w.printed(obj, told(found, look, moving.decisions, steering.After)...)
 }
 
@@ -170,6 +171,16 @@ func (w *writing) write(ctx context.Context, steering *controller.Steering) (cli
 		}
 	}
 	return steering.Send(ctx, w.patchOptions()...)
+}
+
+// yielded says what was left to the controller.
+func yielded(planner *controller.Planner) []string {
+	var notes []string
+	for _, err := range planner.Yielded() {
+		notes = append(notes, fmt.Sprintf("confrev's controller has to note on the revision that it is used, since you may not; "+
+			"while none runs, it may be deleted with its other users: %v", err))
+	}
+	return notes
 }
 
 // told says what became of each source, and what follows.

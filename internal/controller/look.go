@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,7 @@ type Planner struct {
 	triggers *triggers
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
+	yields *yielding
 }
 
 // NewPlanner takes a snapshot of a namespace, or of all when it is empty, to plan with. live reads and writes without a cache.
@@ -51,11 +53,32 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	for _, kind := range all {
 		known.add(kind)
 	}
+	yields := &yielding{Writer: live}
 	return &Planner{
-		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden,
-		store:    revision.NewStore(snapshot, live, live, time.Now, known, options.RevisionsPerHour),
+		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden, yields: yields,
+		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour),
 		triggers: newTriggers(nil, live, live),
 	}, nil
+}
+
+// yielding leaves the notes and owners of a revision that exists to the controller where the user may not write them. Guards let
+// nobody else (rule 17), and who may change a workload may have no right on ConfigMaps; neither is to keep them from rolling
+// back. The controller adds what is missing when it sees the pin.
+type yielding struct {
+	client.Writer
+	refusals []error
+}
+
+func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+	err := y.Writer.Patch(ctx, obj, patch, options...)
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	// Where there are guards, there is a controller.
+	if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+		y.refusals = append(y.refusals, err)
+	}
+	return nil
 }
 
 // Look is what is to be said of one workload.
@@ -192,13 +215,6 @@ func (p *Planner) Workloads() []Look {
 		}
 	}
 	return looks
-}
-
-// Ensure makes sure that a revision with the present content of a source exists, to pin it by hand (rule 9).
-func (p *Planner) Ensure(ctx context.Context, look Look, d plan.Decision) (pin.Pin, error) {
-	source := revision.Ref{Kind: d.Source.Kind, Namespace: look.Workload.GetNamespace(), Name: d.Source.Name}
-	made, _, err := p.store.Ensure(ctx, source, look.Sources[d.Source], d.Current.Number, p.reconciler(look.Kind).owner(look.Workload))
-	return made, err
 }
 
 // UsersOf gives the workloads of the snapshot to which a source may matter, not looked at yet.

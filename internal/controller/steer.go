@@ -85,6 +85,9 @@ func (s *Steering) Ready(ctx context.Context) error {
 	return nil
 }
 
+// Yielded are the refusals of what was left to the controller: to note on revisions that they are used.
+func (p *Planner) Yielded() []error { return p.yields.refusals }
+
 // shows tells whether a holder of the workload pins a revision.
 func (l Look) shows(source pin.Source, revision string) bool {
 	return slices.ContainsFunc(l.RolledOut, func(h plan.Holder) bool { return h.Pins[source].Revision == revision })

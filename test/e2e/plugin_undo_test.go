@@ -188,3 +188,20 @@ func TestPluginCompletesWorkloadsSourcesAndRevisions(t *testing.T) {
 	w.confrev("__complete", "undo", "deployment/web", "").says("configmap/app")
 	w.confrev("__complete", "undo", "deployment/web", "configmap/app", "--to-revision", "").says("1\n2\n3\n")
 }
+
+// Whoever may change the workload can go back and on again. What such a user may not note on revisions, the controller does.
+func TestPluginUndoWithoutARightToChangeRevisions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.threeRevisions()
+	onCall := w.account("on-call", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
+		rights("", []string{"configmaps"}, "get", "list"))
+	w.confrev("undo", "deployment/web", "--to-revision=1", onCall).says("revision 3 -> 1")
+	w.waitHeld("web", "app")
+	resumed := w.confrev("resume", "deployment/web", onCall)
+	if resumed.status != 0 || !strings.Contains(resumed.stdout, "revision 1 -> 3") || !strings.HasPrefix(resumed.stderr, "note: confrev's controller has to note") {
+		t.Errorf("status %d: %s%s", resumed.status, resumed.stdout, resumed.stderr)
+	}
+	third := w.waitPinned("web", "app", "v", "3")
+	w.owned(third.Revision, "web")
+}
