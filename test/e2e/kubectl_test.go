@@ -311,6 +311,7 @@ func TestAWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
 // While the webhook does not answer, confrev writes the names into the template itself, and owns those fields then. Where
 // there are none to write, there is no conflict.
 func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
+	onlyWithPolicies(t)
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
 		t.Run(string(injection), func(t *testing.T) {
 			w := newWorld(t)
@@ -341,6 +342,7 @@ func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
 
 // While the webhook does not answer, a deploy goes on without it, and confrev repairs that with rollouts more.
 func TestApplyingWithoutTheWebhook(t *testing.T) {
+	onlyWithPolicies(t)
 	for injection, again := range map[optin.Injection][]string{
 		optin.Admission: {"1"},
 		// The names go and come back. Kubernetes may miss that.

@@ -280,6 +280,7 @@ func TestArgoCDSettingsForInjectionTemplate(t *testing.T) {
 // again: a fight, which confrev gives up. Pods read what is pinned all the while. With injection admission there is nothing to
 // put back. Not parallel.
 func TestSelfHealWithoutTheWebhook(t *testing.T) {
+	onlyWithPolicies(t)
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
 		t.Run(string(injection), func(t *testing.T) {
 			m := &matrix{world: newWorld(t), tool: flux()}
@@ -331,6 +332,7 @@ func (m *matrix) heals(r release) bool {
 // manifest does not have. The webhook puts them back within the request; while it does not answer, confrev pins anew what was
 // held, one rollout later. Not parallel.
 func TestFluxAfterAnUndoWithoutTheWebhook(t *testing.T) {
+	onlyWithPolicies(t)
 	m := &matrix{world: newWorld(t), tool: flux()}
 	edited := release{image: "app:1", color: "B", injection: optin.Admission}
 	for _, r := range []release{{image: "app:1", color: "A", injection: optin.Admission}, edited} {
