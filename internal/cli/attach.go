@@ -162,7 +162,7 @@ func (o *attachOptions) attach(ctx context.Context, c *connection, replicaSet *a
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("attach %s to replicaset/%s: %w", source, replicaSet.Name, err)
+		return fmt.Errorf("attach %s to replicaset/%s: %w%s", source, replicaSet.Name, err, enforced(err))
 	}
 	what := "is attached already to"
 	if added {
@@ -170,6 +170,14 @@ func (o *attachOptions) attach(ctx context.Context, c *connection, replicaSet *a
 	}
 	_, err = fmt.Fprintf(o.Out, "%s %s replicaset/%s\n", source, what, replicaSet.Name)
 	return err
+}
+
+// enforced says what to do where the API server lets only those set owners who may delete the object. It gives no other sign of it.
+func enforced(err error) string {
+	if !strings.Contains(err.Error(), "cannot set an ownerRef on a resource you can't delete") {
+		return ""
+	}
+	return " (it runs the admission plugin OwnerReferencesPermissionEnforcement: add the right to delete)"
 }
 
 // await waits, by watching, for the ReplicaSet of the workload's present template.
