@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -136,15 +137,7 @@ func root(node *yaml.Node) *yaml.Node {
 }
 
 func hasAlias(node *yaml.Node) bool {
-	if node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag {
-		return true
-	}
-	for _, child := range node.Content {
-		if hasAlias(child) {
-			return true
-		}
-	}
-	return false
+	return node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag || slices.ContainsFunc(node.Content, hasAlias)
 }
 
 // readJSON translates the document as kubectl does.
