@@ -125,7 +125,7 @@ func (p *plugin) createOwned(cmd *cobra.Command, obj client.Object, owner string
 	var notes []string
 	obj.SetNamespace(c.namespace)
 	if owner != "" {
-		reference, err := p.owner(c, owner)
+		reference, err := p.owner(cmd.Context(), c, owner)
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (s *setOwner) run(ctx context.Context, source pin.Source, workload string) 
 	if err != nil {
 		return err
 	}
-	owner, err := s.owner(c, workload)
+	owner, err := s.owner(ctx, c, workload)
 	if err != nil {
 		return err
 	}
@@ -111,12 +111,8 @@ func ownerNotes(source pin.Source, workload string) []string {
 }
 
 // owner gives the reference by which a workload owns a source: neither its controller, nor in the way of its deletion.
-func (p *plugin) owner(c *connection, name string) (metav1.OwnerReference, error) {
-	info, err := p.info(c, name)
-	if err != nil {
-		return metav1.OwnerReference{}, err
-	}
-	found, err := asTarget(info)
+func (p *plugin) owner(ctx context.Context, c *connection, name string) (metav1.OwnerReference, error) {
+	found, _, err := p.named(ctx, c, name)
 	if err != nil {
 		return metav1.OwnerReference{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,11 +69,7 @@ func parseSources(texts []string) ([]pin.Source, error) {
 
 // find reads a workload. One that has its template in another workload leads there.
 func (p *plugin) find(ctx context.Context, c *connection, name string) (target, error) {
-	info, err := p.info(c, name)
-	if err != nil {
-		return target{}, err
-	}
-	found, err := asTarget(info)
+	found, kinds, err := p.named(ctx, c, name)
 	if err != nil {
 		return target{}, err
 	}
@@ -80,14 +77,42 @@ func (p *plugin) find(ctx context.Context, c *connection, name string) (target, 
 	if !refers {
 		return found, nil
 	}
-	for _, kind := range workload.Standard() {
+	for _, kind := range kinds {
 		if kind.GVK.GroupKind() == named {
 			obj := kind.New()
-			err := c.Get(ctx, client.ObjectKey{Namespace: info.Namespace, Name: referred}, obj)
+			err := c.Get(ctx, client.ObjectKey{Namespace: found.obj.GetNamespace(), Name: referred}, obj)
 			return target{kind, obj}, err
 		}
 	}
 	return target{}, fmt.Errorf("the pod template of %s is in %s %s, which is not a kind of workload that confrev handles", found, named, referred)
+}
+
+// named reads a workload, and gives the kinds that confrev handles.
+func (p *plugin) named(ctx context.Context, c *connection, name string) (target, []workload.Kind, error) {
+	info, err := p.info(c, name)
+	if err != nil {
+		return target{}, nil, err
+	}
+	kinds, err := handledWith(ctx, c, info.Mapping.GroupVersionKind)
+	if err != nil {
+		return target{}, nil, err
+	}
+	found, err := asTarget(info, kinds)
+	return found, kinds, err
+}
+
+// handledWith gives the kinds of workloads that confrev handles. Only for one that is not among the standard kinds, the installation
+// is asked for those that it is configured with.
+func handledWith(ctx context.Context, c *connection, named schema.GroupVersionKind) ([]workload.Kind, error) {
+	standard := workload.Standard()
+	if slices.ContainsFunc(standard, func(k workload.Kind) bool { return k.GVK == named }) {
+		return standard, nil
+	}
+	installed, err := findInstallation(ctx, c)
+	if err == nil {
+		err = installed.problem
+	}
+	return append(standard, installed.options.Kinds...), err
 }
 
 // info reads one object as kubectl does.
@@ -103,9 +128,9 @@ func (p *plugin) info(c *connection, name string) (*resource.Info, error) {
 	return infos[0], nil
 }
 
-func asTarget(info *resource.Info) (target, error) {
+func asTarget(info *resource.Info, kinds []workload.Kind) (target, error) {
 	named := info.Mapping.GroupVersionKind
-	for _, kind := range workload.Standard() {
+	for _, kind := range kinds {
 		if kind.GVK != named {
 			continue
 		}
@@ -117,12 +142,12 @@ func asTarget(info *resource.Info) (target, error) {
 		return target{kind, obj}, runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
 	}
 	return target{}, fmt.Errorf("%s/%s is not a workload that confrev handles: it handles %s",
-		strings.ToLower(named.Kind), info.Name, handled())
+		strings.ToLower(named.Kind), info.Name, plurals(kinds))
 }
 
-func handled() string {
+func plurals(kinds []workload.Kind) string {
 	var names []string
-	for _, kind := range workload.Standard() {
+	for _, kind := range kinds {
 		names = append(names, kind.GVK.Kind+"s")
 	}
 	return strings.Join(names, ", ")
