@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -73,14 +74,11 @@ func newRender(streams genericiooptions.IOStreams) *cobra.Command {
 				return err
 			}
 			out, err := render.Render(files, options)
-			if err != nil {
-				return err
-			}
 			for _, warning := range out.Warnings {
 				_, _ = fmt.Fprintln(streams.ErrOut, "Warning:", warning)
 			}
-			_, err = streams.Out.Write(out.Text)
-			return err
+			_, writing := streams.Out.Write(out.Text)
+			return cmp.Or(err, writing)
 		},
 	}
 	flags.add(cmd)

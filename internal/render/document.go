@@ -110,7 +110,7 @@ func (d *document) parse() error {
 		}
 		whole := yaml.NewRNode(&node)
 		if err := whole.DeAnchor(); err != nil {
-			return d.errorAt(0, "%v", err)
+			return d.syntax(err)
 		}
 	}
 	d.node = &node
@@ -180,12 +180,17 @@ func (d *document) errorAt(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", d.file, d.line+max(line, 1)-1, text)
 }
 
-var lineForm = regexp.MustCompile(`line (\d+): `)
+var (
+	lineForm = regexp.MustCompile(`line (\d+): `)
+	// quotedForm is what the YAML parser's errors quote of the text: it may be a password that begins with an asterisk.
+	quotedForm = regexp.MustCompile("(anchor |decode \\S+ |map key: )('.*'|`.*`|.*$)")
+)
 
 // syntax makes an error of the YAML parser's, which may be several lines, one that tells its place in the file.
 func (d *document) syntax(err error) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 	text = strings.Join(strings.Fields(text), " ")
+	text = quotedForm.ReplaceAllString(text, "$1…")
 	match := lineForm.FindStringSubmatchIndex(text)
 	if match == nil {
 		return d.errorAt(0, "%s", text)
