@@ -340,7 +340,7 @@ func TestRenderedCorpusIsAccepted(t *testing.T) {
 		}
 	}
 	t.Logf("%d changed or new objects, %d of them accepted", tried, accepted)
-	if tried < 100 {
+	if tried < 400 {
 		t.Error("so few: the test reads the corpus wrongly")
 	}
 }
