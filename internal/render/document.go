@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -139,12 +140,7 @@ func hasAlias(node *yaml.Node) bool {
 	if node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag {
 		return true
 	}
-	for _, child := range node.Content {
-		if hasAlias(child) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Content, hasAlias)
 }
 
 // readJSON translates the document as kubectl does.
@@ -228,12 +224,23 @@ func (d *document) encode(node *yaml.Node) (string, error) {
 	if root(node).Style&yaml.FlowStyle != 0 {
 		node = restyled(node)
 	}
+	spellNulls(node, false)
 	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(d.body))
 	text, err := yaml.MarshalWithOptions(node, &yaml.EncoderOptions{SeqIndent: style})
 	if err != nil {
 		return "", d.errorAt(root(node).Line, "%v", err)
 	}
 	return strings.ReplaceAll(string(text), "\n", d.lineEnd()), nil
+}
+
+// spellNulls gives values that are left out within braces a name: the encoder would make empty strings of them.
+func spellNulls(node *yaml.Node, within bool) {
+	if within && node.Kind == yaml.ScalarNode && node.Tag == yaml.NodeTagNull && node.Value == "" {
+		node.Value = "null"
+	}
+	for _, child := range node.Content {
+		spellNulls(child, within || node.Style&yaml.FlowStyle != 0)
+	}
 }
 
 // lineEnd is how the document's lines end.

@@ -235,7 +235,7 @@ var notAnnotations = []string{
 func (v *revision) write(keep []Tool) {
 	o := v.object
 	if o == nil {
-		o = v.source.object.copyOf()
+		o = v.source.copyOf()
 	}
 	metadata := mapping(o.node, "metadata")
 	if text(metadata, "labels", keys.Content) != "" {
