@@ -17,6 +17,7 @@ var (
 	moduleKwok          = module{"kwok", "sigs.k8s.io/kwok"}
 	moduleHelm          = module{"helm", "helm.sh/helm/v4"}
 	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
+	moduleKustomize     = module{"kustomize", "sigs.k8s.io/kustomize/kustomize/v5"}
 	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
 	moduleFluxSSA       = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
 	moduleGitopsEngine  = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
@@ -43,6 +44,7 @@ var components = []component{
 	{name: "kwokctl", module: moduleKwok, pkg: "sigs.k8s.io/kwok/cmd/kwokctl"},
 	{name: "helm", module: moduleHelm, pkg: "helm.sh/helm/v4/cmd/helm"},
 	{name: "helm3", module: moduleHelm3, pkg: "helm.sh/helm/v3/cmd/helm", builtAs: "helm"},
+	{name: "kustomize", module: moduleKustomize, pkg: "sigs.k8s.io/kustomize/kustomize/v5"},
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
 	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},

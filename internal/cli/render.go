@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -73,14 +74,11 @@ func newRender(streams genericiooptions.IOStreams) *cobra.Command {
 				return err
 			}
 			out, err := render.Render(files, options)
-			if err != nil {
-				return err
-			}
 			for _, warning := range out.Warnings {
 				_, _ = fmt.Fprintln(streams.ErrOut, "Warning:", warning)
 			}
-			_, err = streams.Out.Write(out.Text)
-			return err
+			_, writing := streams.Out.Write(out.Text)
+			return cmp.Or(err, writing)
 		},
 	}
 	flags.add(cmd)
@@ -167,13 +165,18 @@ func (f *renderFlags) read(in io.Reader) ([]render.File, error) {
 // manifests gives the file of a name, or those in the directory of that name, as kubectl chooses them.
 func (f *renderFlags) manifests(name string) ([]string, error) {
 	var paths []string
-	err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+	start := name
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		// Else a link to a directory would be read as a file.
+		start += string(filepath.Separator)
+	}
+	err := filepath.WalkDir(start, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != name && !f.recursive:
+		case entry.IsDir() && path != start && !f.recursive:
 			return fs.SkipDir
-		case !entry.IsDir() && (path == name || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))):
+		case !entry.IsDir() && (path == start || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))):
 			paths = append(paths, path)
 		}
 		return nil

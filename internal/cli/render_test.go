@@ -41,6 +41,9 @@ func manifestDir(t *testing.T) {
 		}
 	}
 	t.Chdir(dir)
+	if err := os.Symlink("deploy", "link"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func runRender(t *testing.T, in string, args ...string) (out, errOut string, err error) {
@@ -65,6 +68,7 @@ func TestRenderReadsFilesDirectoriesAndStandardInput(t *testing.T) {
 		want string
 	}{
 		"a directory":                 {"", []string{"-f", "deploy"}, want},
+		"a link to a directory":       {"", []string{"-f", "link"}, want},
 		"files":                       {"", []string{"-f", "deploy/1-app.yaml", "-f", "deploy/2-web.yml"}, want},
 		"a file and standard input":   {webYAML, []string{"-f", "deploy/1-app.yaml,-"}, want},
 		"a directory and those in it": {"", []string{"-f", "deploy", "--recursive"}, want + "---\nlater: true\n"},
@@ -128,5 +132,42 @@ func TestRenderWarnsOnStandardError(t *testing.T) {
 	want := "Warning: standard input:6: deployment/web: annotation confrev.io/settle: "
 	if err != nil || !strings.Contains(out, appRevision) || !strings.HasPrefix(errOut, want) || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("%v, %q, want %q", err, errOut, want)
+	}
+}
+
+// It needs no cluster: the whole plugin, with a kubeconfig that leads to nothing, or is none.
+func TestRenderNeedsNoCluster(t *testing.T) {
+	manifestDir(t)
+	for name, kubeconfig := range map[string]string{
+		"no kubeconfig": "nowhere", "one that cannot be read": "bad.yaml", "a cluster that does not answer": "stopped.yaml",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stopped := `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]}`
+			if err := os.WriteFile("stopped.yaml", []byte(stopped), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("KUBECONFIG", kubeconfig)
+			run := func(in string, args ...string) (status int, out, errOut string) {
+				var stdout, stderr bytes.Buffer
+				status = RunPlugin(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(in), Out: &stdout, ErrOut: &stderr}, append([]string{"render"}, args...))
+				return status, stdout.String(), stderr.String()
+			}
+			if status, out, errOut := run(appYAML + "---\n" + webYAML); status != 0 || !strings.Contains(out, appRevision) || errOut != "" {
+				t.Errorf("%d, %q, %q", status, out, errOut)
+			}
+			if status, out, errOut := run("", "-f", "nowhere.yaml"); status != 1 || out != "" || errOut != "error: lstat nowhere.yaml: no such file or directory\n" {
+				t.Errorf("a missing file: %d, %q, %q", status, out, errOut)
+			}
+		})
+	}
+}
+
+// As a function it gives back what it got when it fails, with the error in its results.
+func TestRenderAsFunctionPrintsResultsWhenItFails(t *testing.T) {
+	in := "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\nfunctionConfig: {kind: Other}\n"
+	out, _, err := runRender(t, in)
+	want := "results:\n- message: 'standard input:4: functionConfig: kind \"Other\": want Render'\n  severity: error\n"
+	if err == nil || !strings.HasPrefix(out, in) || !strings.HasSuffix(out, want) {
+		t.Errorf("%v, %q, want %q", err, out, want)
 	}
 }

@@ -111,7 +111,7 @@ func (d *document) parse() error {
 		}
 		whole := yaml.NewRNode(&node)
 		if err := whole.DeAnchor(); err != nil {
-			return d.errorAt(0, "%v", err)
+			return d.syntax(err)
 		}
 	}
 	d.node = &node
@@ -137,7 +137,10 @@ func root(node *yaml.Node) *yaml.Node {
 }
 
 func hasAlias(node *yaml.Node) bool {
-	return node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag || slices.ContainsFunc(node.Content, hasAlias)
+	if node.Kind == yaml.AliasNode || node.Tag == yaml.MergeTag {
+		return true
+	}
+	return slices.ContainsFunc(node.Content, hasAlias)
 }
 
 // readJSON translates the document as kubectl does.
@@ -173,12 +176,17 @@ func (d *document) errorAt(line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", d.file, d.line+max(line, 1)-1, text)
 }
 
-var lineForm = regexp.MustCompile(`line (\d+): `)
+var (
+	lineForm = regexp.MustCompile(`line (\d+): `)
+	// quotedForm is what the YAML parser's errors quote of the text: it may be a password that begins with an asterisk.
+	quotedForm = regexp.MustCompile("(anchor |decode \\S+ |map key: )('.*'|`.*`|.*$)")
+)
 
 // syntax makes an error of the YAML parser's, which may be several lines, one that tells its place in the file.
 func (d *document) syntax(err error) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 	text = strings.Join(strings.Fields(text), " ")
+	text = quotedForm.ReplaceAllString(text, "$1…")
 	match := lineForm.FindStringSubmatchIndex(text)
 	if match == nil {
 		return d.errorAt(0, "%s", text)
@@ -216,12 +224,23 @@ func (d *document) encode(node *yaml.Node) (string, error) {
 	if root(node).Style&yaml.FlowStyle != 0 {
 		node = restyled(node)
 	}
+	spellNulls(node, false)
 	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(d.body))
 	text, err := yaml.MarshalWithOptions(node, &yaml.EncoderOptions{SeqIndent: style})
 	if err != nil {
 		return "", d.errorAt(root(node).Line, "%v", err)
 	}
 	return strings.ReplaceAll(string(text), "\n", d.lineEnd()), nil
+}
+
+// spellNulls gives values that are left out within braces a name: the encoder would make empty strings of them.
+func spellNulls(node *yaml.Node, within bool) {
+	if within && node.Kind == yaml.ScalarNode && node.Tag == yaml.NodeTagNull && node.Value == "" {
+		node.Value = "null"
+	}
+	for _, child := range node.Content {
+		spellNulls(child, within || node.Style&yaml.FlowStyle != 0)
+	}
 }
 
 // lineEnd is how the document's lines end.

@@ -105,26 +105,50 @@ func (r *renderer) configure(list *document) error {
 	return nil
 }
 
-// report says in a ResourceList what was done.
-func (r *renderer) report(list *document) {
-	if list == nil {
-		return
-	}
-	results := &yaml.Node{Kind: yaml.SequenceNode, Tag: yaml.NodeTagSeq}
-	add := func(severity, message string) {
-		result := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
-		put(result, "message", stringNode(message))
-		put(result, "severity", stringNode(severity))
-		results.Content = append(results.Content, result)
-	}
+// result is a message of a function. Severities are info, warning and error.
+type result struct{ severity, message string }
+
+// results tell what was done.
+func (r *renderer) results() []result {
+	var results []result
 	for _, made := range r.made() {
-		add("info", fmt.Sprintf("%s is %s", made.Source, made.Revision))
+		results = append(results, result{"info", fmt.Sprintf("%s is %s", made.Source, made.Revision)})
 	}
 	for _, warning := range r.warnings {
-		add("warning", fmt.Sprintf("%s: %s", warning.object, warning.note))
+		results = append(results, result{"warning", fmt.Sprintf("%s: %s", warning.object, warning.note)})
 	}
-	if len(results.Content) > 0 {
-		put(root(list.node), "results", results)
-		list.changed = true
+	return results
+}
+
+// report puts results into a ResourceList, if there is one.
+func report(list *document, results []result) {
+	if list == nil || len(results) == 0 {
+		return
 	}
+	sequence := &yaml.Node{Kind: yaml.SequenceNode, Tag: yaml.NodeTagSeq}
+	for _, result := range results {
+		item := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
+		put(item, "message", stringNode(result.message))
+		put(item, "severity", stringNode(result.severity))
+		sequence.Content = append(sequence.Content, item)
+	}
+	put(root(list.node), "results", sequence)
+	list.changed = true
+}
+
+// failed gives a ResourceList as it was, with a result that tells what went wrong: kpt shows results.
+func failed(list *document, why error) []byte {
+	if list == nil {
+		return nil
+	}
+	again, err := parse(File{Name: list.file, Data: []byte(list.body)})
+	if err != nil {
+		return nil
+	}
+	report(resourceList(again), []result{{"error", why.Error()}})
+	text, err := write(again)
+	if err != nil {
+		return nil
+	}
+	return text
 }

@@ -70,6 +70,8 @@ type renderer struct {
 	documents []*document
 	objects   []*object
 	sources   map[place]*source
+	// named are the sources that name their namespace.
+	named     map[pin.Source]bool
 	kinds     map[schema.GroupKind]workload.Kind
 	revisions []*revision
 	warnings  []warning
@@ -82,7 +84,8 @@ type warning struct {
 }
 
 // Render renders files as one stream. A stream that is one ResourceList is rendered as a function of kustomize or kpt does
-// it: its items, with the options of its functionConfig before those given. An error tells the file and the line.
+// it: its items, with the options of its functionConfig before those given. An error tells the file and the line. Nothing
+// is to be written then but the Text of the Output, which is what a function has to say.
 func Render(files []File, options Options) (Output, error) {
 	r := &renderer{Options: options}
 	for _, file := range files {
@@ -93,17 +96,17 @@ func Render(files []File, options Options) (Output, error) {
 		r.documents = append(r.documents, documents...)
 	}
 	list := resourceList(r.documents)
-	if err := r.configure(list); err != nil {
-		return Output{}, err
+	if err := r.render(list); err != nil {
+		return Output{Text: failed(list, err)}, err
 	}
-	if err := r.render(); err != nil {
-		return Output{}, err
-	}
-	r.report(list)
+	report(list, r.results())
 	return r.output()
 }
 
-func (r *renderer) render() error {
+func (r *renderer) render(list *document) error {
+	if err := r.configure(list); err != nil {
+		return err
+	}
 	r.kinds = map[schema.GroupKind]workload.Kind{}
 	for _, kind := range slices.Concat(workload.Standard(), []workload.Kind{workload.StandAloneJob}, r.Kinds) {
 		r.kinds[kind.GVK.GroupKind()] = kind
@@ -111,7 +114,10 @@ func (r *renderer) render() error {
 	for _, d := range r.documents {
 		r.objects = append(r.objects, d.objects(r.Namespace)...)
 	}
-	r.sources = index(r.objects)
+	r.sources, r.named = index(r.objects), map[pin.Source]bool{}
+	for at := range r.sources {
+		r.named[at.Source] = r.named[at.Source] || at.namespace != ""
+	}
 	for _, o := range r.objects {
 		if err := r.refer(o); err != nil {
 			return err

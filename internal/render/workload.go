@@ -80,10 +80,12 @@ func (r *renderer) choose(o *object, meta metav1.Object, uses []podspec.Use) ([]
 	for _, problem := range asked.Problems {
 		r.warn(o, problem.Note)
 	}
-	uses = slices.DeleteFunc(uses, func(use podspec.Use) bool { return r.sources[place{use.Source, o.namespace}] == nil })
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
 		s := r.sources[place{use.Source, o.namespace}]
+		if s == nil {
+			continue
+		}
 		about, problems, err := s.describe()
 		if err != nil {
 			return nil, err
@@ -97,7 +99,18 @@ func (r *renderer) choose(o *object, meta metav1.Object, uses []podspec.Use) ([]
 	for _, s := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
 		r.warn(o, s.String()+" is left as it is: "+selection.Refused[s])
 	}
-	return selection.Uses, nil
+	return slices.DeleteFunc(selection.Uses, func(use podspec.Use) bool { return !r.has(o, use.Source) }), nil
+}
+
+// has tells whether what an object refers to is in the stream. If it only seems not to be, the user should know.
+func (r *renderer) has(o *object, s pin.Source) bool {
+	if r.sources[place{s, o.namespace}] != nil {
+		return true
+	}
+	if o.namespace == "" && r.named[s] || o.namespace != "" && r.sources[place{s, ""}] != nil {
+		r.warn(o, s.String()+" is left as it is: only one of both names its namespace; give --namespace")
+	}
+	return false
 }
 
 // rewrite makes the template refer to revisions, and lets the controller, if there is one, make the workload's holders own

@@ -25,8 +25,9 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// modules are pinned, so that a failure is a change of ours. Most of them confrev's tools are built from anyhow.
+// modules are pinned, so that a failure is a change of ours. Many of them confrev's tools are built from anyhow.
 var modules = []string{
+	"github.com/argoproj/argo-cd/v3@v3.5.7",
 	"k8s.io/kubernetes@v1.36.3",
 	"github.com/argoproj/argo-rollouts@v1.10.1",
 	"github.com/cert-manager/cert-manager@v1.21.2",
@@ -38,6 +39,13 @@ var modules = []string{
 	"sigs.k8s.io/metrics-server@v0.9.0",
 	"github.com/kedacore/keda/v2@v2.21.0",
 	"k8s.io/ingress-nginx@v0.0.0-20240708192948-52c50467d67d",
+	"istio.io/istio@v0.0.0-20260827124520-eed52ebb66ad",
+	"github.com/cilium/cilium@v1.20.2",
+	"github.com/kyverno/kyverno@v1.19.1",
+	"github.com/external-secrets/external-secrets@v1.3.2",
+	"github.com/fluxcd/flux2/v2@v2.9.5",
+	"sigs.k8s.io/cluster-api@v1.14.2",
+	"sigs.k8s.io/descheduler@v0.36.0",
 }
 
 // Stream is what somebody may apply together: the manifests of a directory, or a chart.
@@ -109,6 +117,10 @@ func walk(ctx context.Context, dir, module, helm string) ([]Stream, error) {
 	return streams, err
 }
 
+// large is the size from which files are definitions of kinds, or descriptions of an API, unless they have a workload too.
+// Those are most of the bytes, and all alike.
+const large = 200_000
+
 // manifests reads the files of one directory that may hold Kubernetes objects, and are not templates of such.
 func manifests(dir, name string) ([]render.File, error) {
 	entries, err := os.ReadDir(dir)
@@ -123,6 +135,9 @@ func manifests(dir, name string) ([]render.File, error) {
 		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return nil, err
+		}
+		if len(data) > large && !bytes.Contains(data, []byte("kind: Deployment")) {
+			continue
 		}
 		if bytes.Contains(data, []byte("apiVersion")) && !bytes.Contains(data, []byte("{{")) {
 			// Much of it is for kube-system, which is left alone.

@@ -8,10 +8,13 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"confrev.io/confrev/internal/keys"
@@ -36,17 +39,20 @@ var known = regexp.MustCompile(`: (?:[a-z]+/\S+: )?(` + strings.Join([]string{
 // Each file by itself, and all files of a directory as one stream, are rendered without a crash, to the same objects: only
 // references and what must be new is new. Rendering again changes nothing.
 func TestCorpus(t *testing.T) {
-	var files, failed, size, objects, changed, revisions int
+	var files, failed, size, objects, changed, revisions atomic.Int64
 	check := func(stream Stream) {
 		name, input := stream.Name, stream.Files
 		for _, mode := range []render.Mode{render.Revision, render.Checksum} {
 			out, err := render.Render(input, render.Options{Mode: mode})
 			if err != nil {
-				failed++
+				failed.Add(1)
 				if readable(input) && !known.MatchString(err.Error()) {
 					t.Errorf("%s", err)
 				}
 				return
+			}
+			if lost := lostComments(input, out.Text); len(lost) > 0 {
+				t.Errorf("%s: lost %q", name, lost)
 			}
 			again, err := render.Render([]render.File{{Name: name, Data: out.Text}}, render.Options{Mode: mode})
 			if err != nil || !bytes.Equal(out.Text, again.Text) {
@@ -64,29 +70,57 @@ func TestCorpus(t *testing.T) {
 			}
 			compare(t, name, before, after, out.Revisions)
 			if mode == render.Revision {
-				objects += len(before)
-				revisions += len(out.Revisions)
+				objects.Add(int64(len(before)))
+				revisions.Add(int64(len(out.Revisions)))
 				if len(out.Revisions) > 0 {
-					changed++
+					changed.Add(1)
 				}
 			}
 		}
 	}
 	all := streams(t)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, stream := range all {
-		for _, file := range stream.Files {
-			files, size = files+1, size+len(file.Data)
-			if len(stream.Files) > 1 {
-				check(complete(Stream{file.Name, []render.File{file}}))
+		group.Go(func() error {
+			for _, file := range stream.Files {
+				files.Add(1)
+				size.Add(int64(len(file.Data)))
+				if len(stream.Files) > 1 {
+					check(complete(Stream{file.Name, []render.File{file}}))
+				}
 			}
-		}
-		check(complete(stream))
+			check(complete(stream))
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 	t.Logf("%d modules, %d streams of %d files (%d MB), %d objects; %d could not be applied; %d got %d revisions",
-		len(modules), len(all), files, size>>20, objects, failed, changed, revisions)
-	if files < 1000 || revisions < 50 {
+		len(modules), len(all), files.Load(), size.Load()>>20, objects.Load(), failed.Load(), changed.Load(), revisions.Load())
+	if files.Load() < 10_000 || revisions.Load() < 400 {
 		t.Error("that is not what was there before")
 	}
+}
+
+var comment = regexp.MustCompile(`(?m)(?:^|[ \t])(#.*?)[ \t\r]*$`)
+
+// lostComments gives the comments that are not there any more. What looks like one in a text must be there too.
+func lostComments(before []render.File, after []byte) []string {
+	there := map[string]bool{}
+	for _, found := range comment.FindAllSubmatch(after, -1) {
+		there[string(found[1])] = true
+	}
+	var lost []string
+	for _, file := range before {
+		for _, found := range comment.FindAllSubmatch(file.Data, -1) {
+			if !there[string(found[1])] {
+				lost = append(lost, string(found[1]))
+			}
+		}
+	}
+	return lost
 }
 
 // complete adds what a stream lacks. One that cannot be read stays as it is: it must be refused.

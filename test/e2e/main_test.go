@@ -75,7 +75,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	// Now, since a build of minutes would slow down every test that runs beside it.
-	for _, tool := range []string{"helm3", "flux-ssa", "gitops-engine"} {
+	for _, tool := range []string{"helm3", "kustomize", "flux-ssa", "gitops-engine"} {
 		if _, err := cluster.Tool(ctx, tool); err != nil {
 			return 1, err
 		}

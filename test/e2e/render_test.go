@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -174,7 +175,9 @@ func TestRenderAsHelmPostRenderer(t *testing.T) {
 		tool string
 		args func(w *world) []string
 	}{
-		"Helm 4": {"helm", func(*world) []string { return []string{"--post-renderer", "confrev"} }},
+		"Helm 4": {"helm", func(w *world) []string {
+			return []string{"--post-renderer", "confrev", "--post-renderer-args", "--namespace=" + w.ns}
+		}},
 		"Helm 3": {"helm3", func(w *world) []string {
 			return []string{"--post-renderer", filepath.Join(tools, "kubectl-confrev"), "--post-renderer-args", "render",
 				"--post-renderer-args", "--keep-for=helm", "--post-renderer-args", "--namespace=" + w.ns}
@@ -221,13 +224,76 @@ func helmStory(w *world, tool string, postRenderer func(*world) []string) {
 	w.waitGone(c)
 }
 
-// As a function of kustomize, with the kustomize that is in kubectl.
+// As a function of kustomize: an executable, and a container. kubectl's kustomize runs containers only.
 func TestRenderAsKustomizeFunction(t *testing.T) {
-	dir := filepath.Join(env.Root(), "test", "e2e", "testdata", "render", "kustomize")
-	out, err := withPlugin(t, "", "kubectl", "kustomize", "--enable-alpha-plugins", "--enable-exec", dir)
+	data := filepath.Join(env.Root(), "test", "e2e", "testdata", "render", "kustomize")
+	tests := map[string]struct {
+		function string
+		build    func(dir string) (string, error)
+	}{
+		"an executable": {"exec: {path: ./render.sh}", func(dir string) (string, error) {
+			return withPlugin(t, "", "kustomize", "build", "--enable-alpha-plugins", "--enable-exec", dir)
+		}},
+		"a container": {"container: {image: example.com/confrev-render:v1}", func(dir string) (string, error) {
+			engine, tools := containerEngine(t)
+			return cluster.RunEnv(t.Context(), []string{"PATH=" + engine + ":/usr/bin:/bin", "TOOLS=" + tools}, "", "kubectl", "kustomize", "--enable-alpha-plugins", dir)
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(data)); err != nil {
+				t.Fatal(err)
+			}
+			config := strings.Replace(readFile(t, filepath.Join(data, "render.yaml")), "exec: {path: ./render.sh}", tt.function, 1)
+			if err := os.WriteFile(filepath.Join(dir, "render.yaml"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := tt.build(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantKustomized(t, out)
+			// A mistake is told in one line, which is the function's own.
+			if err := os.WriteFile(filepath.Join(dir, "render.yaml"), []byte(strings.Replace(config, "flux", "fluxx", 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := tt.build(dir); err == nil || out != "" || !strings.Contains(err.Error(), `functionConfig: "fluxx" is not a tool that confrev knows`) {
+				t.Errorf("got %q, %v", out, err)
+			}
+		})
+	}
+}
+
+// containerEngine makes a stand-in for docker: it looks at how it is run, and runs the entry point of our Dockerfile with
+// what a container has, which is no environment, no network and no kubeconfig. It gives its directory, and the tools'.
+func containerEngine(t *testing.T) (dir, tools string) {
+	t.Helper()
+	tools, err := buildPlugin()
 	if err != nil {
 		t.Fatal(err)
 	}
+	entryPoint := regexp.MustCompile(`(?m)^ENTRYPOINT \["/kubectl-confrev", "(\w+)"\]$`).FindStringSubmatch(readFile(t, filepath.Join(env.Root(), "deploy", "krm-function", "Dockerfile")))
+	if entryPoint == nil {
+		t.Fatal("the Dockerfile has another entry point")
+	}
+	dir = t.TempDir()
+	script := fmt.Sprintf(`#!/bin/sh
+case "$*" in
+"run --rm -i -a STDIN -a STDOUT -a STDERR --network none --user nobody "*" example.com/confrev-render:v1") ;;
+*) echo "docker $*" >&2; exit 1 ;;
+esac
+cd / && exec env -i "$TOOLS/kubectl-confrev" %s
+`, entryPoint[1])
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o700); err != nil { //nolint:gosec // It is to be run.
+		t.Fatal(err)
+	}
+	return dir, tools
+}
+
+// wantKustomized checks the manifests that the kustomization makes.
+func wantKustomized(t *testing.T, out string) {
+	t.Helper()
 	objects, err := corpus.Objects([]byte(out))
 	if err != nil || len(objects) != 3 {
 		t.Fatalf("%d objects, %v:\n%s", len(objects), err, out)
@@ -274,7 +340,7 @@ func TestRenderedCorpusIsAccepted(t *testing.T) {
 		}
 	}
 	t.Logf("%d changed or new objects, %d of them accepted", tried, accepted)
-	if tried < 100 {
+	if tried < 400 {
 		t.Error("so few: the test reads the corpus wrongly")
 	}
 }
@@ -333,6 +399,15 @@ func (w *world) refuses(object *unstructured.Unstructured) error {
 	object = object.DeepCopy()
 	object.SetNamespace(w.ns)
 	return cluster.Client.Create(w.ctx, object, client.DryRunAll)
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 func convert(t *testing.T, object map[string]any, into any) {
