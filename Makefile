@@ -47,6 +47,10 @@ lint: ## golangci-lint
 	lint=$(call tool,golangci-lint); for module in $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
+.PHONY: generate
+generate: ## Write the files that are derived from others: docs/reference and docs/man, from the plugin's commands
+	go run ./hack/docs docs
+
 .PHONY: verify
 verify: ## Files that are derived from others are up to date; changes nothing
 	hack/verify "$(call tool,helm)"
