@@ -32,6 +32,10 @@ test: unit fuzz verify lint render-corpus e2e node ## Everything that must pass,
 build: ## Build bin/confrev
 	go build -trimpath -o bin/ ./cmd/...
 
+.PHONY: release
+release: ## Archives of kubectl-confrev, checksums and krew's manifest in dist (VERSION=v1.2.3, URL=…)
+	go run ./hack/release $(if $(URL),--url $(URL)) $(or $(VERSION),$(error say which: make release VERSION=v1.2.3))
+
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector
 	go test -race ./...
