@@ -32,6 +32,10 @@ test: unit fuzz verify lint render-corpus e2e node ## Everything that must pass,
 build: ## Build bin/confrev
 	go build -trimpath -o bin/ ./cmd/...
 
+.PHONY: release
+release: ## Archives of kubectl-confrev, checksums and krew's manifest in dist (VERSION=v1.2.3, URL=…)
+	go run ./hack/release $(if $(URL),--url $(URL)) $(or $(VERSION),$(error say which: make release VERSION=v1.2.3))
+
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector
 	go test -race ./...
@@ -46,6 +50,10 @@ lint: ## golangci-lint
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
 	lint=$(call tool,golangci-lint); for module in $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
+
+.PHONY: generate
+generate: ## Write the files that are derived from others: docs/reference and docs/man, from the plugin's commands
+	go run ./hack/docs docs
 
 .PHONY: verify
 verify: ## Files that are derived from others are up to date; changes nothing

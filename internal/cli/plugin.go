@@ -51,29 +51,36 @@ func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.AddCommand(p.verbs()...)
+	for _, group := range p.groups() {
+		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, verb := range group.verbs {
+			verb.GroupID = group.title
+			cmd.AddCommand(verb)
+		}
+	}
+	cmd.SetHelpCommandGroupID(otherVerbs)
+	cmd.SetUsageTemplate(shortUsage.Replace(cmd.UsageTemplate()))
+	// Its scripts complete kubectl-confrev. kubectl completes its plugins in a way of its own: docs/cli.md.
+	cmd.CompletionOptions.HiddenDefaultCmd = true
 	return cmd
 }
 
-// verbs are the commands, one file each.
-func (p *plugin) verbs() []*cobra.Command {
-	return []*cobra.Command{
-		newStatus(p),
-		newHistory(p),
-		newUses(p),
-		newDoctor(p),
-		newAttach(p),
-		newPluginVersion(p),
-		newUndo(p),
-		newResume(p),
-		newAdvance(p),
-		newTrack(p),
-		newUntrack(p),
-		newDiff(p),
-		newPreview(p),
-		newSet(p),
-		newCreate(p),
-		newRender(p.IOStreams),
+// group is some verbs, as help and the reference show them together.
+type group struct {
+	title string
+	verbs []*cobra.Command
+}
+
+const otherVerbs = "Other"
+
+// groups are the verbs, one file each.
+func (p *plugin) groups() []group {
+	return []group{
+		{"Look", []*cobra.Command{newStatus(p), newHistory(p), newUses(p), newDiff(p), newDoctor(p)}},
+		{"Steer", []*cobra.Command{newUndo(p), newResume(p), newAdvance(p), newTrack(p), newUntrack(p)}},
+		{"Sources and volumes", []*cobra.Command{newCreate(p), newSet(p)}},
+		{"Pipelines", []*cobra.Command{newPreview(p), newRender(p.IOStreams), newAttach(p)}},
+		{otherVerbs, []*cobra.Command{newOptions(p), newPluginVersion(p)}},
 	}
 }
 

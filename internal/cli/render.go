@@ -56,10 +56,10 @@ const renderExample = `  # Apply a directory of manifests
 func newRender(streams genericiooptions.IOStreams) *cobra.Command {
 	var flags renderFlags
 	cmd := &cobra.Command{
-		Use:                   "render [-f FILENAME]... [flags]",
+		Use:                   "render [-f FILENAME]...",
 		Short:                 "Give configuration a new name whenever it changes, in manifests",
 		Long:                  renderLong,
-		Example:               renderExample,
+		Example:               examples(renderExample),
 		Args:                  cobra.NoArgs,
 		SilenceErrors:         true,
 		SilenceUsage:          true,

@@ -1,0 +1,155 @@
+// Command docs writes the reference and the manual pages of kubectl-confrev, made from its commands.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"confrev.io/confrev/internal/cli"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: go run ./hack/docs DIRECTORY")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "hack/docs:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes the folders reference and man, and nothing of what was in them before stays.
+func write(dir string) error {
+	root := commands()
+	pages := map[string][]byte{"reference/README.md": index(root)}
+	for _, cmd := range below(root) {
+		showConnection(root, cmd.Name() == "options")
+		page, err := reference(cmd)
+		if err != nil {
+			return err
+		}
+		pages["reference/"+file(cmd)] = page
+		page, err = manual(cmd)
+		if err != nil {
+			return err
+		}
+		pages["man/"+manualName(cmd)+".1"] = page
+	}
+	for _, folder := range []string{"reference", "man"} {
+		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	for name, page := range pages {
+		if err := os.WriteFile(filepath.Join(dir, name), page, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commands gives the plugin's commands as they are the same on every machine, and as pages want their texts.
+func commands() *cobra.Command {
+	root := cli.Plugin(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: io.Discard, ErrOut: io.Discard})
+	root.DisableAutoGenTag = true
+	root.PersistentFlags().Lookup("cache-dir").DefValue = "~/.kube/cache"
+	for _, cmd := range below(root) {
+		// In a terminal examples are indented; in a page they have a block of their own.
+		cmd.Example = strings.TrimPrefix(strings.ReplaceAll(cmd.Example, "\n  ", "\n"), "  ")
+	}
+	return root
+}
+
+// showConnection shows kubectl's flags of connection, or hides them: one page has them, for all.
+func showConnection(root *cobra.Command, show bool) {
+	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = !show && flag.Deprecated == "" })
+}
+
+// below gives a command and all below it.
+func below(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			all = append(all, below(sub)...)
+		}
+	}
+	return all
+}
+
+// file is what cobra calls a command's page.
+func file(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "_") + ".md" }
+
+func manualName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// headings are cobra's. A page begins at the second level, as if it were part of another.
+var headings = regexp.MustCompile(`(?m)^#(##? )`)
+
+func reference(cmd *cobra.Command) ([]byte, error) {
+	var page strings.Builder
+	if err := doc.GenMarkdown(cmd, &page); err != nil {
+		return nil, err
+	}
+	text := headings.ReplaceAllString(page.String(), "$1")
+	text = strings.Replace(text, "## Examples\n\n```\n", "## Examples\n\n```sh\n", 1)
+	text = strings.Replace(text, "## SEE ALSO", "## See also", 1)
+	if options := connection(cmd); options != nil {
+		text = fmt.Sprintf("%s\n* [%s](%s)\t - %s\n", strings.TrimRight(text, "\n"), options.CommandPath(), file(options), options.Short)
+	}
+	return []byte(strings.TrimRight(text, "\n") + "\n"), nil
+}
+
+func manual(cmd *cobra.Command) ([]byte, error) {
+	var page strings.Builder
+	if err := doc.GenMan(cmd, &doc.GenManHeader{Manual: "confrev", Date: &time.Time{}}, &page); err != nil {
+		return nil, err
+	}
+	// cobra would have today's date there, and a page that changes every month.
+	text := strings.Replace(page.String(), `"Jan 0001"`, `""`, 1)
+	if options := connection(cmd); options != nil {
+		text = fmt.Sprintf("%s, \\fB%s(1)\\fP\n", strings.TrimRight(text, "\n"), manualName(options))
+	}
+	return []byte(text), nil
+}
+
+// connection gives the command whose pages have kubectl's flags of connection, for pages that do not name it by themselves.
+func connection(cmd *cobra.Command) *cobra.Command {
+	options, _, err := cmd.Root().Find([]string{"options"})
+	if err != nil || cmd == options || cmd == cmd.Root() {
+		return nil
+	}
+	return options
+}
+
+// index lists the pages as help does.
+func index(root *cobra.Command) []byte {
+	var page bytes.Buffer
+	fmt.Fprintf(&page, "# %s\n\n%s\n\n[docs/cli.md](../cli.md) tells what to do with it.\n", root.CommandPath(), root.Long)
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&page, "\n## %s\n\n| command | |\n|---|---|\n", strings.TrimSuffix(group.Title, ":"))
+		for _, verb := range root.Commands() {
+			if verb.GroupID != group.ID {
+				continue
+			}
+			for _, cmd := range below(verb) {
+				name := strings.TrimPrefix(cmd.CommandPath(), root.CommandPath()+" ")
+				fmt.Fprintf(&page, "| [%s](%s) | %s |\n", name, file(cmd), cmd.Short)
+			}
+		}
+	}
+	return page.Bytes()
+}

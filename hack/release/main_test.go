@@ -1,0 +1,226 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// manifest has the fields that krew knows; it is read strictly.
+type manifest struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Version          string `json:"version"`
+		Homepage         string `json:"homepage"`
+		ShortDescription string `json:"shortDescription"`
+		Description      string `json:"description"`
+		Caveats          string `json:"caveats"`
+		Platforms        []struct {
+			Selector metav1.LabelSelector `json:"selector"`
+			URI      string               `json:"uri"`
+			SHA256   string               `json:"sha256"`
+			Bin      string               `json:"bin"`
+			Files    []struct {
+				From string `json:"from"`
+				To   string `json:"to"`
+			} `json:"files"`
+		} `json:"platforms"`
+	} `json:"spec"`
+}
+
+// released makes a release, with a text in place of each program, and gives its folder.
+func released(t *testing.T, change func(*release)) (dir string, err error) {
+	t.Helper()
+	t.Chdir(filepath.Join("..", ".."))
+	r := release{version: "v1.2.3", platforms: platforms, out: t.TempDir()}
+	r.build = func(_ context.Context, version string, a archive, program string) error {
+		return os.WriteFile(program, fmt.Appendf(nil, "%s for %s on %s", version, a.OS, a.Arch), 0o755)
+	}
+	if change != nil {
+		change(&r)
+	}
+	return r.out, r.run(t.Context())
+}
+
+func TestKrewManifest(t *testing.T) {
+	dir, err := released(t, func(r *release) { r.url = "https://example.com/confrev/" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got manifest
+	if err := yaml.UnmarshalStrict([]byte(read(t, dir, "confrev.yaml")), &got); err != nil {
+		t.Fatal(err)
+	}
+	short := got.Spec.ShortDescription
+	if got.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || got.Kind != "Plugin" || got.Metadata.Name != "confrev" ||
+		got.Spec.Version != "v1.2.3" || short == "" || len(short) > 50 {
+		t.Errorf("krew would refuse it: %+v", got)
+	}
+	if len(got.Spec.Platforms) != len(platforms) {
+		t.Errorf("%d platforms, want %d", len(got.Spec.Platforms), len(platforms))
+	}
+	for i, platform := range got.Spec.Platforms {
+		goos, goarch, _ := strings.Cut(platforms[i], "/")
+		if selector := metav1.FormatLabelSelector(&platform.Selector); selector != "arch="+goarch+",os="+goos {
+			t.Errorf("%s is selected by %q", platforms[i], selector)
+		}
+		name, found := strings.CutPrefix(platform.URI, "https://example.com/confrev/")
+		if archive := read(t, dir, name); !found || checksum(archive) != platform.SHA256 {
+			t.Errorf("%s: its checksum is not that of %s", platforms[i], platform.URI)
+		}
+		packed := unpack(t, dir, name)
+		if want := "v1.2.3 for " + goos + " on " + goarch; packed[platform.Bin].content != want || packed[platform.Bin].Mode != 0o755 {
+			t.Errorf("%s: %s is %+v, want %q", platforms[i], platform.Bin, packed[platform.Bin], want)
+		}
+		if strings.HasSuffix(platform.Bin, ".exe") != (goos == "windows") {
+			t.Errorf("%s: the program is called %s", platforms[i], platform.Bin)
+		}
+		installed := map[string]bool{}
+		for _, file := range platform.Files {
+			if _, ok := packed[file.From]; !ok || file.To != "." {
+				t.Errorf("%s: krew finds no %q to install in %q", platforms[i], file.From, file.To)
+			}
+			installed[file.From] = true
+		}
+		if !installed[platform.Bin] || !installed["LICENSE"] {
+			t.Errorf("%s: krew installs only %v", platforms[i], installed)
+		}
+	}
+}
+
+func TestArchives(t *testing.T) {
+	dir, err := released(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix := unpack(t, dir, "kubectl-confrev_v1.2.3_linux_arm64.tar.gz")
+	for _, name := range []string{"LICENSE", "kubectl_complete-confrev", "man/man1/kubectl-confrev-status.1"} {
+		if unix[name].content == "" {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if mode := unix["kubectl_complete-confrev"].Mode; mode != 0o755 {
+		t.Errorf("what completes is not executable: %o", mode)
+	}
+	if windows := unpack(t, dir, "kubectl-confrev_v1.2.3_windows_amd64.tar.gz"); len(windows) != 2 {
+		t.Errorf("Windows has use for the program and its license only: %v", windows)
+	}
+	sums := read(t, dir, "SHA256SUMS")
+	for _, platform := range platforms {
+		name := "kubectl-confrev_v1.2.3_" + strings.ReplaceAll(platform, "/", "_") + ".tar.gz"
+		if line := checksum(read(t, dir, name)) + "  " + name + "\n"; !strings.Contains(sums, line) {
+			t.Errorf("SHA256SUMS lacks %q:\n%s", line, sums)
+		}
+	}
+	if lines := strings.Count(sums, "\n"); lines != len(platforms) {
+		t.Errorf("SHA256SUMS has %d lines", lines)
+	}
+	if text := read(t, dir, "confrev.yaml"); !strings.Contains(text, "uri: https://confrev.io/releases/v1.2.3/kubectl-confrev_v1.2.3_") {
+		t.Errorf("archives have another address:\n%s", text)
+	}
+}
+
+func TestAnArchiveIsTheSameWheneverItIsMade(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	var made []string
+	for _, name := range []string{"first", "second"} {
+		// Written again, so it is younger, and other people may do other things with it.
+		if err := errors.Join(os.RemoveAll(program), os.WriteFile(program, []byte("same"), os.FileMode(0o600+len(made)*0o44))); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := pack(filepath.Join(dir, name), []file{{program, "program", 0o755}})
+		if err != nil || sum != checksum(read(t, dir, name)) {
+			t.Errorf("checksum %s, %v", sum, err)
+		}
+		if unpacked := unpack(t, dir, name)["program"]; !unpacked.ModTime.Equal(packed) {
+			t.Errorf("the archive tells when the file was changed: %v", unpacked.ModTime)
+		}
+		made = append(made, read(t, dir, name))
+	}
+	if made[0] != made[1] {
+		t.Error("they differ")
+	}
+}
+
+func TestReleaseRefused(t *testing.T) {
+	tests := map[string]struct {
+		change func(*release)
+		want   string
+	}{
+		"a version without v":    {func(r *release) { r.version = "1.2.3" }, "no version such as v1.2.3"},
+		"half a version":         {func(r *release) { r.version = "v1.2" }, "no version such as v1.2.3"},
+		"another platform":       {func(r *release) { r.platforms = []string{"plan9/amd64"} }, "choose from linux/amd64"},
+		"what cannot be built":   {func(r *release) { r.build = func(context.Context, string, archive, string) error { return io.EOF } }, "linux/amd64: EOF"},
+		"what leaves no program": {func(r *release) { r.build = func(context.Context, string, archive, string) error { return nil } }, "no such file"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir, err := released(t, tt.change)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "confrev.yaml")); err == nil {
+				t.Error("there is a manifest of what was not made")
+			}
+		})
+	}
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func checksum(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}
+
+type unpacked struct {
+	*tar.Header
+	content string
+}
+
+// unpack gives the files in an archive by name.
+func unpack(t *testing.T, dir, name string) map[string]unpacked {
+	t.Helper()
+	zip, err := gzip.NewReader(strings.NewReader(read(t, dir, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]unpacked{}
+	for archive := tar.NewReader(zip); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[header.Name] = unpacked{header, string(content)}
+	}
+}
