@@ -125,6 +125,12 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 		return o.follow(ctx, s)
 	}
 	report, err := o.report(ctx, s)
+	if err == nil && report.inferred {
+		// What is listed after the holders were seen has the changes that they come from.
+		if err = s.take(ctx); err == nil {
+			report, err = o.report(ctx, s)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -220,11 +226,17 @@ func (o *statusOptions) follow(ctx context.Context, s *scope) error {
 		defer stop()
 	}
 	var last *statusReport
+	confirmed := false
 	step := func() (bool, error) {
 		report, err := o.report(ctx, s)
 		if err != nil {
 			return false, err
 		}
+		if report.inferred && !confirmed {
+			confirmed = true
+			return false, controller.ErrStale
+		}
+		confirmed = report.inferred
 		before := last
 		last = report
 		if o.wait {

@@ -81,6 +81,8 @@ type statusReport struct {
 	notes     []string
 	namespace string
 	all       bool
+	// inferred is true when some hold is read off the holders alone, since no note says so yet.
+	inferred bool
 }
 
 // add adds a workload, as far as it could be looked at.
@@ -93,8 +95,17 @@ func (r *statusReport) add(s *scope, look controller.Look, err error) {
 		item.State, item.Message = stateUnknown, err.Error()
 	} else {
 		item.judge(s, look)
+		r.inferred = r.inferred || item.inferred()
 	}
 	r.list.Items = append(r.list.Items, item)
+}
+
+// inferred tells whether a hold is not noted on the workload. Then it may be none: kinds are listed and watched one by one, and a
+// ReplicaSet that is seen before the change of its Deployment looks like one that was rolled back from.
+func (w *WorkloadStatus) inferred() bool {
+	return slices.ContainsFunc(w.Sources, func(s SourceStatus) bool {
+		return s.State == stateHeld && !strings.Contains(w.obj.GetAnnotations()[keys.Held], s.Source+"=")
+	})
 }
 
 func (w *WorkloadStatus) judge(s *scope, look controller.Look) {
