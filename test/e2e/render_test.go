@@ -133,6 +133,8 @@ func TestRenderTakesWhatWasExported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.kubectlIn(colors("A"), "apply", "-f", "-")
+	// What is exported carries its resourceVersion: until it is rolled out, the next status makes applying it a conflict.
+	w.eventually("rolled out", func() string { return w.notRolledOut("web") })
 	for _, form := range []string{"json", "yaml"} {
 		rendered := w.render(w.kubectl("get", "configmap/app", "deployment/web", "-o", form))
 		for _, how := range []string{"--server-side=false", "--server-side=true"} {
