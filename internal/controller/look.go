@@ -110,6 +110,9 @@ type Look struct {
 	seen observed
 }
 
+// String gives the workload as kubectl takes it: "deployment/web".
+func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
+
 // Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
 type Roller struct {
 	Kind   workload.Kind

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,24 +10,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/internal/workload"
 )
-
-// namespaceTerminating is the cause that the API server gives for refusing to create objects.
-const namespaceTerminating = corev1.NamespaceTerminatingCause
 
 // observed is all that the plans for one workload need, and what to say of what its user wrote.
 type observed struct {
@@ -56,66 +49,6 @@ type observed struct {
 	unbounded bool
 	// retry is true when something was refused that may be permitted later.
 	retry bool
-}
-
-// read reads what a workload asks for.
-func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace map[string]string) optin.Asked {
-	others := make([]map[string]string, 0, len(referring))
-	for _, other := range referring {
-		others = append(others, other.GetAnnotations())
-	}
-	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...), NamespaceLabels: namespace}
-	if template, err := kind.Template(obj); err == nil {
-		written.TemplateAnnotations = template.Annotations
-	}
-	return optin.Read(written, optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat})
-}
-
-// asks reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
-func asks(ctx context.Context, reader client.Reader, kinds *kinds, o Options, kind workload.Kind, obj client.Object,
-) (asked optin.Asked, referring []client.Object, err error) {
-	if referring, err = referringTo(ctx, reader, kinds, kind, obj); err != nil {
-		return optin.Asked{}, nil, err
-	}
-	namespace := newNamespace()
-	err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
-	if client.IgnoreNotFound(err) != nil {
-		return optin.Asked{}, nil, err
-	}
-	return o.read(kind, obj, referring, namespace.Labels), referring, nil
-}
-
-// leftAlone tells whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
-// server refuses revisions and events in it.
-func (o Options) leftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
-	if o.excluded(name) {
-		return true, nil
-	}
-	namespace := newNamespace()
-	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
-	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
-}
-
-// newNamespace makes the empty metadata of a namespace to read into.
-func newNamespace() *metav1.PartialObjectMetadata {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return namespace
-}
-
-// referringTo gives the workloads that have their template in this one.
-func referringTo(ctx context.Context, reader client.Reader, kinds *kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
-	var all []client.Object
-	for _, other := range kinds.referring() {
-		found, err := list(ctx, reader, other.NewList(), obj.GetNamespace(), byReferred, referredKey(kind.GVK.GroupKind(), obj.GetName()))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	// In the order of the cache, two that disagree would win by turns.
-	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return all, nil
 }
 
 // newObserved has seen nothing yet.
@@ -209,167 +142,6 @@ func (seen *observed) say(reason, format string, args ...any) {
 func (seen *observed) sayProblems(problems []optin.Problem) {
 	for _, problem := range problems {
 		seen.say(problem.Reason, "%s", problem.Note)
-	}
-}
-
-// selectUses chooses what is tracked, and says what of it cannot be.
-func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
-	uses, err := r.kind.Uses(obj, seen.before)
-	if err != nil {
-		return err
-	}
-	traits, err := r.traits(ctx, uses, seen)
-	if err != nil {
-		return err
-	}
-	enabled := slices.DeleteFunc(slices.Clone(uses), func(use podspec.Use) bool { return !r.options.enabled(use.Kind) })
-	asked := seen.asked
-	selection := asked.Track.Select(enabled, asked.Mode == optin.Revision, func(source pin.Source) optin.Traits { return traits[source] })
-	r.sayUntracked(seen, uses, selection)
-	switch asked.Mode {
-	case optin.Revision:
-		seen.pins.Uses = r.bounded(seen, selection.Uses)
-	case optin.Restart:
-		seen.hashes.Uses = selection.Uses
-	}
-	unreferenced, err := r.unreferenced(ctx, seen)
-	if err != nil {
-		return err
-	}
-	for _, source := range unreferenced {
-		known := slices.IndexFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source })
-		if known < 0 {
-			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
-			continue
-		}
-		seen.hashes.Uses[known].All = true
-	}
-	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
-	return nil
-}
-
-// traits gives what the sources of a template say of themselves.
-func (r *workloads) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
-	traits := map[pin.Source]optin.Traits{}
-	for _, use := range uses {
-		about, problems, err := r.describe(ctx, seen, use.Source)
-		if err != nil {
-			return nil, err
-		}
-		traits[use.Source] = about
-		if seen.asked.Track.Enabled() || about.Owned {
-			seen.sayProblems(problems)
-		}
-	}
-	return traits, nil
-}
-
-// describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
-func (r *workloads) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
-	if !r.options.enabled(source.Kind) {
-		return optin.Traits{}, nil, nil
-	}
-	meta, err := seen.metadata(ctx, source)
-	if err != nil {
-		return optin.Traits{}, nil, err
-	}
-	if meta == nil {
-		meta = revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
-	}
-	about, problems := r.options.Compat.Describe(source, meta, seen.uids...)
-	return about, problems, nil
-}
-
-// metadata gives the metadata of a source; nil when it does not exist.
-func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.PartialObjectMetadata, error) {
-	if meta, known := seen.metas[source]; known {
-		return meta, nil
-	}
-	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
-	err := seen.reader.Get(ctx, key(meta), meta)
-	if apierrors.IsNotFound(err) {
-		meta, err = nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look up %s: %w", source, err)
-	}
-	seen.metas[source] = meta
-	return meta, nil
-}
-
-// sayUntracked says which of the listed sources have no effect, and why.
-func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
-	if seen.asked.Track.Lists(pin.Secret) && !r.options.enabled(pin.Secret) {
-		seen.say(reasonKindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
-	}
-	for _, source := range selection.Unused {
-		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
-			continue
-		}
-		seen.say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
-	}
-	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
-		seen.say(revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])
-	}
-}
-
-// bounded refuses a template that admission could not resolve.
-func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
-	n := podspec.References(&seen.template.Spec)
-	if n <= podspec.MaxReferences && len(uses) <= pin.MaxPins {
-		return uses
-	}
-	seen.say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
-		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
-	seen.unbounded = true
-	return nil
-}
-
-// notes are what confrev wrote: on the template pins and stamped hashes, on the workload noted hashes and what it is held
-// from.
-type notes struct{ pins, stamped, noted, held string }
-
-// notesOf gives the notes of a workload. A request that takes some of them away altogether, as kubectl replace does, does
-// not mean to: they are those of the old object then.
-func (r *workloads) notesOf(obj, old client.Object, seen *observed) notes {
-	template, annotations := seen.template.Annotations, obj.GetAnnotations()
-	oldTemplate, oldAnnotations := map[string]string{}, map[string]string{}
-	if old != nil {
-		oldAnnotations = old.GetAnnotations()
-		if before, err := r.kind.Template(old); err == nil {
-			oldTemplate = before.Annotations
-		}
-	}
-	kept := func(now, before map[string]string, key string) string { return cmp.Or(now[key], before[key]) }
-	return notes{
-		pins: kept(template, oldTemplate, keys.Pins), stamped: kept(template, oldTemplate, keys.Hashes),
-		noted: kept(annotations, oldAnnotations, keys.Hashes), held: kept(annotations, oldAnnotations, keys.Held),
-	}
-}
-
-// readNotes reads what confrev wrote before.
-func (seen *observed) readNotes(n notes) {
-	var err error
-	seen.notes = n
-	if seen.pins.Pins, err = pin.Parse(n.pins); err != nil && len(seen.pins.Uses) > 0 {
-		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
-	}
-	if seen.hashes.Pins, err = pin.ParseHashes(n.stamped); err != nil && len(seen.hashes.Uses) > 0 {
-		seen.say(reasonMalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
-		seen.hashes.Pins = pin.Set{}
-	}
-	// A note that cannot be read is no note: the holders show a hold too.
-	held, _ := pin.ParseHashes(n.held)
-	seen.pins.Held, seen.hashes.Held = held, held
-	if len(seen.hashes.Uses) == 0 {
-		return
-	}
-	noted, _ := pin.ParseHashes(n.noted)
-	for _, use := range seen.hashes.Uses {
-		if p, ok := noted[use.Source]; ok && seen.hashes.Pins[use.Source] == (pin.Pin{}) {
-			seen.baseline[use.Source] = p
-			seen.hashes.Pins[use.Source] = p
-		}
 	}
 }
 

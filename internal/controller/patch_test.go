@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -228,7 +229,7 @@ func TestTestFailedTellsAFailedTestFromARefusal(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "app-a", errors.New("going away"))
-	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: namespaceTerminating})
+	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	other := errors.New("no route to host")
 	tests := map[string]struct {
 		err     error

@@ -204,6 +204,9 @@ func (s *Snapshot) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		return err
 	}
 	if len(found) > 0 {
+		if reflect.TypeOf(found[0]) != reflect.TypeOf(obj) {
+			return fmt.Errorf("the snapshot has %s as %T, not as %T", gvk.Kind, found[0], obj)
+		}
 		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(found[0].DeepCopyObject()).Elem())
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
 		return nil

@@ -37,7 +37,7 @@ func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
 	after := seen.pins
 	after.Pins, after.Held = s.want.pins.Pins, maps.Clone(seen.pins.Held)
 	for _, move := range moves {
-		if !look.pins(move.Source) {
+		if !look.Pinned(move.Source) {
 			s.want.hashes.Decisions = append(s.want.hashes.Decisions, move)
 			s.want.hashes.Pins[move.Source] = move.To
 			delete(s.want.hashes.Held, move.Source)
@@ -56,8 +56,8 @@ func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
 	return s
 }
 
-// pins tells whether a source is pinned, rather than only a reason to restart.
-func (l Look) pins(source pin.Source) bool {
+// Pinned tells whether a source is pinned, rather than only a reason to restart.
+func (l Look) Pinned(source pin.Source) bool {
 	return slices.ContainsFunc(l.Pins.Decisions, func(d plan.Decision) bool { return d.Source == source })
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -133,5 +134,17 @@ func TestSteeringToWhatIsGone(t *testing.T) {
 	steering := planner.Steer(look, back)
 	if err := steering.Ready(t.Context()); !revision.IsChanged(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A snapshot has only the metadata of sources: whoever wants more is told so.
+func TestSnapshotRefusesATypeThatItHasNot(t *testing.T) {
+	planner, _, _ := steered(t)
+	key := client.ObjectKey{Namespace: gen.Namespace, Name: "app"}
+	if err := planner.Snapshot.Get(t.Context(), key, revision.NewMetadata(pin.ConfigMap)); err != nil {
+		t.Error(err)
+	}
+	if err := planner.Snapshot.Get(t.Context(), key, &corev1.ConfigMap{}); err == nil || !strings.Contains(err.Error(), "not as *v1.ConfigMap") {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -192,7 +193,7 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 	switch {
 	case err == nil:
 		return reconcile.Result{RequeueAfter: wait}, nil
-	case apierrors.HasStatusCause(err, namespaceTerminating):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		log.FromContext(ctx).V(1).Info("the namespace is being deleted; leaving it alone")
 		return reconcile.Result{}, nil
 	case revision.IsChanged(err):
