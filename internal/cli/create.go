@@ -111,14 +111,11 @@ func (p *plugin) ownable(cmd *cobra.Command, example string, run func(args []str
 // createOwned creates an object with its owner, and prints it as kubectl does.
 func (p *plugin) createOwned(cmd *cobra.Command, obj client.Object, owner string) error {
 	w := &writing{plugin: p, print: printFlagsOf(cmd, "created"), fieldManager: cmdutil.GetFlagString(cmd, "field-manager")}
-	if err := w.complete(cmd); err != nil {
-		return err
-	}
 	validation, err := cmdutil.GetValidationDirective(cmd)
 	if err != nil {
 		return err
 	}
-	c, err := p.connect()
+	c, err := w.ready(cmd)
 	if err != nil {
 		return err
 	}

@@ -146,16 +146,20 @@ func (d *doctor) find(s severity, reason string, gvk schema.GroupVersionKind, ob
 // read reads an object; there is none when it is not there, or may not be seen, which is noted.
 func (d *doctor) read(ctx context.Context, obj client.Object, namespace, name string) (found, seen bool, err error) {
 	err = d.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
-	switch {
-	case err == nil:
-		return true, true, nil
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return false, true, nil
-	case apierrors.IsForbidden(err):
-		d.note("not judged: %v", err)
-		return false, false, nil
 	}
-	return false, false, err
+	seen, err = d.judged(err)
+	return seen, seen, err
+}
+
+// judged tells whether something could be looked at. That the user may not is noted, and no error.
+func (d *doctor) judged(err error) (bool, error) {
+	if apierrors.IsForbidden(err) {
+		d.note("not judged: %v", err)
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (d *doctor) sort() {

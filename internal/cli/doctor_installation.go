@@ -55,13 +55,13 @@ func (d *doctor) installed(ctx context.Context, kind, suffix string) (found, ok 
 
 // policies looks for what resolves pins: the policies of the API server, or the webhook for pods.
 func (d *doctor) policies(ctx context.Context) error {
-	webhook, seen, err := d.installed(ctx, "MutatingWebhookConfiguration", "-resolve-pins")
+	webhook, seen, err := d.installed(ctx, "MutatingWebhookConfiguration", resolvePins)
 	if err != nil || webhook || !seen {
 		return err
 	}
 	for _, kind := range []struct{ kind, suffix, meaning string }{
-		{"MutatingAdmissionPolicy", "-resolve-pins", "pins have no effect: pods read the sources themselves"},
-		{"MutatingAdmissionPolicyBinding", "-resolve-pins", "pins have no effect: pods read the sources themselves"},
+		{"MutatingAdmissionPolicy", resolvePins, "pins have no effect: pods read the sources themselves"},
+		{"MutatingAdmissionPolicyBinding", resolvePins, "pins have no effect: pods read the sources themselves"},
 		{"ValidatingAdmissionPolicy", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
 		{"ValidatingAdmissionPolicyBinding", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
 	} {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/controller"
@@ -18,6 +21,9 @@ import (
 
 // controllerNamespace is where the chart's documentation installs the controller.
 const controllerNamespace = "confrev-system"
+
+// resolvePins is how the names of what resolves pins end.
+const resolvePins = "-resolve-pins"
 
 // installation is what the user may see of the controller.
 type installation struct {
@@ -29,6 +35,43 @@ type installation struct {
 	options controller.Options
 	// problem is what could not be read of the options.
 	problem error
+}
+
+// kinds are the kinds of workloads that it handles.
+func (i installation) kinds() []workload.Kind {
+	return slices.Concat(workload.Standard(), i.options.Kinds)
+}
+
+// notes say what of the installation is not known.
+func (i installation) notes() []string {
+	if i.problem == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.problem)}
+}
+
+// resolvesPins tells whether there is what resolves pins when pods are created: policies of the API server, or confrev's webhook,
+// of whatever release of the chart. Without, pins have no effect.
+func resolvesPins(ctx context.Context, c client.Reader) (bool, error) {
+	webhook, err := hasResolver(ctx, c, "MutatingWebhookConfiguration")
+	if err != nil || webhook {
+		return webhook, err
+	}
+	policy, err := hasResolver(ctx, c, "MutatingAdmissionPolicy")
+	if err != nil || !policy {
+		return false, err
+	}
+	return hasResolver(ctx, c, "MutatingAdmissionPolicyBinding")
+}
+
+func hasResolver(ctx context.Context, c client.Reader, kind string) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(admissionKind(kind + "List"))
+	err := c.List(ctx, list)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return slices.ContainsFunc(list.Items, func(m metadata) bool { return strings.HasSuffix(m.Name, resolvePins) }), err
 }
 
 // findInstallation looks for the controller, to plan with its own options.

@@ -37,7 +37,7 @@ type edited struct {
 type edits struct{ all []edited }
 
 // read asks the API server what it would make of each object of the files.
-func (v *preview) read(c *connection) (*edits, error) {
+func (v *preview) read(c *connection, kinds []workload.Kind) (*edits, error) {
 	root, err := v.openAPI()
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (v *preview) read(c *connection) (*edits, error) {
 		if err != nil {
 			return err
 		}
-		empty, known := modelOf(info.Mapping.GroupVersionKind)
+		empty, known := modelOf(info.Mapping.GroupVersionKind, kinds)
 		if !known {
 			return nil
 		}
@@ -72,13 +72,13 @@ func (v *preview) openAPI() (openapi3.Root, error) {
 }
 
 // modelOf gives how to make an empty object of a kind that matters.
-func modelOf(gvk schema.GroupVersionKind) (func() client.Object, bool) {
+func modelOf(gvk schema.GroupVersionKind, kinds []workload.Kind) (func() client.Object, bool) {
 	for _, kind := range pin.Kinds {
 		if revision.GVK(kind) == gvk {
 			return func() client.Object { return newSource(kind) }, true
 		}
 	}
-	for _, kind := range workload.Standard() {
+	for _, kind := range kinds {
 		if kind.GVK == gvk {
 			return kind.New, true
 		}

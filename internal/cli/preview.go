@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/controller"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -97,13 +96,18 @@ func (v *preview) run(ctx context.Context) ([]forecast, error) {
 	if err := v.reachable(); err != nil {
 		return nil, err
 	}
-	edits, err := v.read(c)
+	installed, err := findInstallation(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	v.printNotes(installed.notes())
+	edits, err := v.read(c, installed.kinds())
 	if err != nil {
 		return nil, err
 	}
 	all := []forecast{}
 	for _, namespace := range edits.namespaces() {
-		found, err := v.forecast(ctx, c, namespace, edits)
+		found, err := v.forecast(ctx, c, namespace, edits, installed)
 		if err != nil {
 			return nil, err
 		}
@@ -122,9 +126,12 @@ func (v *preview) reachable() error {
 }
 
 // forecast plans for the workloads of a namespace to which the edits matter.
-func (v *preview) forecast(ctx context.Context, c *connection, namespace string, edits *edits) ([]forecast, error) {
+func (v *preview) forecast(ctx context.Context, c *connection, namespace string, edits *edits, installed installation) ([]forecast, error) {
 	overlaid := &overlay{Client: c, edits: edits}
-	options := controller.Options{Injection: optin.Admission, Secrets: edits.secrets(namespace)}
+	options := installed.options
+	if installed.deployment == nil {
+		options.Secrets = edits.secrets(namespace)
+	}
 	planner, err := controller.NewPlanner(ctx, overlaid, options, namespace)
 	if err != nil {
 		return nil, err
@@ -149,9 +156,8 @@ func concerned(ctx context.Context, planner *controller.Planner, namespace strin
 	seen := map[string]bool{}
 	add := func(looks ...controller.Look) {
 		for _, look := range looks {
-			t := target{look.Kind, look.Workload}
-			if !seen[t.String()] {
-				seen[t.String()] = true
+			if !seen[look.String()] {
+				seen[look.String()] = true
 				all = append(all, look)
 			}
 		}
@@ -173,15 +179,13 @@ func concerned(ctx context.Context, planner *controller.Planner, namespace strin
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b controller.Look) int {
-		return strings.Compare(target{a.Kind, a.Workload}.String(), target{b.Kind, b.Workload}.String())
-	})
+	slices.SortFunc(all, func(a, b controller.Look) int { return strings.Compare(a.String(), b.String()) })
 	return all, nil
 }
 
 // forecast puts a plan that was made with the edits into words.
 func (e *edits) forecast(look controller.Look) forecast {
-	f := forecast{Namespace: look.Workload.GetNamespace(), Workload: target{look.Kind, look.Workload}.String()}
+	f := forecast{Namespace: look.Workload.GetNamespace(), Workload: look.String()}
 	before := look.Template
 	if own := e.find(look.Kind.GVK, look.Workload); own != nil {
 		f.Template, before = own.changesTemplate(look.Kind)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,13 +34,7 @@ func (u *undo) restoreSource(ctx context.Context, c *connection, name string, so
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.To.Revision}, old); err != nil {
 		return err
 	}
-	for range attempts {
-		if err = u.overwrite(ctx, c, namespace, d, old); !apierrors.IsConflict(err) {
-			return err
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return err
+	return untilUnchanged(func() error { return u.overwrite(ctx, c, namespace, d, old) })
 }
 
 // toRestore finds the one revision whose content is to be restored.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -47,26 +48,11 @@ func (p *plugin) forward(verb, short, long, example, done string, verdicts ...pl
 		DisableFlagsInUseLine: true, ValidArgsFunction: p.completeWorkloadThenSources,
 	}
 	w := newWriting(p, cmd, done)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, rest, err := splitArgs(args)
-		if err != nil {
-			return err
-		}
-		sources, err := parseSources(rest)
-		if err != nil {
-			return err
-		}
-		if err := w.complete(cmd); err != nil {
-			return err
-		}
-		c, err := p.connect()
-		if err != nil {
-			return err
-		}
-		return w.steer(cmd.Context(), c, name, func(t target, look controller.Look) (move, error) {
+	cmd.RunE = w.onWorkload(func(ctx context.Context, c *connection, name string, sources []pin.Source) error {
+		return w.steer(ctx, c, name, func(t target, look controller.Look) (move, error) {
 			return toCurrent(t, look, sources, verdicts)
 		})
-	}
+	})
 	return cmd
 }
 

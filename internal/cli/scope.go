@@ -51,12 +51,9 @@ func (s *scope) take(ctx context.Context) (err error) {
 	if err := s.Snapshot.TakePods(ctx); err != nil {
 		return err
 	}
-	s.notes = nil
+	s.notes = s.installation.notes()
 	if s.installation.deployment == nil && !s.secretsHandled() {
 		s.Options.Secrets = false
-	}
-	if s.installation.problem != nil {
-		s.note("the controller's options could not be read, so the chart's defaults are taken: %v", s.installation.problem)
 	}
 	return s.noteRefusals()
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,24 +53,16 @@ func newSetOwner(p *plugin) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := s.complete(cmd); err != nil {
+		c, err := s.ready(cmd)
+		if err != nil {
 			return err
 		}
-		for range attempts {
-			if err = s.run(cmd.Context(), source, args[1]); !apierrors.IsConflict(err) {
-				break
-			}
-		}
-		return err
+		return untilUnchanged(func() error { return s.run(cmd.Context(), c, source, args[1]) })
 	}
 	return cmd
 }
 
-func (s *setOwner) run(ctx context.Context, source pin.Source, workload string) error {
-	c, err := s.connect()
-	if err != nil {
-		return err
-	}
+func (s *setOwner) run(ctx context.Context, c *connection, source pin.Source, workload string) error {
 	owner, err := s.owner(ctx, c, workload)
 	if err != nil {
 		return err
@@ -112,7 +103,7 @@ func ownerNotes(source pin.Source, workload string) []string {
 
 // owner gives the reference by which a workload owns a source: neither its controller, nor in the way of its deletion.
 func (p *plugin) owner(ctx context.Context, c *connection, name string) (metav1.OwnerReference, error) {
-	found, _, err := p.named(ctx, c, name)
+	found, err := p.named(ctx, c, name)
 	if err != nil {
 		return metav1.OwnerReference{}, err
 	}

@@ -9,12 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/podspec"
 )
 
@@ -65,19 +63,11 @@ func newSetVolume(p *plugin) *cobra.Command {
 		if len(rest) > 0 {
 			return fmt.Errorf("want one workload, have %d arguments more", len(rest))
 		}
-		if err := s.complete(cmd); err != nil {
-			return err
-		}
-		c, err := p.connect()
+		c, err := s.ready(cmd)
 		if err != nil {
 			return err
 		}
-		for range attempts {
-			if err = s.run(cmd.Context(), c, name); !apierrors.IsConflict(err) && !controller.TestFailed(err) {
-				break
-			}
-		}
-		return err
+		return untilUnchanged(func() error { return s.run(cmd.Context(), c, name) })
 	}
 	return cmd
 }

@@ -3,9 +3,11 @@ package cli
 import (
 	"testing"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/test/gen"
 )
 
 var (
@@ -67,5 +69,28 @@ func TestSourceCountsPodsFromTheNewestNumber(t *testing.T) {
 	got := p.source(plan.Decision{Source: app, Verdict: plan.InSync, From: two, To: two, Current: two}, p.pods)
 	if text := podsText(got.Pods); text != "2@2,1@1,1@live" {
 		t.Error(text)
+	}
+}
+
+// Kinds are listed one by one, so a hold that only holders show may be none.
+func TestHoldsThatNoNoteConfirmsAreInferred(t *testing.T) {
+	web := gen.Deployment("web")
+	for name, test := range map[string]struct {
+		note  string
+		state state
+		want  bool
+	}{
+		"held, and noted":                  {"configmap/app=app-b@2", stateHeld, false},
+		"held, and another source's noted": {"configmap/other=other-b@2", stateHeld, true},
+		"held, and nothing noted":          {"", stateHeld, true},
+		"rolled out":                       {"", stateRolledOut, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web.Annotations = map[string]string{keys.Held: test.note}
+			status := WorkloadStatus{obj: web, Sources: []SourceStatus{{Source: app.String(), State: test.state}}}
+			if got := status.inferred(); got != test.want {
+				t.Errorf("inferred is %t", got)
+			}
+		})
 	}
 }

@@ -88,7 +88,7 @@ type statusReport struct {
 // add adds a workload, as far as it could be looked at.
 func (r *statusReport) add(s *scope, look controller.Look, err error) {
 	item := WorkloadStatus{
-		Namespace: look.Workload.GetNamespace(), Workload: look.Kind.Resource() + "/" + look.Workload.GetName(),
+		Namespace: look.Workload.GetNamespace(), Workload: look.String(),
 		Mode: string(look.Asked.Mode), kind: look.Kind, obj: look.Workload,
 	}
 	if err != nil {

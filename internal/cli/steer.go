@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -43,6 +45,45 @@ func newWriting(p *plugin, cmd *cobra.Command, done string) *writing {
 func (w *writing) complete(cmd *cobra.Command) (err error) {
 	w.dryRun, err = cmdutil.GetDryRunStrategy(cmd)
 	cmdutil.PrintFlagsWithDryRunStrategy(w.print, w.dryRun)
+	return err
+}
+
+// onWorkload makes RunE of a verb that changes a workload and takes WORKLOAD [SOURCE...].
+func (w *writing) onWorkload(run func(ctx context.Context, c *connection, name string, sources []pin.Source) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		name, rest, err := splitArgs(args)
+		if err != nil {
+			return err
+		}
+		sources, err := parseSources(rest)
+		if err != nil {
+			return err
+		}
+		c, err := w.ready(cmd)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, name, sources)
+	}
+}
+
+// ready reads the flags, and finds the cluster.
+func (w *writing) ready(cmd *cobra.Command) (*connection, error) {
+	if err := w.complete(cmd); err != nil {
+		return nil, err
+	}
+	return w.connect()
+}
+
+// untilUnchanged decides and writes anew when what was decided on changed under our hands.
+func untilUnchanged(decideAndWrite func() error) error {
+	changed := func(err error) bool {
+		return apierrors.IsConflict(err) || revision.IsChanged(err) || controller.TestFailed(err)
+	}
+	err := retry.OnError(retry.DefaultBackoff, changed, decideAndWrite)
+	if changed(err) {
+		return fmt.Errorf("it keeps changing, so nothing was done; try again: %w", err)
+	}
 	return err
 }
 
@@ -117,23 +158,9 @@ type move struct {
 	why       []string
 }
 
-// attempts is how often a move is decided anew while the workload or its sources change under our hands.
-const attempts = 5
-
 // steer moves pins of a workload as a verb decides.
 func (w *writing) steer(ctx context.Context, c *connection, name string, decide func(target, controller.Look) (move, error)) error {
-	var err error
-	for range attempts {
-		if err = w.tryToSteer(ctx, c, name, decide); !revision.IsChanged(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("%s keeps changing, so nothing was done; try again: %w", name, err)
+	return untilUnchanged(func() error { return w.tryToSteer(ctx, c, name, decide) })
 }
 
 func (w *writing) tryToSteer(ctx context.Context, c *connection, name string, decide func(target, controller.Look) (move, error)) error {
@@ -152,12 +179,15 @@ func (w *writing) tryToSteer(ctx context.Context, c *connection, name string, de
 	if len(moving.decisions) == 0 {
 		return w.unchanged(look.Workload, moving.why...)
 	}
+	if err := resolvable(ctx, c, found, look, moving.decisions); err != nil {
+		return err
+	}
 	steering := planner.Steer(look, moving.decisions...)
 	obj, err := w.write(ctx, &steering)
 	if err != nil {
 		return err
 	}
-	w.printNotes(yielded(planner))
+	w.printNotes(slices.Concat(found.installation.notes(), yielded(planner)))
 	return w.printed(obj, told(found, look, moving.decisions, steering.After)...)
 }
 
@@ -181,6 +211,23 @@ func yielded(planner *controller.Planner) []string {
 			"while none runs, it may be deleted with its other users: %v", err))
 	}
 	return notes
+}
+
+// resolvable refuses to move a pin that nothing would resolve, where the user may see that: the rollout would bring pods that
+// read the source as it is.
+func resolvable(ctx context.Context, c client.Reader, t target, look controller.Look, moved []plan.Decision) error {
+	if look.Asked.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
+		return nil
+	}
+	resolved, err := resolvesPins(ctx, c)
+	if resolved || apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("neither an admission policy *%[1]s nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
+		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", resolvePins, t)
 }
 
 // told says what became of each source, and what follows.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/pin"
@@ -47,7 +50,7 @@ func says(err error, want string) bool {
 }
 
 func web(track string) target {
-	return target{workload.Deployment, gen.Deployment("web", gen.Tracking(track))}
+	return target{kind: workload.Deployment, obj: gen.Deployment("web", gen.Tracking(track))}
 }
 
 func TestTrackEditsTheList(t *testing.T) {
@@ -176,5 +179,36 @@ func TestVolumesAreAddedOnceAndRemovedWithTheirMounts(t *testing.T) {
 	want = []patchOperation{{Op: "remove", Path: "/volumes/0"}, {Op: "remove", Path: "/containers/1/volumeMounts/0"}}
 	if diff := cmp.Diff(want, ops); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// What changes under our hands is decided anew, a few times; other errors are not.
+func TestUntilUnchanged(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, "web", nil)
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		fails []error
+		want  error
+		says  string
+		times int
+	}{
+		"no change":         {nil, nil, "", 1},
+		"one change":        {[]error{conflict}, nil, "", 2},
+		"change after that": {[]error{conflict, conflict, conflict, conflict, conflict}, conflict, "keeps changing, so nothing was done", 4},
+		"another error":     {[]error{broken, broken}, broken, "broken", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			times := 0
+			err := untilUnchanged(func() error {
+				times++
+				if times > len(test.fails) {
+					return nil
+				}
+				return test.fails[times-1]
+			})
+			if !errors.Is(err, test.want) || !says(err, test.says) || times != test.times {
+				t.Errorf("%d times, %v", times, err)
+			}
+		})
 	}
 }

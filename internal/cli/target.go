@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +22,8 @@ import (
 type target struct {
 	kind workload.Kind
 	obj  client.Object
+	// installation has the options to plan with.
+	installation installation
 }
 
 // String gives the form that kubectl takes: "deployment/web".
@@ -69,7 +70,7 @@ func parseSources(texts []string) ([]pin.Source, error) {
 
 // find reads a workload. One that has its template in another workload leads there.
 func (p *plugin) find(ctx context.Context, c *connection, name string) (target, error) {
-	found, kinds, err := p.named(ctx, c, name)
+	found, err := p.named(ctx, c, name)
 	if err != nil {
 		return target{}, err
 	}
@@ -77,42 +78,27 @@ func (p *plugin) find(ctx context.Context, c *connection, name string) (target, 
 	if !refers {
 		return found, nil
 	}
-	for _, kind := range kinds {
+	for _, kind := range found.installation.kinds() {
 		if kind.GVK.GroupKind() == named {
 			obj := kind.New()
 			err := c.Get(ctx, client.ObjectKey{Namespace: found.obj.GetNamespace(), Name: referred}, obj)
-			return target{kind, obj}, err
+			return target{kind, obj, found.installation}, err
 		}
 	}
 	return target{}, fmt.Errorf("the pod template of %s is in %s %s, which is not a kind of workload that confrev handles", found, named, referred)
 }
 
-// named reads a workload, and gives the kinds that confrev handles.
-func (p *plugin) named(ctx context.Context, c *connection, name string) (target, []workload.Kind, error) {
+// named reads a workload, and what the installation handles it by.
+func (p *plugin) named(ctx context.Context, c *connection, name string) (target, error) {
 	info, err := p.info(c, name)
 	if err != nil {
-		return target{}, nil, err
-	}
-	kinds, err := handledWith(ctx, c, info.Mapping.GroupVersionKind)
-	if err != nil {
-		return target{}, nil, err
-	}
-	found, err := asTarget(info, kinds)
-	return found, kinds, err
-}
-
-// handledWith gives the kinds of workloads that confrev handles. Only for one that is not among the standard kinds, the installation
-// is asked for those that it is configured with.
-func handledWith(ctx context.Context, c *connection, named schema.GroupVersionKind) ([]workload.Kind, error) {
-	standard := workload.Standard()
-	if slices.ContainsFunc(standard, func(k workload.Kind) bool { return k.GVK == named }) {
-		return standard, nil
+		return target{}, err
 	}
 	installed, err := findInstallation(ctx, c)
-	if err == nil {
-		err = installed.problem
+	if err != nil {
+		return target{}, err
 	}
-	return append(standard, installed.options.Kinds...), err
+	return asTarget(info, installed)
 }
 
 // info reads one object as kubectl does.
@@ -128,9 +114,9 @@ func (p *plugin) info(c *connection, name string) (*resource.Info, error) {
 	return infos[0], nil
 }
 
-func asTarget(info *resource.Info, kinds []workload.Kind) (target, error) {
+func asTarget(info *resource.Info, installed installation) (target, error) {
 	named := info.Mapping.GroupVersionKind
-	for _, kind := range kinds {
+	for _, kind := range installed.kinds() {
 		if kind.GVK != named {
 			continue
 		}
@@ -139,10 +125,13 @@ func asTarget(info *resource.Info, kinds []workload.Kind) (target, error) {
 		if err != nil {
 			return target{}, err
 		}
-		return target{kind, obj}, runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
+		return target{kind, obj, installed}, runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
+	}
+	if installed.problem != nil {
+		return target{}, installed.problem
 	}
 	return target{}, fmt.Errorf("%s/%s is not a workload that confrev handles: it handles %s",
-		strings.ToLower(named.Kind), info.Name, plurals(kinds))
+		strings.ToLower(named.Kind), info.Name, plurals(installed.kinds()))
 }
 
 func plurals(kinds []workload.Kind) string {
@@ -176,10 +165,13 @@ func (t target) look(ctx context.Context, c *connection) (*controller.Planner, c
 	return planner, look, err
 }
 
-// options are those of the controller, as far as the workload shows them: whether it handles Secrets, and where it injects.
+// options are those of the controller, and what the workload shows of them: whether it handles Secrets, and where it injects.
 func (t target) options() controller.Options {
-	options := controller.Options{Injection: optin.Admission}
+	options := t.installation.options
 	pins, _ := t.kind.Pins(t.obj)
+	if t.installation.deployment == nil {
+		options.Secrets = false
+	}
 	for source := range pins {
 		options.Secrets = options.Secrets || source.Kind == pin.Secret
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,29 +60,9 @@ func (p *plugin) tracking(verb, short, long, example, done string, edit edit) *c
 		DisableFlagsInUseLine: true, ValidArgsFunction: p.completeWorkloadThenSources,
 	}
 	w := newWriting(p, cmd, done)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, rest, err := splitArgs(args)
-		if err != nil {
-			return err
-		}
-		sources, err := parseSources(rest)
-		if err != nil {
-			return err
-		}
-		if err := w.complete(cmd); err != nil {
-			return err
-		}
-		c, err := p.connect()
-		if err != nil {
-			return err
-		}
-		for range attempts {
-			if err = w.track(cmd.Context(), c, name, sources, edit); !apierrors.IsConflict(err) {
-				break
-			}
-		}
-		return err
-	}
+	cmd.RunE = w.onWorkload(func(ctx context.Context, c *connection, name string, sources []pin.Source) error {
+		return untilUnchanged(func() error { return w.track(ctx, c, name, sources, edit) })
+	})
 	return cmd
 }
 

@@ -52,32 +52,16 @@ func newUndo(p *plugin) *cobra.Command {
 	cmd.Flags().Int64Var(&u.toRevision, "to-revision", 0, "The revision of the source to go back to. Default to 0 (the one before)")
 	cmd.Flags().BoolVar(&u.restore, "restore-source", false, "Write the old content back into the source instead of pinning the workload to it")
 	_ = cmd.RegisterFlagCompletionFunc("to-revision", p.completeRevisions)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, rest, err := splitArgs(args)
-		if err != nil {
-			return err
-		}
-		sources, err := parseSources(rest)
-		switch {
-		case err != nil:
-			return err
-		case len(sources) > 1:
-			return fmt.Errorf("want one source at the most, have %d", len(sources))
-		case u.toRevision < 0:
-			return fmt.Errorf("--to-revision=%d: want 1 or more, or 0 for the one before", u.toRevision)
-		}
-		if err := u.complete(cmd); err != nil {
-			return err
-		}
-		return u.run(cmd.Context(), name, sources)
-	}
+	cmd.RunE = u.onWorkload(u.run)
 	return cmd
 }
 
-func (u *undo) run(ctx context.Context, name string, sources []pin.Source) error {
-	c, err := u.connect()
-	if err != nil {
-		return err
+func (u *undo) run(ctx context.Context, c *connection, name string, sources []pin.Source) error {
+	switch {
+	case len(sources) > 1:
+		return fmt.Errorf("want one source at the most, have %d", len(sources))
+	case u.toRevision < 0:
+		return fmt.Errorf("--to-revision=%d: want 1 or more, or 0 for the one before", u.toRevision)
 	}
 	if u.restore {
 		return u.restoreSource(ctx, c, name, sources)

@@ -167,7 +167,7 @@ func (s *scope) uses(ctx context.Context, source pin.Source) ([]UseEntry, error)
 func (s *scope) use(look controller.Look, source pin.Source) (UseEntry, bool) {
 	entry := UseEntry{
 		Namespace: look.Workload.GetNamespace(), Source: source.String(), look: look,
-		Workload: look.Kind.Resource() + "/" + look.Workload.GetName(), Pods: -1,
+		Workload: look.String(), Pods: -1,
 	}
 	if pods, err := s.Pods(look); err == nil && s.seesPods() {
 		entry.Pods = len(pods)

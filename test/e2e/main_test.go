@@ -40,6 +40,7 @@ var chartValues = slices.Concat([]string{
 	// On a busy machine, a request that went on without confrev would be one rollout more. With the race detector, pods of
 	// thousands of references take seconds.
 	"webhook.timeoutSeconds=30", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
+	"compat[0]=reloader", "compat[1]=wave",
 }, webAppValues)
 
 // reinstall brings back what a test took away of the chart, with other values for some.
