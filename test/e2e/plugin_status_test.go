@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"confrev.io/confrev/internal/cli"
 	"confrev.io/confrev/test/env"
@@ -100,6 +101,8 @@ func TestPluginStatusWatch(t *testing.T) {
 	out, err := watching.StdoutPipe()
 	w.must(err)
 	w.must(watching.Start())
+	impatient := time.AfterFunc(patience, func() { _ = watching.Process.Kill() })
+	defer impatient.Stop()
 	lines := bufio.NewScanner(out)
 	until := func(want string) {
 		t.Helper()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // patience bounds a sync whose waves do not become healthy.
@@ -28,12 +30,11 @@ type operation struct {
 // sync makes the cluster what the manifests want, wave by wave: it goes on whenever what it waits for may have come about.
 func (a *application) sync() ([]line, error) {
 	o := operation{started: metav1.Now(), phase: synccommon.OperationRunning}
-	err := a.goOn(&o)
-	for err == nil && !o.phase.Completed() && time.Since(o.started.Time) < patience {
-		time.Sleep(200 * time.Millisecond)
-		err = a.goOn(&o)
-	}
-	if err == nil && !o.phase.Successful() {
+	err := wait.PollUntilContextTimeout(context.Background(), 200*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		err := a.goOn(&o)
+		return o.phase.Completed(), err
+	})
+	if wait.Interrupted(err) || err == nil && !o.phase.Successful() {
 		err = fmt.Errorf("%s: %s", o.phase, o.message)
 	}
 	lines := make([]line, 0, len(o.results))
