@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -21,6 +22,15 @@ func stop(t *testing.T) {
 	if err := confrev.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if !confrev.Ended() {
+			return
+		}
+		// A test that failed before it started confrev again is not to fail all others.
+		if err := confrev.Start(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func start(t *testing.T) {

@@ -196,8 +196,18 @@ func (c *Confrev) Stop() error {
 	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return <-c.ended
+	return c.wait()
 }
+
+// wait waits for confrev's end, and gives how it ended, as often as it is asked.
+func (c *Confrev) wait() error {
+	err := <-c.ended
+	c.ended <- err
+	return err
+}
+
+// Ended tells whether confrev does not run.
+func (c *Confrev) Ended() bool { return len(c.ended) > 0 }
 
 // Kill ends confrev at once (SIGKILL) and waits until it is gone.
 func (c *Confrev) Kill() error {
@@ -205,7 +215,7 @@ func (c *Confrev) Kill() error {
 		return err
 	}
 	var exit *exec.ExitError
-	if err := <-c.ended; err != nil && !errors.As(err, &exit) {
+	if err := c.wait(); err != nil && !errors.As(err, &exit) {
 		return err
 	}
 	return nil
