@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -95,7 +96,7 @@ func (d *doctor) holds(look controller.Look) {
 			level = severityWarning
 		}
 		d.find(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
-			"correct "+decision.Source.String()+", which ends the hold; or end it as docs/troubleshooting.md says",
+			fmt.Sprintf("correct %s, which ends the hold; or go on with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
 			"it was rolled back from the present content of %s, which is %s old, and stays on %s", decision.Source, duration.HumanDuration(age), decision.From)
 	}
 }
@@ -119,7 +120,8 @@ func (d *doctor) pause(look controller.Look) {
 		level = severityWarning
 	}
 	if look.Follows {
-		d.find(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload), "kubectl rollout resume, once it may roll out",
+		d.find(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+			fmt.Sprintf("once it may roll out: kubectl rollout resume %s -n %s", look, look.Workload.GetNamespace()),
 			"paused for %s: %s", duration.HumanDuration(d.now.Sub(since)), p.paused)
 	}
 }

@@ -226,7 +226,7 @@ func resolvable(ctx context.Context, c client.Reader, t target, look controller.
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("neither an admission policy *%[1]s nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
+	return fmt.Errorf("neither an admission policy *%[1]s with its binding nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
 		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", resolvePins, t)
 }
 

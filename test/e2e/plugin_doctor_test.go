@@ -64,8 +64,9 @@ func TestPluginDoctor(t *testing.T) {
 	if got := w.plugin("doctor"); got.status != 3 || !strings.Contains(got.stdout, "Warning: deployment/lost in "+w.ns) || !strings.Contains(got.stdout, "  fix: ") {
 		t.Errorf("%+v", got)
 	}
-	if f := found(d, "Held", "deployment/web"); f != nil && !strings.Contains(f.Message, "configmap/app") {
-		t.Errorf("%+v", f)
+	held := found(d, "Held", "deployment/web")
+	if held != nil && (!strings.Contains(held.Message, "configmap/app") || !strings.HasSuffix(held.Fix, "kubectl confrev resume deployment/web -n "+w.ns)) {
+		t.Errorf("%+v", held)
 	}
 	for _, line := range examplesOf(t, "doctor") {
 		w.runExample(t.TempDir(), line, 3)
