@@ -148,7 +148,11 @@ const stamp = "example.com/stamp"
 
 // patchTemplate is the least that any tool must do to roll a Deployment out.
 func (w *world) patchTemplate(name, value string) error {
+	return w.patch(name, fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, stamp, value))
+}
+
+// patch changes a Deployment by a merge patch.
+func (w *world) patch(name, patch string) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
-	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, stamp, value)
 	return cluster.Client.Patch(w.ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
