@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"testing"
 
 	"confrev.io/confrev/internal/keys"
@@ -69,6 +70,22 @@ func TestSourceCountsPodsFromTheNewestNumber(t *testing.T) {
 	got := p.source(plan.Decision{Source: app, Verdict: plan.InSync, From: two, To: two, Current: two}, p.pods)
 	if text := podsText(got.Pods); text != "2@2,1@1,1@live" {
 		t.Error(text)
+	}
+}
+
+func TestWhatIsLeftIsOneLine(t *testing.T) {
+	report := &statusReport{}
+	for i, s := range []state{stateRolledOut, stateHeld, stateAdvancing, stateUntracked, stateAdvancing, stateAdvancing, stateAdvancing} {
+		report.list.Items = append(report.list.Items, WorkloadStatus{Workload: fmt.Sprint("deployment/", i), State: s, Message: "since"})
+	}
+	five := "deployment/1 is Held: since; deployment/2 is Advancing: since; deployment/4 is Advancing: since; deployment/5 is Advancing: since; " +
+		"deployment/6 is Advancing: since"
+	if got := report.left(); got != five {
+		t.Errorf("got %s", got)
+	}
+	report.list.Items = append(report.list.Items, report.list.Items...)
+	if got := report.left(); got != five+"; and 5 more" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -303,6 +303,9 @@ func (r *statusReport) where() string {
 	return " in " + r.namespace + " namespace"
 }
 
+// shownLeft is how many workloads an error names: it is one line.
+const shownLeft = 5
+
 // left says what is not rolled out.
 func (r *statusReport) left() string {
 	var all []string
@@ -310,6 +313,9 @@ func (r *statusReport) left() string {
 		if !item.State.done() {
 			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", item.Workload, item.State, item.Message), ": "))
 		}
+	}
+	if more := len(all) - shownLeft; more > 0 {
+		all = append(all[:shownLeft], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(all, "; ")
 }
