@@ -211,6 +211,8 @@ func TestWhatIsNeverCopied(t *testing.T) {
 	token := secret("token", corev1.SecretTypeServiceAccountToken)
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
 	release := secret("release", "helm.sh/release.v1", "release", "x")
+	// A token of an account that is not there yet is deleted.
+	w.eventually("the account is there", func() string { return errorText(w.get("default", &corev1.ServiceAccount{})) })
 	w.create(lock, token, release, configMap("web", "k", "v"))
 	d := func(name, track string) *appsv1.Deployment {
 		return deployment(name, tracking(track), envFrom("lock", "web"), secretVolume("token"), secretVolume("release"))
