@@ -110,7 +110,7 @@ func (p *plugin) ownable(cmd *cobra.Command, example string, run func(args []str
 
 // createOwned creates an object with its owner, and prints it as kubectl does.
 func (p *plugin) createOwned(cmd *cobra.Command, obj client.Object, owner string) error {
-	w := &writing{plugin: p, print: printFlagsOf(cmd, "created"), fieldManager: cmdutil.GetFlagString(cmd, "field-manager")}
+	w := &writing{plugin: p, print: printFlagsOf(cmd, "created"), fieldManager: cmdutil.GetFlagString(cmd, "field-manager"), fromInput: true}
 	validation, err := cmdutil.GetValidationDirective(cmd)
 	if err != nil {
 		return err

@@ -70,7 +70,6 @@ func (u *undo) overwrite(ctx context.Context, c *connection, namespace string, d
 			return err
 		}
 	}
-	hide(source)
 	u.print.NamePrintFlags.Operation = strings.Replace(u.print.NamePrintFlags.Operation, "rolled back", "restored", 1)
 	return u.printed(source,
 		fmt.Sprintf("has the content of revision %d (%s) again", d.To.Number, d.To.Revision),
@@ -92,16 +91,4 @@ func newSource(kind pin.Kind) client.Object {
 		return &corev1.Secret{}
 	}
 	return &corev1.ConfigMap{}
-}
-
-// hide takes the values out of a Secret that is about to be printed.
-func hide(obj client.Object) {
-	secret, ok := obj.(*corev1.Secret)
-	if !ok {
-		return
-	}
-	for key := range secret.Data {
-		secret.Data[key] = nil
-	}
-	delete(secret.Annotations, corev1.LastAppliedConfigAnnotation)
 }

@@ -77,7 +77,6 @@ func (s *setOwner) run(ctx context.Context, c *connection, source pin.Source, wo
 		after = append(after, owner)
 	}
 	if len(after) == len(before) {
-		hide(obj)
 		return s.unchanged(obj)
 	}
 	obj.SetOwnerReferences(after)
@@ -87,7 +86,6 @@ func (s *setOwner) run(ctx context.Context, c *connection, source pin.Source, wo
 			return err
 		}
 	}
-	hide(obj)
 	if s.remove {
 		return s.printed(obj, fmt.Sprintf("%s no longer owns it; its pins stay until its next change", workload))
 	}

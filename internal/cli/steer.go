@@ -10,12 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/printers"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/optin"
@@ -31,6 +29,8 @@ type writing struct {
 	print        *genericclioptions.PrintFlags
 	fieldManager string
 	dryRun       cmdutil.DryRunStrategy
+	// fromInput is true for a verb whose objects are made from its command line.
+	fromInput bool
 }
 
 // newWriting adds the flags to a command; done is what is said of an object that was written: "rolled back".
@@ -102,45 +102,6 @@ func (w *writing) updateOptions() *client.UpdateOptions {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	return options
-}
-
-// printed prints an object that was written, and for people what is to be said of it beside.
-func (w *writing) printed(obj client.Object, notes ...string) error {
-	printer, err := w.print.ToPrinter()
-	if err != nil {
-		return err
-	}
-	if err := typed(obj); err != nil {
-		return err
-	}
-	if err := printer.PrintObj(obj, w.Out); err != nil || *w.print.OutputFormat != "" {
-		return err
-	}
-	return w.say(notes...)
-}
-
-// unchanged says of an object that it needs no write, and why.
-func (w *writing) unchanged(obj client.Object, notes ...string) error {
-	if *w.print.OutputFormat != "" {
-		return w.printed(obj)
-	}
-	printer := &printers.NamePrinter{Operation: "unchanged"}
-	if err := typed(obj); err != nil {
-		return err
-	}
-	if err := printer.PrintObj(obj, w.Out); err != nil {
-		return err
-	}
-	return w.say(notes...)
-}
-
-// typed makes an object say what it is, which typed clients leave out.
-func typed(obj client.Object) error {
-	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
-	if err == nil {
-		obj.GetObjectKind().SetGroupVersionKind(gvk)
-	}
-	return err
 }
 
 func (w *writing) say(notes ...string) error {

@@ -59,7 +59,7 @@ func TestPluginCreateWithOwner(t *testing.T) {
 		t.Errorf("it has %v and the owners %v", cm.Data, cm.OwnerReferences)
 	}
 	w.waitPinned("web", "app", "v", "1")
-	out := w.confrev("create", "secret", "generic", "db", "--type=example.com/x", "--from-literal=k=v", "--owner=deployment/web", "--dry-run=server", "-o", "json").says().stdout
+	out := w.confrev("create", "secret", "generic", "db", "--type=example.com/x", "--from-literal=k=v", "--owner=deployment/web", "--dry-run=client", "-o", "json").says().stdout
 	var secret corev1.Secret
 	w.must(json.Unmarshal([]byte(out), &secret))
 	if secret.Type != "example.com/x" || len(secret.OwnerReferences) != 1 || secret.Kind != "Secret" {
