@@ -152,6 +152,43 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 	}
 }
 
+// A note never takes other annotations away: neither one that the cache leaves out, nor one that somebody wrote since.
+func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
+	applied := gen.Annotated(corev1.LastAppliedConfigAnnotation, `{"kind":"Deployment"}`)
+	tests := map[string]struct {
+		live    *appsv1.Deployment
+		changed bool
+	}{
+		"the manifest that was applied, without which apply prunes nothing": {gen.Deployment("web", gen.Pinned(pinA), applied), false},
+		"what was written after the look":                                   {gen.Deployment("web", gen.Pinned(pinA), gen.Annotated("other", "x")), true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(test.live.DeepCopy()).Build()
+			r := &workloads{kind: workload.Deployment, client: c}
+			cached := test.live.DeepCopy()
+			delete(cached.Annotations, "other")
+			workload.Deployment.Compact(cached)
+			seen, want := seenIn(cached, planFor(pinA, pinA, pinB))
+			if err := r.send(t.Context(), cached, r.patch(cached, seen, want)); err != nil && !test.changed {
+				t.Fatal(err)
+			}
+			got := &appsv1.Deployment{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(test.live), got); err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range test.live.Annotations {
+				if got.Annotations[key] != value {
+					t.Errorf("annotation %s is %q, want %q", key, got.Annotations[key], value)
+				}
+			}
+			if noted := got.Annotations[keys.Held] != ""; noted == test.changed {
+				t.Errorf("noted: %v", noted)
+			}
+		})
+	}
+}
+
 // Rule 3: what is as it should be is not written.
 func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
 	r := &workloads{kind: workload.Deployment}

@@ -199,12 +199,21 @@ func (i intent) notes(seen observed) map[string]string {
 	return map[string]string{keys.Held: held.String(), keys.Hashes: i.noted(seen).String()}
 }
 
-// annotate gives the operations that put notes on a workload.
+// annotate returns the operations that put notes on a workload. Neither the UID nor the generation covers its annotations:
+// where all of them are added as one map, the patch tests that there are none, or it would take away those that others
+// wrote meanwhile.
 func annotate(obj client.Object, notes map[string]string) []operation {
 	// There always is metadata to add annotations to; one that is being created may have no name yet.
 	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
-	return setAnnotations("/metadata", existing, notes)
+	ops := setAnnotations("/metadata", existing, notes)
+	if len(ops) == 1 && ops[0].Path == annotationsPath {
+		return []operation{{Op: "test", Path: annotationsPath, Value: json.RawMessage("null")}, ops[0]}
+	}
+	return ops
 }
+
+// annotationsPath is the JSON pointer of an object's annotations.
+const annotationsPath = "/metadata/annotations"
 
 // resumption gives the operations that take back confrev's own pause (rule 7).
 func (r *workloads) resumption(obj client.Object) []operation {

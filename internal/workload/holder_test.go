@@ -191,7 +191,7 @@ func TestCompactOfEveryKindOfWorkloadKeepsWhatIsRead(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("the template, %v (-before +after):\n%s", err, diff)
 			}
-			if diff := cmp.Diff(map[string]string{"confrev.io/track": "all"}, obj.GetAnnotations()); diff != "" {
+			if diff := cmp.Diff(map[string]string{"confrev.io/track": "all", corev1.LastAppliedConfigAnnotation: ""}, obj.GetAnnotations()); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 			if obj.GetManagedFields() != nil || obj.GetGeneration() != 5 || obj.GetLabels()["app"] != "web" {

@@ -139,11 +139,11 @@ func (k Kind) Referred(obj client.Object) (kind schema.GroupKind, name string, o
 }
 
 // Compact drops what confrev does not need of a workload that goes into the cache. The annotation of client-side apply
-// alone is as large as the rest.
+// alone is as large as the rest. Its key stays: a workload without any annotation is written differently.
 func (k Kind) Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		annotations[corev1.LastAppliedConfigAnnotation] = ""
 		obj.SetAnnotations(annotations)
 	}
 	switch o := obj.(type) {
