@@ -20,7 +20,6 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 )
@@ -237,21 +236,10 @@ func (r *workloads) admissionPatch(obj, old client.Object, seen observed, want i
 	}
 	ops := r.templateOperations(seen, want, pins, hashes)
 	noted := want.notes(seen)
-	if waiting := missing(want.pins); old == nil && r.kind.Pauses && len(waiting) > 0 && !r.kind.Paused(obj) {
+	if waiting := seen.awaited(want.pins); old == nil && r.kind.Pauses && len(waiting) > 0 && !r.kind.Paused(obj) {
 		// Kubernetes makes no ReplicaSet of a new Deployment that is paused (rule 7).
 		noted[keys.Paused] = strings.Join(waiting, ",")
 		ops = append(ops, operation{Op: "add", Path: "/spec/paused", Value: true})
 	}
 	return append(ops, annotate(obj, noted)...)
-}
-
-// missing lists the sources without which a template cannot be pinned, nor its pods start.
-func missing(p plan.Plan) []string {
-	var waiting []string
-	for _, d := range p.Decisions {
-		if d.From == (pin.Pin{}) && slices.Contains([]plan.Verdict{plan.SourceMissing, plan.KeyMissing}, d.Verdict) {
-			waiting = append(waiting, d.Source.String())
-		}
-	}
-	return waiting
 }

@@ -41,6 +41,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	w := &admissionWorld{}
 	w.client = fake.NewClientBuilder().WithObjects(objects...).
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
+		WithIndex(revision.NewMetadata(pin.Secret), revision.BySource, revision.IndexBySource(pin.Secret)).
 		WithIndex(&appsv1.ReplicaSet{}, byController, controllerUID).
 		WithIndex(&batchv1.Job{}, byController, controllerUID).
 		WithInterceptorFuncs(interceptor.Funcs{

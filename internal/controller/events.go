@@ -30,6 +30,7 @@ const (
 	reasonForbidden      = "RestartOnForbidden"
 	reasonReverted       = "Reverted"
 	reasonPaused         = "Paused"
+	reasonPauseEnded     = "PauseEnded"
 	reasonWaiting        = "WaitingToAdvance"
 
 	reasonPoliciesMissing = "PoliciesNotReady"

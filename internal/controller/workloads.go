@@ -173,7 +173,7 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	wait, err := r.reconcile(ctx, obj, known)
-	return outcome(ctx, wait, err)
+	return outcome(ctx, r.lookAgain(obj, wait), err)
 }
 
 // misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
@@ -239,8 +239,12 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Stays(false) },
 	})
 	want := r.intend(seen)
-	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.kind.Paused(obj) || len(missing(want.pins)) == 0)
+	awaited := seen.awaited(want.pins)
+	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.kind.Paused(obj) || len(awaited) == 0)
 	metricPlan.Observe(r.now().Sub(started).Seconds())
+	if (!want.resume || err != nil) && r.pausedByUs(obj) && r.pauseLeft(obj) <= 0 {
+		return 0, errors.Join(err, r.resumeWithout(ctx, obj, awaited))
+	}
 	if err != nil {
 		// Nothing is pinned on half of what must be known: it would be two rollouts.
 		r.warn(obj, known, seen.warnings)
@@ -249,10 +253,10 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	// Labels and notes are for later. If they cannot be written, pins still can.
 	later := r.refresh(ctx, seen, want.pins)
 	said := slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
-	if waiting := missing(want.pins); obj.GetAnnotations()[keys.Paused] != "" && !want.resume {
+	if r.pausedByUs(obj) && !want.resume {
 		said = append(said, warning{reason: reasonPaused, notice: true, note: fmt.Sprintf(
-			"Paused at its creation until %s can be pinned, so that its first %s is right already; resuming it goes on without",
-			strings.Join(waiting, ", "), r.kind.Holder.GVK.Kind)})
+			"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resuming it goes on without",
+			strings.Join(awaited, ", "), r.kind.MaxPause(obj), r.kind.Holder.GVK.Kind)})
 	}
 	if wait := r.settle(seen, want, known); wait > 0 {
 		r.warn(obj, known, said)

@@ -184,6 +184,11 @@ func (r *workloads) patch(obj client.Object, seen observed, want intent) []opera
 	if len(ops) == 0 {
 		return nil
 	}
+	return onlyIfUnchanged(obj, ops)
+}
+
+// onlyIfUnchanged returns the operations behind tests that the object is still the one that they were decided for.
+func onlyIfUnchanged(obj client.Object, ops []operation) []operation {
 	tests := []operation{{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
 	if obj.GetGeneration() > 0 {
 		return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
@@ -214,15 +219,6 @@ func annotate(obj client.Object, notes map[string]string) []operation {
 
 // annotationsPath is the JSON pointer of an object's annotations.
 const annotationsPath = "/metadata/annotations"
-
-// resumption gives the operations that take back confrev's own pause (rule 7).
-func (r *workloads) resumption(obj client.Object) []operation {
-	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
-	if r.kind.Paused(obj) {
-		ops = append(ops, operation{Op: "remove", Path: "/spec/paused"})
-	}
-	return ops
-}
 
 // templateOperations gives the operations that put pins, hashes and names into the template.
 func (r *workloads) templateOperations(seen observed, want intent, pins, hashes string) []operation {

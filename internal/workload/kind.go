@@ -4,6 +4,7 @@ package workload
 
 import (
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -100,6 +101,18 @@ func (k Kind) Paused(obj client.Object) bool {
 		return err == nil && paused
 	}
 	return false
+}
+
+// maxPause is how long a new object waits, paused, for a source that is missing, unless it is to fail earlier.
+const maxPause = 10 * time.Minute
+
+// MaxPause returns how long after its creation an object may stay paused because a source is missing (rule 7): no longer than
+// its user waits for its rollouts.
+func (k Kind) MaxPause(obj client.Object) time.Duration {
+	if d, ok := obj.(*appsv1.Deployment); ok && d.Spec.ProgressDeadlineSeconds != nil {
+		return min(maxPause, time.Duration(*d.Spec.ProgressDeadlineSeconds)*time.Second)
+	}
+	return maxPause
 }
 
 // Selector gives the labels by which an object's holders can be told among others of the namespace, if its kind has such

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,45 @@ func TestPauses(t *testing.T) {
 		w.waitEvent("Paused", "web", "until configmap/web can be pinned")
 		w.kubectl("rollout", "resume", "deployment/web")
 		w.eventually("the note goes", func() string { return w.deployment("web").Annotations[keys.Paused] })
+	})
+	t.Run("by confrev, for as long as the user waits for a rollout", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(deployment("web", envFrom("web"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(3)) }))
+		w.waitEvent("PauseEnded", "web", "Resumed 3s after its creation although configmap/web cannot be pinned")
+		if d := w.deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+			t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
+		}
+		w.create(configMap("web", "color", "A"))
+		w.waitPinned("web", "web", "color", "A")
+	})
+	t.Run("not for a Secret that a CSI volume may make", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.create(deployment("web", func(d *appsv1.Deployment) {
+			spec := &d.Spec.Template.Spec
+			spec.Volumes = []corev1.Volume{{Name: "store", VolumeSource: corev1.VolumeSource{
+				CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io", ReadOnly: new(true)}}}}
+			spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "synced"}}}}
+		}))
+		w.waitEvent("SourceMissing", "web", "secret/synced")
+		if d := w.deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+			t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
+		}
+		w.eventually("web has a ReplicaSet, for whose first pod the driver makes the Secret", func() string {
+			if len(w.replicaSets("web")) != 1 {
+				return "none"
+			}
+			return ""
+		})
+		w.create(secret("synced", corev1.SecretTypeOpaque, "k", "v"))
+		w.eventually("pinned", func() string {
+			if !strings.HasPrefix(w.pinsText("web"), "secret/synced=") {
+				return w.pinsText("web")
+			}
+			return ""
+		})
 	})
 	t.Run("by confrev, and the user opts out", func(t *testing.T) {
 		t.Parallel()

@@ -1,0 +1,126 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+var created = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// mounting adds a volume of a CSI driver, as that of Secrets Store is.
+func mounting(d *appsv1.Deployment) {
+	d.Spec.Template.Spec.Volumes = append(d.Spec.Template.Spec.Volumes, corev1.Volume{Name: "store", VolumeSource: corev1.VolumeSource{
+		CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}}})
+}
+
+// Rule 7: a driver makes the Secret when the first pod mounts its volume. Waiting for it without a pod would never end.
+func TestNoPauseForASecretThatAMountMayMake(t *testing.T) {
+	both := gen.Template(gen.Env("secret/db", "password"), gen.EnvFrom("configmap/app"))
+	secret := gen.Template(gen.Env("secret/db", "password"))
+	tests := map[string]struct {
+		obj    *appsv1.Deployment
+		paused string
+	}{
+		"a Secret is missing":                              {gen.Deployment("web", gen.Tracking("all"), secret), "secret/db"},
+		"a Secret is missing, with a CSI volume":           {gen.Deployment("web", gen.Tracking("all"), secret, mounting), ""},
+		"a ConfigMap is missing too, that no driver makes": {gen.Deployment("web", gen.Tracking("all"), both, mounting), "configmap/app"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.Deployment)
+			w.options.Secrets = true
+			test.obj.UID, test.obj.Generation = "", 0
+			got := w.admitted(t, test.obj, nil, false).(*appsv1.Deployment)
+			if got.Annotations[keys.Paused] != test.paused || got.Spec.Paused != (test.paused != "") {
+				t.Errorf("paused: %v, for %q, want %q", got.Spec.Paused, got.Annotations[keys.Paused], test.paused)
+			}
+		})
+	}
+}
+
+// pausedWeb is a Deployment that confrev paused at its creation.
+func pausedWeb(deadline *int32) *appsv1.Deployment {
+	return web("1", gen.Annotated(keys.Paused, "configmap/app"), func(d *appsv1.Deployment) {
+		d.CreationTimestamp, d.Spec.Paused, d.Spec.ProgressDeadlineSeconds = created, true, deadline
+	})
+}
+
+// Rule 7: a pause ends by itself, also when confrev has only just started and remembers nothing.
+func TestAPauseIsBounded(t *testing.T) {
+	tests := map[string]struct {
+		deadline *int32
+		source   bool
+		after    time.Duration
+		paused   bool
+		again    time.Duration
+		pinned   bool
+		ended    string
+	}{
+		"it waits":                              {after: 9 * time.Minute, paused: true, again: time.Minute},
+		"it has waited long enough":             {after: 10 * time.Minute, ended: "Resumed 10m0s after"},
+		"it has waited much longer":             {after: 10 * time.Hour, ended: "Resumed 10m0s after"},
+		"its user waits less, and not yet over": {deadline: new(int32(60)), after: 59 * time.Second, paused: true, again: time.Second},
+		"its user waits less":                   {deadline: new(int32(60)), after: 60 * time.Second, ended: "Resumed 1m0s after"},
+		"its user waits longer":                 {deadline: new(int32(3600)), after: 10 * time.Minute, ended: "Resumed 10m0s after"},
+		"the source is there by then":           {source: true, after: 10 * time.Hour, pinned: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{pausedWeb(test.deadline)}
+			if test.source {
+				objects = append(objects, appWith("a"))
+			}
+			w := newAdmissionWorld(t, workload.Deployment, objects...)
+			told := events.NewFakeRecorder(100)
+			w.events, w.now = &recorder{told}, func() time.Time { return created.Add(test.after) }
+			result, err := w.Reconcile(t.Context(), requests(objects[:1])[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := &appsv1.Deployment{}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(objects[0]), got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Spec.Paused != test.paused || (got.Annotations[keys.Paused] != "") != test.paused {
+				t.Errorf("paused: %v, for %q", got.Spec.Paused, got.Annotations[keys.Paused])
+			}
+			if pins, _ := pin.Parse(got.Spec.Template.Annotations[keys.Pins]); (len(pins) > 0) != test.pinned {
+				t.Errorf("pins %q", pins)
+			}
+			if result.RequeueAfter != test.again {
+				t.Errorf("looks again after %s, want %s", result.RequeueAfter, test.again)
+			}
+			if said := drained(told); test.ended != "" && !slices.ContainsFunc(said, func(s string) bool {
+				return strings.HasPrefix(s, "Warning "+reasonPauseEnded+" "+test.ended) && strings.Contains(s, "configmap/app")
+			}) || test.ended == "" && slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, reasonPauseEnded) }) {
+				t.Errorf("said %q", said)
+			}
+		})
+	}
+}
+
+// drained returns what was said so far.
+func drained(recorder *events.FakeRecorder) []string {
+	var said []string
+	for {
+		select {
+		case s := <-recorder.Events:
+			said = append(said, s)
+		default:
+			return said
+		}
+	}
+}
