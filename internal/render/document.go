@@ -34,8 +34,10 @@ type document struct {
 	node *yaml.Node
 	// json is the same in JSON; nil until it is asked for, but in a JSON file.
 	json []byte
-	// value is the same again as plain values; nil until it is asked for.
-	value map[string]any
+	// value is the same again as plain values; nil until it is asked for. unlike is a part of node that kubectl reads as something else, if
+	// there is one.
+	value  map[string]any
+	unlike *yaml.Node
 	// changed tells that node is no longer what body says. added are objects to be written behind it.
 	changed bool
 	added   []*yaml.Node
@@ -50,7 +52,8 @@ func parse(file File) ([]*document, error) {
 	if documents, ok := parseJSON(file.Name, data); ok {
 		return documents, nil
 	}
-	documents := split(file.Name, string(data))
+	// kubectl reads lines, and gives the last one its end too.
+	documents := split(file.Name, endLine(string(data)))
 	for _, d := range documents {
 		if err := d.parse(); err != nil {
 			return nil, err
@@ -109,10 +112,7 @@ func (d *document) parse() error {
 		if err := d.readJSON(); err != nil {
 			return err
 		}
-		whole := yaml.NewRNode(&node)
-		if err := whole.DeAnchor(); err != nil {
-			return d.syntax(err)
-		}
+		resolve(&node)
 	}
 	d.node = &node
 	return nil
@@ -167,7 +167,15 @@ func (d *document) values() (map[string]any, error) {
 	if err := utiljson.Unmarshal(d.json, &d.value); err != nil {
 		return nil, d.errorAt(0, "%v", err)
 	}
+	if unlike := differences(d.node, d.value); len(unlike) > 0 {
+		d.unlike = unlike[0]
+	}
 	return d.value, nil
+}
+
+// ambiguous is the error of a text of which parsers make different things.
+func (d *document) ambiguous(at *yaml.Node) error {
+	return d.errorAt(at.Line, "kubectl reads this differently from other programs: write it in another way")
 }
 
 // errorAt makes an error that tells the place: line counts from 1 within the document, 0 is the document.
@@ -202,6 +210,9 @@ func (d *document) syntax(err error) error {
 func (d *document) text() (string, error) {
 	body := d.body
 	if d.changed {
+		if d.unlike != nil {
+			return "", d.ambiguous(d.unlike)
+		}
 		changed, err := d.encode(d.node)
 		if err != nil {
 			return "", err
@@ -219,12 +230,41 @@ func (d *document) text() (string, error) {
 }
 
 // encode writes a tree as the document's file is written: indentation and ends of lines. A flow mapping, as JSON is,
-// becomes lines.
+// becomes lines. What kubectl would read as something else is quoted; if that does not help, it is an error.
 func (d *document) encode(node *yaml.Node) (string, error) {
+	written := node
 	if root(node).Style&yaml.FlowStyle != 0 {
-		node = restyled(node)
+		written = restyled(node)
 	}
-	spellNulls(node, false)
+	spell(written, false)
+	for {
+		text, err := d.print(written)
+		if err != nil {
+			return "", err
+		}
+		var read any
+		unlike := []*yaml.Node{written}
+		if err := kubectlReads([]byte(text), &read); err == nil {
+			unlike = differences(written, read)
+		}
+		if len(unlike) == 0 {
+			return text, d.sameAs(node, read)
+		}
+		if !requote(unlike) {
+			return "", d.ambiguous(unlike[0])
+		}
+	}
+}
+
+// sameAs makes sure that what was written is a tree, which may have been restyled for it.
+func (d *document) sameAs(node *yaml.Node, read any) error {
+	if unlike := differences(node, read); len(unlike) > 0 {
+		return d.ambiguous(unlike[0])
+	}
+	return nil
+}
+
+func (d *document) print(node *yaml.Node) (string, error) {
 	style := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(d.body))
 	text, err := yaml.MarshalWithOptions(node, &yaml.EncoderOptions{SeqIndent: style})
 	if err != nil {
@@ -233,13 +273,36 @@ func (d *document) encode(node *yaml.Node) (string, error) {
 	return strings.ReplaceAll(string(text), "\n", d.lineEnd()), nil
 }
 
-// spellNulls gives values that are left out within braces a name: the encoder would make empty strings of them.
-func spellNulls(node *yaml.Node, within bool) {
-	if within && node.Kind == yaml.ScalarNode && node.Tag == yaml.NodeTagNull && node.Value == "" {
+// requote writes texts of several lines in a more robust style, and reports whether there were any: folded ones become literal, so that
+// people can still read them, and literal ones are quoted.
+func requote(nodes []*yaml.Node) (changed bool) {
+	for _, node := range nodes {
+		switch {
+		case node.Kind != yaml.ScalarNode:
+			changed = requote(node.Content) || changed
+		case node.Style&yaml.FoldedStyle != 0:
+			node.Style = node.Style&^yaml.FoldedStyle | yaml.LiteralStyle
+			changed = true
+		case node.Style&(yaml.DoubleQuotedStyle|yaml.TaggedStyle) == 0 && strings.Contains(node.Value, "\n"):
+			node.Style = yaml.DoubleQuotedStyle
+			changed = true
+		}
+	}
+	return changed
+}
+
+// spell writes out what the encoder would write in a way that is read as something else: values that are left out within braces, and texts of
+// which the first line with anything on it begins with a tab.
+func spell(node *yaml.Node, within bool) {
+	switch {
+	case node.Kind != yaml.ScalarNode:
+	case within && node.Tag == yaml.NodeTagNull && node.Value == "":
 		node.Value = "null"
+	case strings.Contains(node.Value, "\n") && strings.HasPrefix(strings.TrimLeft(node.Value, "\n"), "\t"):
+		node.Style = node.Style&yaml.TaggedStyle | yaml.DoubleQuotedStyle
 	}
 	for _, child := range node.Content {
-		spellNulls(child, within || node.Style&yaml.FlowStyle != 0)
+		spell(child, within || node.Style&yaml.FlowStyle != 0)
 	}
 }
 

@@ -86,6 +86,9 @@ func (o *object) values() (*unstructured.Unstructured, error) {
 		}
 		values, _ = items[i].(map[string]any)
 	}
+	if unlike := differences(o.node, values); len(unlike) > 0 {
+		return nil, o.document.ambiguous(unlike[0])
+	}
 	o.value = &unstructured.Unstructured{Object: values}
 	return o.value, nil
 }

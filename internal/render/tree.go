@@ -17,7 +17,7 @@ func stringNode(value string) *yaml.Node {
 
 // quoted quotes a string that would be something else without: "yes" too, since kubectl reads YAML 1.1.
 func quoted(scalar *yaml.Node) *yaml.Node {
-	if scalar.Kind == yaml.ScalarNode && scalar.ShortTag() == yaml.NodeTagString && yaml.IsYaml1_1NonString(scalar) {
+	if scalar.Kind == yaml.ScalarNode && !isWord(scalar.Value) && scalar.ShortTag() == yaml.NodeTagString && yaml.IsYaml1_1NonString(scalar) {
 		scalar.Style = yaml.DoubleQuotedStyle
 	}
 	return scalar
