@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -30,6 +31,7 @@ type controllerFlags struct {
 	config     string
 	injection  string
 	compat     []string
+	restartOn  []string
 }
 
 const controllerLong = `confrev makes a configuration change roll out, and roll back, exactly like an image change.
@@ -89,6 +91,9 @@ func (f *controllerFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.injection, "injection", string(optin.Admission),
 		"`where` pins are applied, unless the annotation confrev.io/injection of a workload says otherwise: admission or template")
 	flags.StringSliceVar(&f.compat, "compat", nil, "`tools` whose annotations opt workloads in too, in mode restart: reloader, wave")
+	flags.StringSliceVar(&f.restartOn, "restart-on", nil,
+		"`resources` that the annotation confrev.io/restart-on may name, other than ConfigMaps and Secrets, such as certificates.cert-manager.io; "+
+			"it needs the rights on them (chart value restartOn)")
 	flags.StringVar(&f.logFormat, "log-format", "text", "`form` of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least `level` to log: debug, info, warn or error")
 }
@@ -110,6 +115,9 @@ func (f *controllerFlags) complete(o *controller.Options) error {
 		default:
 			problems = append(problems, fmt.Errorf("--compat=%s: want reloader, wave or both", tool))
 		}
+	}
+	for _, text := range f.restartOn {
+		o.RestartOn = append(o.RestartOn, schema.ParseGroupResource(text))
 	}
 	if f.config != "" {
 		data, err := os.ReadFile(f.config)

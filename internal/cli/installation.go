@@ -94,9 +94,12 @@ func findInstallation(ctx context.Context, c client.Client) (installation, error
 	return found, nil
 }
 
-// defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them.
+// defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
+// is what confrev.io/restart-on names, with the rights of who asks.
 func defaultOptions() controller.Options {
-	return controller.Options{Injection: optin.Admission, Secrets: true, Namespace: controllerNamespace, PolicyPrefix: "confrev"}
+	return controller.Options{
+		Injection: optin.Admission, Secrets: true, RestartOnAny: true, Namespace: controllerNamespace, PolicyPrefix: "confrev",
+	}
 }
 
 // optionsOf reads the options from the command line of the controller's container, by the controller's own flags.

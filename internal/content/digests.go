@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"confrev.io/confrev/internal/quote"
 )
 
 // Digests has a digest per key of a content, to tell which keys changed without reading it (rule 3). A key may stand in
@@ -63,7 +65,7 @@ func ParseDigests(text string) (Digests, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(item, "=")
 		if !ok || key == "" || len(value) != digestLength {
-			return nil, fmt.Errorf("%q is not a digest of a key: want KEY=DIGEST", item)
+			return nil, fmt.Errorf("%s is not a digest of a key: want KEY=DIGEST", quote.Text(item))
 		}
 		digests[key] = value
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -355,7 +356,7 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 	}
 	seen := forbiddenReader(t)
 	trigger := triggers[0]
-	tr := newTriggers(nil, seen, seen)
+	tr := newTriggers(Options{RestartOnAny: true}, nil, seen, seen)
 	tr.permitted[trigger.Resource] = true
 	r := &workloads{followed: followedKinds(workload.Deployment.GVK)}
 	_, err = tr.observe(t.Context(), r, gen.Namespace, trigger)
@@ -372,9 +373,36 @@ func TestATriggerIsCalledAsTheAPICallsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := forbiddenReader(t)
-	_, err = newTriggers(nil, seen, seen).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
+	_, err = newTriggers(Options{RestartOnAny: true}, nil, seen, seen).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Message, "write deployments") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What the chart does not list is not read, whatever else confrev may read (rule 19).
+func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
+	triggers, err := optin.ParseRestartOn("namespaces.v1/tenant-b{.status.phase}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := Options{RestartOn: []schema.GroupResource{{Resource: "persistentvolumeclaims"}}}
+	// Nothing is asked of any reader.
+	_, err = newTriggers(options, nil, nil, nil).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
+	terminal, ok := errors.AsType[*revision.TerminalError](err)
+	if !ok || terminal.Reason != reasonForbidden || !strings.Contains(terminal.Message, `may not follow namespaces;`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOptionsListResources(t *testing.T) {
+	for text, valid := range map[string]bool{
+		"persistentvolumeclaims": true, "certificates.cert-manager.io": true, "secrets.example.com": true,
+		"secrets": false, "configmaps": false, "*": false, "*.example.com": false, "pods/log": false, "": false,
+	} {
+		err := Options{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}.validateRestartOn()
+		if (err == nil) != valid {
+			t.Errorf("--restart-on=%s: %v", text, err)
+		}
 	}
 }

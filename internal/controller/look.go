@@ -57,7 +57,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour),
-		triggers: newTriggers(nil, live, live),
+		triggers: newTriggers(options, nil, live, live),
 	}, nil
 }
 

@@ -37,6 +37,10 @@ type Options struct {
 	Injection optin.Injection
 	// Compat says which other tools' annotations opt in.
 	Compat optin.Compat
+	// RestartOn lists what confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny lets it name anything,
+	// for people who look with their own rights where the controller's list is not known.
+	RestartOn    []schema.GroupResource
+	RestartOnAny bool
 	// Kinds are configured kinds of workloads, beside those that confrev knows.
 	Kinds []workload.Kind
 	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
@@ -77,10 +81,7 @@ func (o Options) Validate() error {
 	if o.LeaderElect && o.Namespace == "" {
 		problems = append(problems, errors.New("--leader-elect needs --namespace, where the lease is kept"))
 	}
-	if err := o.validateWebhooks(); err != nil {
-		problems = append(problems, err)
-	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, o.validateWebhooks(), o.validateRestartOn())...)
 }
 
 // sourceKinds are the kinds of sources that are enabled.
@@ -157,7 +158,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	kinds := &kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
 	recorder := &recorder{manager.GetEventRecorder("confrev")}
-	triggers := newTriggers(manager.GetCache(), manager.GetClient(), manager.GetAPIReader())
+	triggers := newTriggers(o, manager.GetCache(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
 		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, events: recorder,
 		lost: newMemories(), unused: lru.New(maxUnused), now: time.Now,

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -30,8 +32,9 @@ import (
 )
 
 // triggers looks at the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is
-// cached; what matters of them is read when it is needed.
+// cached; what matters of them is read when it is needed. Nothing of it is ever repeated (rule 19).
 type triggers struct {
+	options Options
 	// cache watches what is followed; nil for those who look only once.
 	cache  cache.Cache
 	client client.Client
@@ -42,13 +45,32 @@ type triggers struct {
 	permitted map[schema.GroupVersionResource]bool
 }
 
-func newTriggers(c cache.Cache, cl client.Client, live client.Reader) *triggers {
-	return &triggers{cache: c, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
+func newTriggers(options Options, c cache.Cache, cl client.Client, live client.Reader) *triggers {
+	return &triggers{options: options, cache: c, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
 }
 
-// observe gives a hash of what matters of an object, and sees to it that changes of it reach the workload's reconciler.
-// A missing kind or right is a TerminalError; a missing object is not found.
+// restartsOn reports whether confrev.io/restart-on may name objects of a resource: confrev may read more than that, on
+// nobody's behalf.
+func (o Options) restartsOn(resource schema.GroupResource) bool {
+	return o.RestartOnAny || slices.Contains(o.RestartOn, resource)
+}
+
+// validateRestartOn refuses what would list more than it says. ConfigMaps and Secrets are sources, and need no listing.
+func (o Options) validateRestartOn() error {
+	for _, resource := range o.RestartOn {
+		if slices.Contains([]string{"configmaps", "secrets"}, resource.String()) || strings.ContainsAny(resource.String(), "*/ ") || resource.Resource == "" {
+			return fmt.Errorf("--restart-on=%s: want resources by their plural, such as persistentvolumeclaims or certificates.cert-manager.io", resource)
+		}
+	}
+	return nil
+}
+
+// observe returns a hash of what matters of an object, and sees to it that changes of it reach the workload's reconciler.
+// What is not listed, and a missing kind or right, is a TerminalError; a missing object is not found.
 func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, trigger optin.Trigger) (string, error) {
+	if !t.options.restartsOn(trigger.Resource.GroupResource()) {
+		return "", forbidden("follow", trigger.Resource)
+	}
 	gvk, err := t.client.RESTMapper().KindFor(trigger.Resource)
 	if meta.IsNoMatchError(err) {
 		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
@@ -126,7 +148,7 @@ func (t *triggers) forget(resource schema.GroupVersionResource) {
 
 func forbidden(verb string, resource schema.GroupVersionResource) error {
 	return &revision.TerminalError{Reason: reasonForbidden, Message: fmt.Sprintf(
-		"annotation %s: confrev may not %s %s; give its service account get, list and watch on them (chart value restartOn)",
+		"annotation %s: confrev may not %s %s; list them, by their plural, in the chart's value restartOn",
 		keys.RestartOn, verb, resource.GroupResource())}
 }
 
@@ -150,58 +172,62 @@ func (r *workloads) followTrigger(c cache.Cache, gvk schema.GroupVersionKind, ki
 	return nil
 }
 
+// maxFingerprinted is how much of one object is hashed, as JSON: what the API server takes of an object, and no more however
+// many fields are named.
+const maxFingerprinted = 2 << 20
+
 // fingerprint hashes what matters of an object: the given fields, or all but metadata and status. What it covers must
 // never change, since that would restart every workload.
-func fingerprint(obj *unstructured.Unstructured, fields []string) (string, error) {
+func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, error) {
 	sum := sha256.New()
-	encoder := json.NewEncoder(sum)
+	bounded := &boundedWriter{to: sum, left: maxFingerprinted}
+	encoder := json.NewEncoder(bounded)
+	var err error
 	if len(fields) == 0 {
-		whole := map[string]any{}
-		for field, value := range obj.Object {
-			if field != "metadata" && field != "status" {
-				whole[field] = value
-			}
-		}
-		if err := encoder.Encode(whole); err != nil {
-			return "", err
-		}
+		whole := maps.Clone(obj.Object)
+		delete(whole, "metadata")
+		delete(whole, "status")
+		err = encoder.Encode(whole)
 	}
 	for _, field := range fields {
-		values, err := find(obj, field)
-		if err != nil {
-			return "", err
+		var values []string
+		if values, err = find(obj, field); err == nil {
+			err = encoder.Encode([]any{field, values})
 		}
-		if err := encoder.Encode([]any{field, values}); err != nil {
-			return "", err
+		if err != nil {
+			break
 		}
 	}
-	return content.Short(sum), nil
+	if errors.Is(err, errTooMuch) {
+		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+			"annotation %s: what it names of %s %s is more than %d bytes; name fields that matter", keys.RestartOn, obj.GetKind(),
+			obj.GetName(), maxFingerprinted)}
+	}
+	return content.Short(sum), err
 }
 
-// find gives the values of a field as JSON; none when the object does not have it.
-func find(obj *unstructured.Unstructured, field string) ([]string, error) {
-	path := jsonpath.New("field").AllowMissingKeys(true)
-	if err := path.Parse(field); err != nil {
-		return nil, err
+// find returns the value of a field as JSON; none when the object does not have it.
+func find(obj *unstructured.Unstructured, field optin.Field) ([]string, error) {
+	value, found := field.Of(obj.Object)
+	if !found {
+		return nil, nil
 	}
-	results, err := path.FindResults(obj.Object)
-	if err != nil {
-		return nil, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
-			"annotation %s: %s of %s %s cannot be read: %v", keys.RestartOn, field, obj.GetKind(), obj.GetName(), err)}
+	text, err := json.Marshal(value)
+	return []string{string(text)}, err
+}
+
+var errTooMuch = errors.New("more than may be written")
+
+// boundedWriter takes so many bytes and no more.
+type boundedWriter struct {
+	to   io.Writer
+	left int
+}
+
+func (w *boundedWriter) Write(p []byte) (int, error) {
+	if len(p) > w.left {
+		return 0, errTooMuch
 	}
-	var values []string
-	for _, result := range results {
-		for _, value := range result {
-			text, err := json.Marshal(value.Interface())
-			if err != nil {
-				return nil, err
-			}
-			values = append(values, string(text))
-		}
-	}
-	if strings.Contains(field, "*") || strings.Contains(field, "..") {
-		// These walk maps, which have no order.
-		slices.Sort(values)
-	}
-	return values, nil
+	w.left -= len(p)
+	return w.to.Write(p)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/quote"
 )
 
 // Compat says which other tools' annotations opt in as well, in mode restart, which is what their users expect. docs/compat.md
@@ -98,7 +99,7 @@ func (a *Asked) flag(annotations map[string]string, key string) (on, said bool) 
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		a.complain(InvalidCompat, "annotation %s: %q is neither true nor false", key, text)
+		a.complain(InvalidCompat, "annotation %s: %s is neither true nor false", key, quote.Text(text))
 		return false, false
 	}
 	return on, true
@@ -120,7 +121,7 @@ func readWave(annotations map[string]string, asked *Asked) bool {
 			switch {
 			case name == "":
 			case strings.Contains(name, "/"):
-				asked.complain(InvalidCompat, "annotation %s: %s is in another namespace, which confrev does not follow", key, name)
+				asked.complain(InvalidCompat, "annotation %s: %s is in another namespace, which confrev does not follow", key, quote.Text(name))
 			default:
 				asked.Track.named = with(asked.Track.named, kind, []nameForm{exactly(name)})
 			}
@@ -139,7 +140,7 @@ func (a *Asked) expressions(key, list string) []nameForm {
 		}
 		form, err := whole(item)
 		if err != nil {
-			a.complain(InvalidCompat, "annotation %s: %v", key, err)
+			a.complain(InvalidCompat, "annotation %s: %s is not a regular expression", key, quote.Text(item))
 			continue
 		}
 		all = append(all, form)

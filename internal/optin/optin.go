@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/quote"
 )
 
 // Mode says what confrev does for a workload.
@@ -41,7 +42,7 @@ func ParseInjection(text string) (Injection, error) {
 	case Admission, Template:
 		return injection, nil
 	}
-	return "", fmt.Errorf("%q is not an injection: want %s or %s", text, Admission, Template)
+	return "", fmt.Errorf("%s is not an injection: want %s or %s", quote.Text(text), Admission, Template)
 }
 
 // Advance says when a pin may move from one revision to another.
@@ -140,7 +141,7 @@ func (a *Asked) readTrack(w Written, compat Compat) {
 			a.Track.all = allKinds()
 		case "none", "":
 		default:
-			a.complain(InvalidTrack, `label %s=%s of the namespace: want "all" or "none"`, keys.Track, text)
+			a.complain(InvalidTrack, `label %s=%s of the namespace: want "all" or "none"`, keys.Track, quote.Text(text))
 		}
 	}
 	if w.Annotations[keys.Mode] == string(Attach) && !a.Track.Enabled() {
@@ -155,8 +156,8 @@ func (a *Asked) readMode(annotations map[string]string) {
 		case Revision, Restart, Attach:
 			a.Mode = mode
 		default:
-			a.complain(InvalidMode, "annotation %s: %q is not a mode: want %s, %s or %s; using %s",
-				keys.Mode, text, Revision, Restart, Attach, a.Mode)
+			a.complain(InvalidMode, "annotation %s: %s is not a mode: want %s, %s or %s; using %s",
+				keys.Mode, quote.Text(text), Revision, Restart, Attach, a.Mode)
 		}
 	}
 	if text, ok := annotations[keys.Injection]; ok {
@@ -180,8 +181,8 @@ func (a *Asked) readAdvance(annotations map[string]string) {
 		a.Advance = advance
 	default:
 		a.Advance = Manual
-		a.complain(InvalidAdvance, "annotation %s: %q is not known: want %s, %s or %s; until it is corrected, nothing advances",
-			keys.Advance, text, Auto, OnDeploy, Manual)
+		a.complain(InvalidAdvance, "annotation %s: %s is not known: want %s, %s or %s; until it is corrected, nothing advances",
+			keys.Advance, quote.Text(text), Auto, OnDeploy, Manual)
 	}
 }
 
@@ -192,7 +193,7 @@ func (a *Asked) readSettle(annotations map[string]string) {
 	}
 	settle, err := time.ParseDuration(text)
 	if err != nil || settle < 0 {
-		a.complain(InvalidSettle, "annotation %s: %q is not a duration such as 5s; using %s", keys.Settle, text, a.Settle)
+		a.complain(InvalidSettle, "annotation %s: %s is not a duration such as 5s; using %s", keys.Settle, quote.Text(text), a.Settle)
 		return
 	}
 	a.Settle = settle

@@ -8,9 +8,16 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/jsonpath"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/quote"
+)
+
+// What one annotation may ask for. All of it is read again whenever a workload is looked at.
+const (
+	maxTriggers    = 32
+	maxTriggerText = 1024
+	maxFields      = 16
 )
 
 // Trigger is an object whose change rolls a workload that may not even refer to it (confrev.io/restart-on).
@@ -19,39 +26,54 @@ type Trigger struct {
 	pin.Source
 	// Resource is the API's resource of an object that is not a ConfigMap or Secret.
 	Resource schema.GroupVersionResource
-	// Fields are the JSONPaths of the fields that matter. Without any, all but metadata and status does.
-	Fields []string
+	// Fields are those that matter. Without any, all but metadata and status does.
+	Fields []Field
 }
 
-// IsSource tells whether the trigger is a ConfigMap or Secret.
+// IsSource reports whether the trigger is a ConfigMap or Secret.
 func (t Trigger) IsSource() bool { return t.Resource.Empty() }
 
-var triggerForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)\.(v[a-z0-9]+)(?:\.([a-z0-9.-]*))?/([^/{}=@,\s]+)$`)
+var triggerForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)\.(v[a-z0-9]+)(?:\.([a-z0-9.-]*))?/([A-Za-z0-9][A-Za-z0-9._:-]{0,252})$`)
 
 // ParseRestartOn reads the annotation: a list of configmap/NAME, secret/NAME and <resource>.<version>.<group>/NAME, the last
-// with a JSONPath behind it if only one field matters: "persistentvolumeclaims.v1/data{.spec.volumeName}". With an error
-// it gives what it could read.
+// with the path of a field behind it if only that one matters: "persistentvolumeclaims.v1/data{.spec.volumeName}". With an
+// error it returns what it could read, within the bounds.
 func ParseRestartOn(text string) ([]Trigger, error) {
-	var triggers []Trigger
+	items := splitOutsideBraces(text)
 	var problems []error
-	for _, item := range splitOutsideBraces(text) {
+	if len(items) > maxTriggers {
+		problems = append(problems, fmt.Errorf("it has more than %d items; those behind count for nothing", maxTriggers))
+		items = items[:maxTriggers]
+	}
+	var triggers []Trigger
+	for _, item := range items {
 		trigger, err := parseTrigger(item)
+		if err == nil {
+			triggers, err = merge(triggers, trigger)
+		}
 		if err != nil {
 			problems = append(problems, err)
-			continue
 		}
-		same := slices.IndexFunc(triggers, func(t Trigger) bool { return t.Source == trigger.Source })
-		if same < 0 {
-			triggers = append(triggers, trigger)
-			continue
-		}
-		triggers[same].Fields = mergeFields(triggers[same].Fields, trigger.Fields)
 	}
 	return triggers, errors.Join(problems...)
 }
 
-// mergeFields gives the fields that matter when an object is named twice. Named once without a field, all of it does.
-func mergeFields(a, b []string) []string {
+// merge adds a trigger, or its field where the object is there already.
+func merge(triggers []Trigger, added Trigger) ([]Trigger, error) {
+	at := slices.IndexFunc(triggers, func(t Trigger) bool { return t.Source == added.Source })
+	if at < 0 {
+		return append(triggers, added), nil
+	}
+	fields := mergeFields(triggers[at].Fields, added.Fields)
+	if len(fields) > maxFields {
+		return triggers, fmt.Errorf("%s has more than %d fields; those behind count for nothing", quote.Text(added.String()), maxFields)
+	}
+	triggers[at].Fields = fields
+	return triggers, nil
+}
+
+// mergeFields returns the fields that matter when an object is named twice. Named once without a field, all of it does.
+func mergeFields(a, b []Field) []Field {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
 	}
@@ -61,6 +83,9 @@ func mergeFields(a, b []string) []string {
 }
 
 func parseTrigger(item string) (Trigger, error) {
+	if len(item) > maxTriggerText {
+		return Trigger{}, fmt.Errorf("an item is longer than %d bytes: %s", maxTriggerText, quote.Text(item))
+	}
 	object, field, hasField := strings.Cut(item, "{")
 	object = strings.TrimSpace(object)
 	if source, err := pin.ParseSource(object); err == nil && !hasField {
@@ -69,22 +94,24 @@ func parseTrigger(item string) (Trigger, error) {
 	match := triggerForm.FindStringSubmatch(object)
 	if match == nil {
 		return Trigger{}, fmt.Errorf(
-			"%q is not an object: write configmap/NAME, secret/NAME or RESOURCE.VERSION.GROUP/NAME, such as persistentvolumeclaims.v1/data", item)
+			"%s is not an object: write configmap/NAME, secret/NAME or RESOURCE.VERSION.GROUP/NAME, such as persistentvolumeclaims.v1/data",
+			quote.Text(item))
 	}
 	resource := schema.GroupVersionResource{Resource: match[1], Version: match[2], Group: match[3]}
-	if kind, ok := sourceResources[resource]; ok && !hasField {
+	kind, isSource := sourceResources[resource]
+	switch {
+	case isSource && hasField:
+		return Trigger{}, fmt.Errorf("%s: a ConfigMap or Secret is compared as a whole, not by a field", quote.Text(item))
+	case isSource:
 		return Trigger{Source: pin.Source{Kind: kind, Name: match[4]}}, nil
-	}
-	if _, ok := sourceResources[resource]; ok {
-		return Trigger{}, fmt.Errorf("%q: a ConfigMap or Secret is compared as a whole, not by a field", item)
 	}
 	trigger := Trigger{Resource: resource, Source: pin.Source{Kind: kindOf(resource), Name: match[4]}}
 	if hasField {
-		expression := "{" + field
-		if err := jsonpath.New("field").Parse(expression); err != nil {
-			return Trigger{}, fmt.Errorf("%q: %q is not a JSONPath such as {.spec.volumeName}: %w", item, expression, err)
+		path, err := ParseField("{" + field)
+		if err != nil {
+			return Trigger{}, fmt.Errorf("%s: %w", quote.Text(item), err)
 		}
-		trigger.Fields = []string{expression}
+		trigger.Fields = []Field{path}
 	}
 	return trigger, nil
 }
@@ -95,7 +122,7 @@ var sourceResources = map[schema.GroupVersionResource]pin.Kind{
 	{Version: "v1", Resource: "secrets"}:    pin.Secret,
 }
 
-// kindOf gives the kind under which a trigger's hash is written: "persistentvolumeclaims.v1".
+// kindOf returns the kind under which a trigger's hash is written: "persistentvolumeclaims.v1".
 func kindOf(resource schema.GroupVersionResource) pin.Kind {
 	text := resource.Resource + "." + resource.Version
 	if resource.Group != "" {
@@ -104,7 +131,7 @@ func kindOf(resource schema.GroupVersionResource) pin.Kind {
 	return pin.Kind(text)
 }
 
-// splitOutsideBraces splits at the commas that are not within a JSONPath.
+// splitOutsideBraces splits at the commas that are not within the path of a field.
 func splitOutsideBraces(text string) []string {
 	var items []string
 	depth, begin := 0, 0

@@ -1,6 +1,7 @@
 package optin_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // object makes a trigger that is not a source.
-func object(kind, group, version, resource, name string, fields ...string) optin.Trigger {
+func object(kind, group, version, resource, name string, fields ...optin.Field) optin.Trigger {
 	return optin.Trigger{
 		Source:   pin.Source{Kind: pin.Kind(kind), Name: name},
 		Resource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Fields: fields,
@@ -23,7 +24,7 @@ func TestParseRestartOn(t *testing.T) {
 	source := func(kind pin.Kind, name string) optin.Trigger {
 		return optin.Trigger{Source: pin.Source{Kind: kind, Name: name}}
 	}
-	claim := func(fields ...string) optin.Trigger {
+	claim := func(fields ...optin.Field) optin.Trigger {
 		return object("persistentvolumeclaims.v1", "", "v1", "persistentvolumeclaims", "data", fields...)
 	}
 	type triggers = []optin.Trigger
@@ -47,8 +48,9 @@ func TestParseRestartOn(t *testing.T) {
 		"a ConfigMap of another group":         {"configmaps.v1.example.com/x", triggers{object("configmaps.v1.example.com", "example.com", "v1", "configmaps", "x")}},
 		"a field":                              {"persistentvolumeclaims.v1/data{.spec.volumeName}", triggers{claim("{.spec.volumeName}")}},
 		"a field behind a space":               {"persistentvolumeclaims.v1/data {.spec.volumeName}", triggers{claim("{.spec.volumeName}")}},
-		"commas within braces":                 {"persistentvolumeclaims.v1/data{.spec['a','b']},configmap/flags", triggers{claim("{.spec['a','b']}"), source(pin.ConfigMap, "flags")}},
-		"a filter":                             {`persistentvolumeclaims.v1/data{.status.conditions[?(@.type=="Ready")].status}`, triggers{claim(`{.status.conditions[?(@.type=="Ready")].status}`)}},
+		"a name in quotes":                     {`persistentvolumeclaims.v1/data{.spec['a.b/c']},configmap/flags`, triggers{claim("{.spec['a.b/c']}"), source(pin.ConfigMap, "flags")}},
+		"a name in other quotes":               {`persistentvolumeclaims.v1/data{["spec"]["a b"]}`, triggers{claim(`{["spec"]["a b"]}`)}},
+		"an element of a list":                 {`persistentvolumeclaims.v1/data{.status.conditions[0].status}`, triggers{claim(`{.status.conditions[0].status}`)}},
 		"two fields of one object":             {"persistentvolumeclaims.v1/data{.b},persistentvolumeclaims.v1/data{.a}", triggers{claim("{.a}", "{.b}")}},
 		"one field twice":                      {"persistentvolumeclaims.v1/data{.a},persistentvolumeclaims.v1./data{.a}", triggers{claim("{.a}")}},
 		"a field and all of the object is all": {"persistentvolumeclaims.v1/data{.a},persistentvolumeclaims.v1/data", triggers{claim()}},
@@ -87,8 +89,33 @@ func TestWhatIsNoTriggerIsToldAndTheRestIsRead(t *testing.T) {
 		"a field of a ConfigMap":             {"configmap/flags{.data.a}", "configmap/flags{.data.a}"},
 		"a field of a ConfigMap, other form": {"configmaps.v1/flags{.data.a}", "as a whole"},
 		"a field of a Secret":                {"secrets.v1/db{.data.a}", "as a whole"},
-		"a field that is open":               {"persistentvolumeclaims.v1/data{.spec", "JSONPath"},
-		"a field that is none":               {"persistentvolumeclaims.v1/data{.spec[}", "JSONPath"},
+		"a field that is open":               {"persistentvolumeclaims.v1/data{.spec", "want the path of one field"},
+		"a field that is none":               {"persistentvolumeclaims.v1/data{.spec[}", "want the path of one field"},
+		"no step":                            {"persistentvolumeclaims.v1/data{}", "want the path of one field"},
+		"the whole object":                   {"persistentvolumeclaims.v1/data{.}", "want the path of one field"},
+		"an element of no list":              {"persistentvolumeclaims.v1/data{[0]}", "want the path of one field"},
+		"a filter":                           {`persistentvolumeclaims.v1/data{.status.conditions[?(@.type=="Ready")].status}`, "want the path of one field"},
+		"a union":                            {"persistentvolumeclaims.v1/data{.spec['a','b']}", "want the path of one field"},
+		"a union of elements":                {"persistentvolumeclaims.v1/data{.spec.a[0,1]}", "want the path of one field"},
+		"a slice":                            {"persistentvolumeclaims.v1/data{.spec.a[0:2]}", "want the path of one field"},
+		"an element from the end":            {"persistentvolumeclaims.v1/data{.spec.a[-1]}", "want the path of one field"},
+		"all fields":                         {"persistentvolumeclaims.v1/data{.spec.*}", "want the path of one field"},
+		"all elements":                       {"persistentvolumeclaims.v1/data{.spec.a[*]}", "want the path of one field"},
+		"any depth":                          {"persistentvolumeclaims.v1/data{..name}", "want the path of one field"},
+		"a range":                            {"persistentvolumeclaims.v1/data{range .spec.a}{.b}{end}", "want the path of one field"},
+		"two paths":                          {"persistentvolumeclaims.v1/data{.spec.a}{.spec.b}", "want the path of one field"},
+		"text":                               {`persistentvolumeclaims.v1/data{"x"}`, "want the path of one field"},
+		"metadata":                           {"persistentvolumeclaims.v1/data{.metadata}", "metadata cannot be followed"},
+		"an annotation":                      {"persistentvolumeclaims.v1/data{.metadata.annotations.x}", "metadata cannot be followed"},
+		"metadata in quotes":                 {"persistentvolumeclaims.v1/data{['metadata'].labels}", "metadata cannot be followed"},
+		"metadata in other quotes":           {`persistentvolumeclaims.v1/data{["metadata"].labels}`, "metadata cannot be followed"},
+		"a long path":                        {"persistentvolumeclaims.v1/data{." + strings.Repeat("a", 512) + "}", "longer than 512 bytes"},
+		"a deep path":                        {"persistentvolumeclaims.v1/data{" + strings.Repeat(".a", 33) + "}", "more than 32 steps"},
+		"a long item":                        {"persistentvolumeclaims.v1/data{." + strings.Repeat("a", 1024) + "}", "longer than 1024 bytes"},
+		"a long name of a source":            {"configmap/" + strings.Repeat("a", 254), "is not an object"},
+		"a long name of an object":           {"widgets.v1.example.com/" + strings.Repeat("a", 254), "is not an object"},
+		"a name that goes up":                {"widgets.v1.example.com/..", "is not an object"},
+		"a name that moves the cursor":       {"widgets.v1.example.com/a\x1b[2J", `a\x1b[2J`},
 		"only a field":                       {"{.spec}", `"{.spec}"`},
 		"braces that close only":             {"configmap/a}", `"configmap/a}"`},
 	}
@@ -129,6 +156,81 @@ func FuzzParseRestartOn(f *testing.F) {
 		again, err := pin.ParseHashes(hashes.String())
 		if err != nil || !cmp.Equal(again, hashes) {
 			t.Errorf("%q gives hashes %q, read as %v: %v", text, hashes, again, err)
+		}
+	})
+}
+
+// One annotation asks for so much and no more, and what is beyond is not read.
+func TestRestartOnIsBounded(t *testing.T) {
+	var items, fields []string
+	for i := range 40 {
+		items = append(items, fmt.Sprintf("configmap/app-%d", i))
+		fields = append(fields, fmt.Sprintf("persistentvolumeclaims.v1/data{.spec.f%d}", i))
+	}
+	got, err := optin.ParseRestartOn(strings.Join(items, ","))
+	if len(got) != 32 || err == nil || err.Error() != "it has more than 32 items; those behind count for nothing" {
+		t.Errorf("of 40 items %d are read: %v", len(got), err)
+	}
+	got, err = optin.ParseRestartOn(strings.Join(fields[:20], ","))
+	if len(got) != 1 || len(got[0].Fields) != 16 || err == nil || !strings.Contains(err.Error(), "has more than 16 fields") {
+		t.Errorf("of 20 fields %+v are read: %v", got, err)
+	}
+	got, err = optin.ParseRestartOn(strings.Repeat(strings.Repeat("x", 1000)+",", 10_000))
+	if len(got) != 0 || err == nil || len(err.Error()) > 10_000 {
+		t.Errorf("%d triggers, %d bytes of complaints", len(got), len(err.Error()))
+	}
+}
+
+func TestFieldOf(t *testing.T) {
+	object := map[string]any{
+		"spec":   map[string]any{"a": "1", "n": nil, "list": []any{"x", map[string]any{"k": "y"}}, "a.b/c": "z"},
+		"status": "s",
+	}
+	tests := map[string]struct {
+		field optin.Field
+		want  any
+		found bool
+	}{
+		"a name":                     {"{.spec.a}", "1", true},
+		"a name in quotes":           {"{.spec['a.b/c']}", "z", true},
+		"an element":                 {"{.spec.list[0]}", "x", true},
+		"below an element":           {`{["spec"].list[1].k}`, "y", true},
+		"null":                       {"{.spec.n}", nil, true},
+		"not there":                  {"{.spec.b}", nil, false},
+		"below what is not there":    {"{.spec.b.c[0].d}", nil, false},
+		"below null":                 {"{.spec.n.c}", nil, false},
+		"below text":                 {"{.status.c}", nil, false},
+		"an element of text":         {"{.status[0]}", nil, false},
+		"an element of a map":        {"{.spec[0]}", nil, false},
+		"a name of a list":           {"{.spec.list.x}", nil, false},
+		"an element beyond the last": {"{.spec.list[2]}", nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			field, err := optin.ParseField(string(test.field))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, found := field.Of(object); found != test.found || !cmp.Equal(got, test.want) {
+				t.Errorf("got %v, %v", got, found)
+			}
+		})
+	}
+}
+
+// A path that is accepted leads to one value at most, and never into metadata.
+func FuzzField(f *testing.F) {
+	for _, seed := range []string{"{.spec.a}", "{['spec'][0]}", `{["a"]}`, "{.metadata}", "{..a}", "{.a['b','c']}", "{['meta\x00data']}"} {
+		f.Add(seed)
+	}
+	object := map[string]any{"metadata": "secret", "spec": map[string]any{"a": []any{"x"}}}
+	f.Fuzz(func(t *testing.T, text string) {
+		field, err := optin.ParseField(text)
+		if err != nil {
+			return
+		}
+		if value, _ := field.Of(object); value == "secret" {
+			t.Errorf("%q leads into metadata", text)
 		}
 	})
 }

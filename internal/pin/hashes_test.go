@@ -59,7 +59,7 @@ func TestMalformedHashesAreRefusedAsAWholeAndTheOneAtFaultIsQuoted(t *testing.T)
 		"a newline after":           {"configmap/app=abc@1\n", `abc@1\n`},
 		"a comma after":             {"configmap/app=abc@1,", `""`},
 		"a bad one among good ones": {"configmap/app=b@1,oops,secret/db=c@1", `"oops"`},
-		"the same object twice":     {"a.v1/b=c@1,a.v1/b=d@2", "a.v1/b has more than one hash"},
+		"the same object twice":     {"a.v1/b=c@1,a.v1/b=d@2", `"a.v1/b" has more than one hash`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

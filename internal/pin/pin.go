@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"confrev.io/confrev/internal/quote"
 )
 
 // Kind is the kind of a source, in the singular lower case that kubectl takes.
@@ -42,14 +44,17 @@ func (s Source) Compare(other Source) int {
 	return cmp.Or(cmp.Compare(s.Kind, other.Kind), cmp.Compare(s.Name, other.Name))
 }
 
+// maxName is the longest name of an object.
+const maxName = 253
+
 var sourceForm = regexp.MustCompile(`^(configmap|secret)/[a-z0-9][a-z0-9.-]*$`)
 
 // ParseSource reads "configmap/app" or "secret/db".
 func ParseSource(text string) (Source, error) {
-	if !sourceForm.MatchString(text) {
-		return Source{}, fmt.Errorf("%q is not a source: write configmap/NAME or secret/NAME", text)
-	}
 	kind, name, _ := strings.Cut(text, "/")
+	if !sourceForm.MatchString(text) || len(name) > maxName {
+		return Source{}, fmt.Errorf("%s is not a source: write configmap/NAME or secret/NAME", quote.Text(text))
+	}
 	return Source{Kind: Kind(kind), Name: name}, nil
 }
 
@@ -105,16 +110,16 @@ func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		match := form.FindStringSubmatch(item)
 		if match == nil {
-			return nil, fmt.Errorf("%q is not a %s: want %s", item, what, want)
+			return nil, fmt.Errorf("%s is not a %s: want %s", quote.Text(item), what, want)
 		}
 		kind, name, _ := strings.Cut(match[1], "/")
 		source := Source{Kind: Kind(kind), Name: name}
 		if _, twice := set[source]; twice {
-			return nil, fmt.Errorf("%s has more than one %s", source, what)
+			return nil, fmt.Errorf("%s has more than one %s", quote.Text(source.String()), what)
 		}
 		number, err := strconv.ParseInt(match[3], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number of %q: %w", item, err)
+			return nil, fmt.Errorf("number of %s: %w", quote.Text(item), err)
 		}
 		set[source] = Pin{Revision: match[2], Number: number}
 	}
@@ -125,7 +130,7 @@ func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 func (s Set) unchained() error {
 	for source, p := range s {
 		if next := (Source{Kind: source.Kind, Name: p.Revision}); s[next] != (Pin{}) {
-			return fmt.Errorf("%s is pinned to %s, which is itself pinned", source, p.Revision)
+			return fmt.Errorf("%s is pinned to %s, which is itself pinned", quote.Text(source.String()), quote.Text(p.Revision))
 		}
 	}
 	return nil

@@ -80,8 +80,8 @@ func TestMalformedPinsAreRefusedAsAWholeAndTheOneAtFaultIsQuoted(t *testing.T) {
 		"a comma after":                  {"configmap/app=b@1,", `""`},
 		"only a comma":                   {",", `""`},
 		"a bad one among good ones":      {"configmap/app=b@1,oops,secret/db=c@1", `"oops"`},
-		"the same source twice":          {"configmap/app=b@1,configmap/app=c@2", "configmap/app has more than one pin"},
-		"the same pin twice":             {"configmap/app=b@1,configmap/app=b@1", "configmap/app has more than one pin"},
+		"the same source twice":          {"configmap/app=b@1,configmap/app=c@2", `"configmap/app" has more than one pin`},
+		"the same pin twice":             {"configmap/app=b@1,configmap/app=b@1", `"configmap/app" has more than one pin`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -189,7 +189,7 @@ func TestRestartOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data", Labels: map[string]string{"x": "1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "data"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -197,11 +197,11 @@ func TestRestartOn(t *testing.T) {
 	}
 	w.create(configMap("web", "k", "v"), configMap("api", "k", "v"), configMap("off", "k", "v"), claim,
 		deployment("web", envFrom("web"), annotated(keys.RestartOn,
-			"configmap/api,configmap/off,configmap/later,persistentvolumeclaims.v1./data{.metadata.labels.x},pods.v1/x,oops")))
+			"configmap/api,configmap/off,configmap/later,persistentvolumeclaims.v1./data{.spec.volumeName},pods.v1/x,oops")))
 	w.kubectl("annotate", "configmap", "off", keys.Policy+"=ignore")
 	w.waitPinned("web", "web", "k", "v")
 	w.waitFollowed("web", "configmap/api", "persistentvolumeclaims.v1/data")
-	w.waitEvent("RestartOnForbidden", "web", "confrev may not get pods")
+	w.waitEvent("RestartOnForbidden", "web", "confrev may not follow pods")
 	w.waitEvent("InvalidRestartOn", "web", `"oops"`)
 	pins := w.pinsText("web")
 
@@ -214,7 +214,7 @@ func TestRestartOn(t *testing.T) {
 	w.create(configMap("later", "k", "v"))
 	w.waitRestarted("web", "configmap/later", "")
 	before := w.hashes("web")
-	w.kubectl("label", "pvc", "data", "x=2", "--overwrite")
+	w.kubectl("patch", "pvc", "data", "-p", `{"spec":{"volumeName":"pv-1"}}`)
 	w.waitRestarted("web", "persistentvolumeclaims.v1/data", before)
 	before = w.hashes("web")
 	w.edit("api", "k", "w")

@@ -145,3 +145,23 @@ clears it. To write the same again is no change, whatever becomes of managedFiel
     variables.updated &&
     object.metadata.?finalizers.orValue([]).exists(f, !(f in oldObject.metadata.?finalizers.orValue([])))
 {{- end -}}
+
+{{/*
+The resources that confrev.io/restart-on may name. Each is named: a wildcard would open more than anyone listed, and ConfigMaps and
+Secrets are sources.
+*/}}
+{{- define "confrev.restartOn" -}}
+{{- $all := list -}}
+{{- range $rule := .Values.restartOn -}}
+{{- range $group := $rule.apiGroups -}}
+{{- range $resource := $rule.resources -}}
+{{- $name := ternary $resource (printf "%s.%s" $resource $group) (eq $group "") -}}
+{{- if or (contains "*" $name) (contains "/" $name) (has $name (list "configmaps" "secrets")) -}}
+{{- fail (printf "restartOn: %q cannot be listed. Name resources by their plural and their group; ConfigMaps and Secrets need no listing" $name) -}}
+{{- end -}}
+{{- $all = append $all $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $all -}}
+{{- end -}}

@@ -1,0 +1,18 @@
+// Package quote repeats what a user wrote, in a message that others read: in quotes, short, and without anything that a terminal
+// or a log would act on. It is for text that belongs to confrev (an annotation's items, a flag). Nothing repeats the content of
+// any other object (docs/reconcile.md, rule 19).
+package quote
+
+import "strconv"
+
+// Most is how many bytes of a text are repeated.
+const Most = 64
+
+// Text returns the beginning of a text in double quotes, with everything escaped that is not printable ASCII.
+func Text(text string) string {
+	if len(text) <= Most {
+		return strconv.QuoteToASCII(text)
+	}
+	// A character that the cut breaks is escaped, like any other byte that is not text.
+	return strconv.QuoteToASCII(text[:Most]) + "…"
+}
