@@ -46,6 +46,11 @@ func (o Options) leftAlone(ctx context.Context, reader client.Reader, name strin
 	if o.excluded(name) {
 		return true, nil
 	}
+	return terminating(ctx, reader, name)
+}
+
+// terminating reports whether a namespace is being deleted.
+func terminating(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	namespace := newNamespace()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -30,10 +32,10 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 		return 0, err
 	}
 	if obj.DeletionTimestamp != nil {
-		if !protected || !users.empty() {
+		if !protected {
 			return 0, nil
 		}
-		return r.letGo(ctx, obj, ref)
+		return r.letGo(ctx, obj, ref, users)
 	}
 	if users.empty() {
 		return r.sweepAttached(ctx, obj, ref)
@@ -50,13 +52,34 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 	return 0, r.attach(ctx, obj, users)
 }
 
-// letGo lets a deleted source go once a live look finds nobody that uses it.
-func (r *revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
-	used, err := r.usedInNamespace(ctx, ref.Namespace, names(ref))
-	if err != nil || used {
-		return r.options.Grace, err
+// letGo lets a deleted source go once a live look finds no users of it, or with its whole namespace, whatever uses it there.
+// The namespace is looked up live: the cache may show the deletion of the source before that of its namespace, and users
+// that have finalizers of their own would then be waited for.
+func (r *revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
+	ending, err := terminating(ctx, r.live, ref.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	if !ending && !users.empty() {
+		return 0, nil
+	}
+	if !ending {
+		if used, err := r.usedInNamespace(ctx, ref.Namespace, names(ref)); err != nil || used {
+			return r.options.Grace, err
+		}
 	}
 	return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+}
+
+// unprotect takes confrev's finalizer from a source in a namespace that is being deleted. What uses the source goes too, and
+// a finalizer would keep the namespace from going (rule 16).
+func (r *revisions) unprotect(ctx context.Context, ref revision.Ref) error {
+	obj := revision.NewMetadata(ref.Kind)
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	if err != nil || !slices.Contains(obj.Finalizers, keys.ProtectFinalizer) {
+		return client.IgnoreNotFound(err)
+	}
+	return r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 }
 
 func without(finalizers []string) []string {

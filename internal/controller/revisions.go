@@ -60,8 +60,12 @@ func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revi
 
 // Reconcile keeps one revision.
 func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
-	if left, err := r.options.leftAlone(ctx, r.client, ref.Namespace); left || err != nil {
+	left, err := r.options.leftAlone(ctx, r.client, ref.Namespace)
+	if err != nil || r.options.excluded(ref.Namespace) {
 		return reconcile.Result{}, err
+	}
+	if left {
+		return outcome(ctx, 0, r.unprotect(ctx, ref))
 	}
 	wait, err := r.reconcile(ctx, ref)
 	return outcome(ctx, wait, err)

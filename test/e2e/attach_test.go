@@ -5,11 +5,14 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -211,6 +214,35 @@ func TestProtectedSourceOutlivesItsDeletionAsLongAsAHolderUsesIt(t *testing.T) {
 			return "still on"
 		}
 		return ""
+	})
+}
+
+// Rule 16: a protected source does not keep its namespace from going, whatever still uses it there.
+func TestProtectedSourceGoesWithItsNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), envFrom("web-v1")))
+	w.waitOwners("web-v1")
+	w.eventually("web-v1 is protected", func() string {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("web-v1", cm))
+		return missingFinalizer(cm)
+	})
+	// A holder that outlives the source: it must not be waited for.
+	for _, rs := range w.replicaSets("web") {
+		w.kubectl("patch", "replicaset", rs.Name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/stays"]}}`)
+	}
+	w.must(cluster.Client.Delete(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}))
+	w.waitGone("web-v1")
+	for _, name := range strings.Fields(w.kubectl("get", "replicasets", "-o", "name")) {
+		w.kubectl("patch", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	}
+	w.eventually("the namespace goes", func() string {
+		err := cluster.Client.Get(w.ctx, client.ObjectKey{Name: w.ns}, &corev1.Namespace{})
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprint("it is still there: ", err)
 	})
 }
 
