@@ -45,8 +45,11 @@ func TestErrors(t *testing.T) {
 		"an unknown option":             {resourceList("{kind: Render, spec: {mod: checksum}}"), `in.yaml:4: functionConfig: error unmarshaling JSON: while decoding JSON: json: unknown field "mod"`},
 		"an unknown mode":               {resourceList("{kind: Render, spec: {mode: hash}}"), `functionConfig: "hash" is not a mode: want revision or checksum`},
 		"an unknown tool":               {resourceList("{kind: Render, spec: {keepFor: [argo]}}"), `functionConfig: "argo" is not a tool that confrev knows: want helm, argocd or flux`},
-		"another function's options":    {resourceList("{kind: ConfigMap}"), `in.yaml:4: functionConfig: kind "ConfigMap": want Render`},
-		"options that are none":         {resourceList("[]"), `in.yaml:4: functionConfig: kind "": want Render`},
+		"another function's options":    {resourceList("{kind: StarlarkRun}"), `in.yaml:4: functionConfig: kind "StarlarkRun": want Render or ConfigMap`},
+		"an unknown option of kpt's":    {resourceList("{apiVersion: v1, kind: ConfigMap, data: {mod: checksum}}"), `in.yaml:4: functionConfig: error unmarshaling JSON: while decoding JSON: json: unknown field "mod"`},
+		"an unknown tool of kpt's":      {resourceList("{apiVersion: v1, kind: ConfigMap, data: {keepFor: 'helm,argo'}}"), `functionConfig: "argo" is not a tool that confrev knows`},
+		"data that is no mapping":       {resourceList("{apiVersion: v1, kind: ConfigMap, data: checksum}"), "functionConfig: json: cannot unmarshal string"},
+		"options that are none":         {resourceList("[]"), `in.yaml:4: functionConfig: kind "": want Render or ConfigMap`},
 		"a malformed kind":              {resourceList("{kind: Render, spec: {workloads: [{kind: web}]}}"), `functionConfig: workloads[0]: kind "web"`},
 		"a reference without a path":    {resourceList("{kind: Render, spec: {nameReference: [{kind: ConfigMap, fieldSpecs: [{kind: A}]}]}}"), "functionConfig: nameReference[0].fieldSpecs[0]: it has no path"},
 	}

@@ -57,7 +57,7 @@ func (o Options) and(first Options) Options {
 	}
 }
 
-// functionKind is the kind of a functionConfig; its spec are options.
+// functionKind is the kind of a functionConfig whose spec are options.
 const functionKind = "Render"
 
 // resourceList gives the stream's document if it is what functions get (KRM Functions Specification v1); else nil.
@@ -90,19 +90,59 @@ func (r *renderer) configure(list *document) error {
 	}
 	function := &unstructured.Unstructured{}
 	function.Object, _ = values["functionConfig"].(map[string]any)
-	if function.GetKind() != functionKind {
-		return wrong(fmt.Errorf("kind %q: want %s", function.GetKind(), functionKind))
-	}
-	spec, err := json.Marshal(function.Object["spec"])
-	if err != nil {
-		return wrong(err)
-	}
-	options, err := ParseOptions(spec)
+	options, err := functionOptions(function)
 	if err != nil {
 		return wrong(err)
 	}
 	r.Options = r.and(options)
 	return nil
+}
+
+// functionOptions reads a functionConfig. kpt makes a ConfigMap of a function's arguments, and of none.
+func functionOptions(function *unstructured.Unstructured) (Options, error) {
+	var spec any
+	switch kind := function.GetKind(); kind {
+	case functionKind:
+		spec = function.Object["spec"]
+	case "ConfigMap":
+		var err error
+		if spec, err = fromTexts(function.Object["data"]); err != nil {
+			return Options{}, err
+		}
+	default:
+		return Options{}, fmt.Errorf("kind %q: want %s or ConfigMap", kind, functionKind)
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return Options{}, err
+	}
+	return ParseOptions(data)
+}
+
+// fromTexts makes options of texts: words stay as they are, tools are separated by commas, and anything else is YAML.
+func fromTexts(data any) (map[string]any, error) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	var texts map[string]string
+	if err := json.Unmarshal(text, &texts); err != nil {
+		return nil, err
+	}
+	options := map[string]any{}
+	for key, text := range texts {
+		var value any = text
+		switch key {
+		case "keepFor":
+			value = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+		case "workloads", "nameReference":
+			if err := sigsyaml.Unmarshal([]byte(text), &value); err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		options[key] = value
+	}
+	return options, nil
 }
 
 // result is a message of a function. Severities are info, warning and error.

@@ -55,6 +55,9 @@ func TestFunctionGivesBackItemsAndResults(t *testing.T) {
 		want   framework.Results
 	}{
 		"without a functionConfig": {"", 3, framework.Results{{Message: "configmap/app is app-5kmc2ft4ds", Severity: framework.Info}}},
+		"with kpt's own ConfigMap": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: function-input}, data: {}}", 3, framework.Results{{Message: "configmap/app is app-5kmc2ft4ds", Severity: framework.Info}}},
+		"with one without data":    {"{apiVersion: v1, kind: ConfigMap, metadata: {name: function-input}}", 3, framework.Results{{Message: "configmap/app is app-5kmc2ft4ds", Severity: framework.Info}}},
+		"with kpt's arguments":     {"{apiVersion: v1, kind: ConfigMap, metadata: {name: function-input}, data: {mode: checksum}}", 2, nil},
 		"with options":             {"{apiVersion: confrev.io/v1, kind: Render, metadata: {name: r}, spec: {mode: checksum}}", 2, nil},
 	}
 	for name, tt := range tests {
@@ -88,5 +91,27 @@ func TestFunctionThatFailsSaysSoInItsResults(t *testing.T) {
 				t.Errorf("the items are not what they were: %s", items[0].MustString())
 			}
 		})
+	}
+}
+
+// kpt's arguments are texts: lists of tools are separated by commas, and the other options are in YAML.
+func TestFunctionTakesOptionsAsTexts(t *testing.T) {
+	config := `{apiVersion: v1, kind: ConfigMap, data: {
+  keepFor: "helm, argocd", namespace: "on",
+  workloads: "[{group: example.com, version: v1, kind: Web, holder: {group: apps, version: v1, kind: ReplicaSet}}]",
+  nameReference: "[{kind: ConfigMap, fieldSpecs: [{kind: Ingress, path: spec/config}]}]"}}`
+	ingress := "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: web, namespace: on}\nspec: {config: app}\n"
+	items, results, err := function(t, config, appObject, strings.Replace(webObject, "apps/v1\nkind: Deployment", "example.com/v1\nkind: Web", 1), ingress)
+	if err != nil || len(items) != 4 || len(results) != 1 {
+		t.Fatalf("%d items, %v, %v", len(items), results, err)
+	}
+	revision, users := items[1].MustString(), items[2].MustString()+items[3].MustString()
+	for _, want := range []string{"helm.sh/resource-policy: keep", "argocd.argoproj.io/sync-options: Prune=false"} {
+		if !strings.Contains(revision, want) {
+			t.Errorf("%s is not in\n%s", want, revision)
+		}
+	}
+	if strings.Count(users, "app-5kmc2ft4ds") != 2 {
+		t.Errorf("not both refer to the revision:\n%s", users)
 	}
 }
