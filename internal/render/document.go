@@ -49,17 +49,33 @@ func parse(file File) ([]*document, error) {
 	if !utf8.Valid(data) {
 		return nil, (&document{file: file.Name, line: 1}).errorAt(0, "it is not UTF-8")
 	}
-	if documents, ok := parseJSON(file.Name, data); ok {
+	if documents, ok := parseJSON(file.Name, 1, data); ok {
 		return documents, nil
 	}
+	var documents []*document
 	// kubectl reads lines, and gives the last one its end too.
-	documents := split(file.Name, endLine(string(data)))
-	for _, d := range documents {
-		if err := d.parse(); err != nil {
+	for _, d := range split(file.Name, endLine(string(data))) {
+		parsed, err := d.parseAny()
+		if err != nil {
 			return nil, err
 		}
+		documents = append(documents, parsed...)
 	}
 	return documents, nil
+}
+
+// parseAny reads a document that may be JSON.
+func (d *document) parseAny() ([]*document, error) {
+	err := d.parse()
+	if err == nil {
+		return []*document{d}, nil
+	}
+	objects, ok := parseJSON(d.file, d.line, []byte(d.body))
+	if !ok {
+		return nil, err
+	}
+	objects[0].marker = d.marker
+	return objects, nil
 }
 
 // split cuts a YAML stream before each line that begins a document.

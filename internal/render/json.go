@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// parseJSON reads a file of JSON objects, one behind the other. It is not ok if that is not what the file is; flow
-// mappings in YAML begin with a brace too.
+// parseJSON reads JSON objects, one behind the other, of which the first begins at a line of a file. It is not ok if that is not what they
+// are; flow mappings in YAML begin with a brace too.
 //
 // JSON is nearly YAML. What a YAML parser refuses is what JSON makes of characters such as 😀: two escapes for one.
-func parseJSON(file string, data []byte) (documents []*document, ok bool) {
+func parseJSON(file string, line int, data []byte) (documents []*document, ok bool) {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return nil, false
 	}
@@ -30,7 +30,7 @@ func parseJSON(file string, data []byte) (documents []*document, ok bool) {
 		}
 		before := data[:int(decoder.InputOffset())-len(raw)]
 		documents = append(documents, &document{
-			file: file, body: string(raw) + "\n", line: 1 + bytes.Count(before, []byte("\n")), node: node, json: raw,
+			file: file, body: string(raw) + "\n", line: line + bytes.Count(before, []byte("\n")), node: node, json: raw,
 			// Several objects, and comments of YAML, need YAML. So all of it is written as YAML.
 			changed: true,
 		})

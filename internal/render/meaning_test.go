@@ -140,6 +140,7 @@ func TestWhatKubectlReadsStays(t *testing.T) {
 		"a merge of merges":                                       envFrom + "---\nx-a: &a {k: a, l: a}\nx-c: &c {<<: *a, k: c}\n" + configHead + "data: {<<: *c}\n",
 		"several merge keys":                                      envFrom + "---\nx-a: &a {k: a}\nx-b: &b {k: b}\n" + configHead + "data:\n  <<: *a\n  <<: *b\n",
 		"a merge key in quotes is a key":                          envFrom + "---\nx-a: &a {k: a}\n" + configHead + "data: {'<<': x, <<: *a}\n",
+		"objects in JSON between lines ---":                       `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"other"}}` + "\n---\n" + `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app"},"data":{"k":"a"}}` + "\n---\n" + envFrom,
 		"a literal text at the end, and no end of line":           envFrom + "---\n" + configHead + "data:\n  a: |\n    foo",
 		"a folded text at the end, and no end of line":            envFrom + "---\n" + configHead + "data:\n  a: >\n    foo",
 		"a literal text to be kept, and no end of line":           envFrom + "---\n" + configHead + "data:\n  a: |+\n    foo\n    ",
@@ -224,5 +225,37 @@ func TestScalarStylesAndMergeKeys(t *testing.T) {
 	})
 	if rendered == 0 {
 		t.Error("nothing was rendered")
+	}
+}
+
+// kubectl reads the second one as YAML, and refuses the escapes; confrev knows what is meant.
+func TestJSONBetweenYAML(t *testing.T) {
+	const smile = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app"},"data":{"k":"\ud83d\ude00"}}` + "\n"
+	tests := map[string]string{
+		"behind YAML":          envFrom + "---\n" + smile,
+		"before YAML":          smile + "---\n" + envFrom,
+		"behind JSON":          `{"kind":"Other"}` + "\n---\n" + smile + "---\n" + envFrom,
+		"two in one document":  envFrom + "---\n" + smile + `{"kind":"Other"}` + "\n",
+		"on the line with ---": envFrom + "--- " + smile,
+	}
+	for name, in := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, err := render.Render([]render.File{{Name: "in.yaml", Data: []byte(in)}}, render.Options{})
+			if err != nil || len(out.Revisions) != 1 {
+				t.Fatalf("%d revisions, %v", len(out.Revisions), err)
+			}
+			objects, err := kubectlReads(out.Text)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out.Text)
+			}
+			for _, object := range objects {
+				if value, _, _ := unstructured.NestedString(object.Object, "data", "k"); object.GetKind() == "ConfigMap" && value != "😀" {
+					t.Errorf("%s has %q", object.GetName(), value)
+				}
+			}
+			if again := rendered(t, out.Text, render.Options{}); !bytes.Equal(out.Text, again) {
+				t.Error("rendering again:", cmp.Diff(string(out.Text), string(again)))
+			}
+		})
 	}
 }
