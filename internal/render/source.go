@@ -1,6 +1,9 @@
 package render
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
@@ -224,11 +227,25 @@ var notOfACopy = []string{
 	"managedFields", "selfLink", "generateName", "ownerReferences", "finalizers",
 }
 
-// notAnnotations are the annotations for which the same holds, and those by which functions keep track of objects.
+// notAnnotations are the annotations for which the same holds, and those by which tools keep track of one object: on a copy, they would
+// name another one.
 var notAnnotations = []string{
-	corev1.LastAppliedConfigAnnotation, keys.Attached,
-	"config.kubernetes.io/index", "config.kubernetes.io/path", "config.kubernetes.io/id",
-	"internal.config.kubernetes.io/index", "internal.config.kubernetes.io/path", "internal.config.kubernetes.io/id",
+	corev1.LastAppliedConfigAnnotation, keys.Attached, "argocd.argoproj.io/tracking-id", "config.k8s.io/owning-inventory",
+	"config.kubernetes.io/index", "config.kubernetes.io/path", "config.kubernetes.io/id", "config.kubernetes.io/origin",
+	"alpha.config.kubernetes.io/transformations", "kapp.k14s.io/identity", "kapp.k14s.io/original", "kapp.k14s.io/original-diff-md5",
+}
+
+// notAnnotationsOf are the groups of which no annotation is copied, with the groups below them: kustomize's and kpt's own notes, and orders
+// to restart what refers to the source, which a copy can never give.
+var notAnnotationsOf = []string{
+	"internal.config.kubernetes.io", "internal.kpt.dev", "kustomize.config.k8s.io", "objectset.rio.cattle.io", "reloader.stakater.com",
+}
+
+// ofSource reports whether an annotation is about the source and not about its content.
+func ofSource(annotation string) bool {
+	group, _, _ := strings.Cut(annotation, "/")
+	return slices.Contains(notAnnotations, annotation) ||
+		slices.ContainsFunc(notAnnotationsOf, func(not string) bool { return group == not || strings.HasSuffix(group, "."+not) })
 }
 
 // write puts the revision into the stream: behind its source, or where it is already.
@@ -244,8 +261,8 @@ func (v *revision) write(keep []Tool) {
 	}
 	if v.object == nil {
 		put(metadata, "name", stringNode(v.name))
-		remove(metadata, notOfACopy...)
-		remove(child(metadata, "annotations"), notAnnotations...)
+		remove(metadata, func(key string) bool { return slices.Contains(notOfACopy, key) })
+		remove(child(metadata, "annotations"), ofSource)
 		put(mapping(metadata, "labels"), keys.Source, stringNode(content.SourceLabel(v.original)))
 		o.annotate(o.node, keys.SourceName, v.original)
 	}

@@ -88,12 +88,17 @@ func mapping(parent *yaml.Node, key string) *yaml.Node {
 }
 
 // remove takes keys from a mapping.
-func remove(mapping *yaml.Node, keys ...string) {
-	for _, key := range keys {
-		if at := position(mapping, key); at >= 0 {
-			mapping.Content = slices.Delete(mapping.Content, at-1, at+1)
+func remove(mapping *yaml.Node, unwanted func(key string) bool) {
+	if !isMapping(mapping) {
+		return
+	}
+	kept := mapping.Content[:0]
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if !unwanted(mapping.Content[i].Value) {
+			kept = append(kept, mapping.Content[i], mapping.Content[i+1])
 		}
 	}
+	mapping.Content = kept
 }
 
 // pointed gives what a JSON pointer leads to. None of its parts is escaped.
