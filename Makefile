@@ -10,6 +10,9 @@ export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
 tool = $$(go run ./hack/cluster path $(1))
+# Where the parts of `make test` note how long each of their tests took.
+times = $(CURDIR)/.times
+gotest = go run ./hack/gotest run $(times)/$@
 
 .DEFAULT_GOAL := help
 
@@ -26,7 +29,15 @@ demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothi
 	go run ./test/demo canary
 
 .PHONY: test
-test: unit fuzz verify lint render-corpus e2e node ## Everything that must pass, from nothing
+test: ## Everything that must pass, from nothing, and the slowest tests
+	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended.
+	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e rest || status=$$?; \
+	go run ./hack/gotest slowest $(addprefix $(times)/,unit render-corpus e2e node) && exit $$status
+
+.PHONY: rest
+rest: # All of `make test` but the end-to-end tests; only what waits for nothing may be slowed down by them
+	nice $(MAKE) --no-print-directory unit fuzz verify lint render-corpus
+	$(MAKE) --no-print-directory node
 
 .PHONY: build
 build: ## Build bin/confrev
@@ -38,7 +49,7 @@ release: ## Archives of kubectl-confrev, checksums and krew's manifest in dist (
 
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector
-	go test -race ./...
+	$(gotest) -race ./...
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
@@ -61,7 +72,7 @@ verify: ## Files that are derived from others are up to date; changes nothing
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
-	status=0; go -C test/e2e test -tags e2e -count=1 -timeout 40m -parallel 6 $(RUN) || status=$$?; \
+	status=0; $(gotest) -tags e2e -count=1 -timeout 40m -parallel 6 $(RUN) ./test/e2e || status=$$?; \
 	go run ./hack/cluster down --name $(TEST_CLUSTER) && exit $$status
 
 .PHONY: test-matrix
@@ -71,14 +82,14 @@ test-matrix: ## End-to-end tests on older Kubernetes, each on a cluster of its o
 
 .PHONY: render-corpus
 render-corpus: ## Render the manifests and charts of some Go modules; what comes out must be what went in, with new names
-	HELM=$(call tool,helm) go test -tags corpus -count=1 -v -timeout 20m ./test/corpus
+	HELM=$(call tool,helm) $(gotest) -tags corpus -count=1 -v -timeout 20m ./test/corpus
 
 .PHONY: node
 node: ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
 	@go run ./hack/cluster node check || { \
 		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
 		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
-	status=0; go test -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node || status=$$?; \
+	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node || status=$$?; \
 	go run ./hack/cluster down --name $(NODE_CLUSTER) && exit $$status
 
 .PHONY: bench
