@@ -104,7 +104,8 @@ func (r *statusReport) add(s *scope, look controller.Look, err error) {
 // ReplicaSet that is seen before the change of its Deployment looks like one that was rolled back from.
 func (w *WorkloadStatus) inferred() bool {
 	return slices.ContainsFunc(w.Sources, func(s SourceStatus) bool {
-		return s.State == stateHeld && !strings.Contains(w.obj.GetAnnotations()[keys.Held], s.Source+"=")
+		notes := w.obj.GetAnnotations()
+		return s.State == stateHeld && !strings.Contains(notes[keys.Held]+","+notes[keys.HeldHashes], s.Source+"=")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -404,5 +406,30 @@ func TestOptionsListResources(t *testing.T) {
 		if (err == nil) != valid {
 			t.Errorf("--restart-on=%s: %v", text, err)
 		}
+	}
+}
+
+// Rule 4: a source that is pinned and also named in restart-on is held by its pin and by its hash, each with its own note.
+func TestASourceThatIsPinnedAndAReasonToRestartIsHeldAsBoth(t *testing.T) {
+	both := func(image, value, number string) *appsv1.Deployment {
+		hash := "configmap/app=" + content.FromConfigMap(appWith(value)).Digests().Sum(true, nil) + "@" + number
+		d := web(image, gen.Annotated(keys.RestartOn, "configmap/app"), gen.Pinned(pinTo(value, number)))
+		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, keys.Hashes, hash)
+		return d
+	}
+	first, second := both("1", "a", "1"), both("2", "b", "2")
+	w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+	undone := w.admitted(t, first, second, false).(*appsv1.Deployment)
+	for key, want := range map[string]string{
+		keys.Held: pinTo("b", "2"), keys.HeldHashes: second.Spec.Template.Annotations[keys.Hashes],
+	} {
+		if got := undone.Annotations[key]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	// Without a holder that shows the hold, each note speaks for itself.
+	next := w.admitted(t, web("3", func(d *appsv1.Deployment) { undone.DeepCopyInto(d); d.Spec.Template.Spec.Containers[0].Image = "3" }), undone, false)
+	if got := next.(*appsv1.Deployment).Spec.Template.Annotations[keys.Pins]; got != pinTo("a", "1") {
+		t.Errorf("a new image took the pins to %s", got)
 	}
 }

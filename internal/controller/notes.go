@@ -10,8 +10,8 @@ import (
 )
 
 // notes are what confrev wrote: on the template pins and stamped hashes, on the workload noted hashes and what it is held
-// from.
-type notes struct{ pins, stamped, noted, held string }
+// from, by pin and by hash.
+type notes struct{ pins, stamped, noted, held, heldHashes string }
 
 // notesOf gives the notes of a workload. A request that takes some of them away altogether, as kubectl replace does, does
 // not mean to: they are those of the old object then.
@@ -28,6 +28,7 @@ func (r *workloads) notesOf(obj, old client.Object, seen *observed) notes {
 	return notes{
 		pins: kept(template, oldTemplate, keys.Pins), stamped: kept(template, oldTemplate, keys.Hashes),
 		noted: kept(annotations, oldAnnotations, keys.Hashes), held: kept(annotations, oldAnnotations, keys.Held),
+		heldHashes: kept(annotations, oldAnnotations, keys.HeldHashes),
 	}
 }
 
@@ -43,8 +44,8 @@ func (seen *observed) readNotes(n notes) {
 		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.
-	held, _ := pin.ParseHashes(n.held)
-	seen.pins.Held, seen.hashes.Held = held, held
+	seen.pins.Held, _ = pin.Parse(n.held)
+	seen.hashes.Held, _ = pin.ParseHashes(n.heldHashes)
 	if len(seen.hashes.Uses) == 0 {
 		return
 	}

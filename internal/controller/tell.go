@@ -38,7 +38,7 @@ func (t teller) handler() handler.EventHandler {
 }
 
 // shown is what a workload and its template say of pins, hashes and holds. What is malformed says nothing.
-type shown struct{ pins, hashes, held pin.Set }
+type shown struct{ pins, hashes, held, heldHashes pin.Set }
 
 func (t teller) shownBy(obj client.Object) shown {
 	template := t.template(obj).Annotations
@@ -50,7 +50,8 @@ func (t teller) shownBy(obj client.Object) shown {
 		s.hashes = pin.Set{}
 	}
 	maps.Copy(s.hashes, stamped)
-	s.held, _ = pin.ParseHashes(obj.GetAnnotations()[keys.Held])
+	s.held, _ = pin.Parse(obj.GetAnnotations()[keys.Held])
+	s.heldHashes, _ = pin.ParseHashes(obj.GetAnnotations()[keys.HeldHashes])
 	return s
 }
 
@@ -72,7 +73,13 @@ func (t teller) tell(ctx context.Context, before, obj client.Object) {
 	}
 	for _, source := range sorted(is.held) {
 		if was.held[source] == (pin.Pin{}) {
-			t.tellHeld(ctx, logger, obj, source, is)
+			t.tellHeld(ctx, logger, obj, source, is.held[source], fmt.Sprintf(
+				"Rolled back: staying on revision %s of %s, not on %s, until %s changes", is.pins[source], source, is.held[source], source))
+		}
+	}
+	for _, source := range sorted(is.heldHashes) {
+		if was.heldHashes[source] == (pin.Pin{}) {
+			t.tellHeld(ctx, logger, obj, source, is.heldHashes[source], fmt.Sprintf("Rolled back: not restarted for %s until it changes", source))
 		}
 	}
 	if len(was.pins) > 0 && len(is.pins) == 0 {
@@ -113,13 +120,9 @@ func (t teller) tellHash(ctx context.Context, logger logr.Logger, obj client.Obj
 	t.say(ctx, obj, source, reasonRestarted, "Restart", fmt.Sprintf("Restarted because %s changed", source))
 }
 
-func (t teller) tellHeld(ctx context.Context, logger logr.Logger, obj client.Object, source pin.Source, is shown) {
-	note := fmt.Sprintf("Rolled back: not restarted for %s until it changes", source)
-	if on, pinned := is.pins[source]; pinned {
-		note = fmt.Sprintf("Rolled back: staying on revision %s of %s, not on %s, until %s changes", on, source, is.held[source], source)
-	}
+func (t teller) tellHeld(ctx context.Context, logger logr.Logger, obj client.Object, source pin.Source, from pin.Pin, note string) {
 	metricHolds.WithLabelValues(t.kind.Resource()).Inc()
-	logger.Info("held", "source", source.String(), "from", is.held[source].String())
+	logger.Info("held", "source", source.String(), "from", from.String())
 	t.say(ctx, obj, source, reasonHeld, "Hold", note)
 	if about := t.sourceObject(ctx, obj, source); about != nil {
 		t.events.normal(about, obj, reasonHeld, "Hold", fmt.Sprintf("%s %s: %s", t.kind.Resource(), obj.GetName(), note))

@@ -51,7 +51,7 @@ func TestTell(t *testing.T) {
 		"a hash is noted":          {nil, modifiers{noted(hashA)}, nil},
 		"a change restarts":        {modifiers{noted(hashA)}, modifiers{stamped(hashB)}, []string{"Restarted because configmap/app changed"}},
 		"an earlier hash is back":  {modifiers{stamped(hashB)}, modifiers{stamped(hashA)}, nil},
-		"a restart that is undone": {modifiers{stamped(hashB)}, modifiers{stamped(hashA), held(hashB)}, []string{"not restarted for configmap/app until it changes"}},
+		"a restart that is undone": {modifiers{stamped(hashB)}, modifiers{stamped(hashA), gen.Annotated(keys.HeldHashes, hashB)}, []string{"not restarted for configmap/app until it changes"}},
 		"malformed pins":           {modifiers{gen.Pinned("x")}, modifiers{gen.Pinned("y")}, nil},
 	}
 	for name, test := range tests {

@@ -199,9 +199,9 @@ func onlyIfUnchanged(obj client.Object, ops []operation) []operation {
 
 // notes gives what the workload itself is to note.
 func (i intent) notes(seen observed) map[string]string {
-	held := maps.Clone(i.pins.Held)
-	maps.Copy(held, i.hashes.Held)
-	return map[string]string{keys.Held: held.String(), keys.Hashes: i.noted(seen).String()}
+	return map[string]string{
+		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.noted(seen).String(),
+	}
 }
 
 // annotate returns the operations that put notes on a workload. Neither the UID nor the generation covers its annotations:

@@ -43,6 +43,9 @@ const (
 	Hashes = Prefix + "hashes"
 	// Held, on the workload, notes which revisions it was rolled back from, in the form of Pins (rule 4).
 	Held = Prefix + "held"
+	// HeldHashes, on the workload, notes the same of what only makes it restart, in the form of Hashes. A source may be both
+	// pinned and a reason to restart.
+	HeldHashes = Prefix + "held-hashes"
 	// Checksum, on the pod template, has a hash for each source of the same stream. Only `render --mode checksum` writes it.
 	Checksum = Prefix + "checksum"
 	// Paused, on the workload, says that confrev paused it at its creation and what it waits for (rule 7).

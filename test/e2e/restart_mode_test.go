@@ -343,3 +343,26 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 	}
 	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
 }
+
+// Rule 4: a source that is pinned and also named in restart-on. An undo holds it as both: the old image runs with its own
+// configuration, also when confrev looks again.
+func TestAnUndoHoldsWhatIsBothPinnedAndAReasonToRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.RestartOn, "configmap/web")))
+	w.waitPinned("web", "web", "color", "A")
+	w.waitFollowed("web", "configmap/web")
+	w.edit("web", "color", "B")
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	b := w.waitPinned("web", "web", "color", "B")
+	w.edit("web", "color", "C")
+	w.kubectl("set", "image", "deployment/web", "app=app:3")
+	w.waitPinned("web", "web", "color", "C")
+	w.undo("web")
+	w.waitHeld("web", "web")
+	w.barrier()
+	if d := w.deployment("web"); w.pinOf("web", "web") != b || d.Spec.Template.Spec.Containers[0].Image != "app:2" {
+		t.Errorf("image %s with %s, want app:2 with %s; notes %v", d.Spec.Template.Spec.Containers[0].Image, w.pinOf("web", "web"), b, d.Annotations)
+	}
+	w.podsRead(b.Revision)
+}
