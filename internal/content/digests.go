@@ -77,6 +77,10 @@ func (d Digests) SameKeys(other Digests, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return d[key] != other[key] })
 }
 
+// Used returns a digest of the keys that are used, or of all keys when all is true, for the note of a hold: with it, that the
+// source still has what was rolled back is known although the revision is deleted (rule 4).
+func (d Digests) Used(all bool, keys []string) string { return d.Sum(all, keys) }
+
 // Sum gives one hash over the keys that are used, or over all keys when all is true. An absent key counts too: it is not
 // the same as an empty one. It is for templates that restart when content changes; its form must never change, since a
 // new form would restart every workload.

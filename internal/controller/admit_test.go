@@ -117,6 +117,18 @@ func appWith(value string) *corev1.ConfigMap {
 // pinTo is a pin of configmap/app: the revision with a value, and its number.
 func pinTo(value, number string) string { return "configmap/app=" + nameOf(value) + "@" + number }
 
+// heldOn is the note of a Deployment web that is held from a pin on another.
+func heldOn(from, on string) string {
+	app := gen.Source("configmap/app")
+	for value := range map[string]bool{"a": true, "b": true} {
+		if p := gen.Pins(from)[app]; p.Revision == nameOf(value) {
+			keys := content.FromConfigMap(appWith(value)).Digests().Used(true, nil)
+			return pin.Notes{app: {From: p, On: gen.Pins(on)[app], Keys: keys}}.String()
+		}
+	}
+	panic("no content has " + from)
+}
+
 // web is a Deployment that tracks all and takes its environment from configmap/app.
 func web(image string, modifiers ...gen.DeploymentModifier) *appsv1.Deployment {
 	all := append([]gen.DeploymentModifier{gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app"))}, modifiers...)
@@ -131,7 +143,8 @@ func TestAdmit(t *testing.T) {
 	a, b := pinTo("a", "1"), pinTo("b", "2")
 	first := pinTo("b", "1")
 	unnamed := func(d *appsv1.Deployment) { d.UID, d.Generation = "", 0 }
-	note := func(pins string) gen.DeploymentModifier { return gen.Annotated(keys.Held, pins) }
+	heldFrom := heldOn(b, a)
+	note := gen.Annotated(keys.Held, heldFrom)
 	paused := func(d *appsv1.Deployment) { d.Spec.Paused = true }
 	tests := map[string]struct {
 		source   string // content of configmap/app; "b" when it is not given, "-" for none
@@ -152,10 +165,10 @@ func TestAdmit(t *testing.T) {
 		"and with a new image, they move":       {obj: web("2"), old: web("1", gen.Pinned(a)), pins: b},
 		"pins written by hand":                  {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(pinTo("c", "3"))), pins: a},
 		"malformed pins":                        {obj: web("1", gen.Pinned("x")), old: web("1", gen.Pinned(a)), pins: b},
-		"an undo":                               {obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b)), pins: a, held: b},
-		"an undo of the configuration alone":    {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(b)), pins: a, held: b},
-		"a new image while held":                {obj: web("3", gen.Pinned(a), note(b)), old: web("1", gen.Pinned(a), note(b)), pins: a, held: b},
-		"a replace while held":                  {obj: web("1"), old: web("1", gen.Pinned(a), note(b)), pins: a, held: b},
+		"an undo":                               {obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b)), pins: a, held: heldFrom},
+		"an undo of the configuration alone":    {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(b)), pins: a, held: heldFrom},
+		"a new image while held":                {obj: web("3", gen.Pinned(a), note), old: web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
+		"a replace while held":                  {obj: web("1"), old: web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
 		"an undo to before the first pins":      {obj: web("1"), old: web("2", gen.Pinned(b)), pins: b},
 		"on-deploy, without a deploy":           {obj: web("1", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: web("1", gen.Pinned(a)), pins: a},
 		"on-deploy, with one":                   {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: web("1", gen.Pinned(a)), pins: b},

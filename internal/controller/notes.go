@@ -44,8 +44,8 @@ func (seen *observed) readNotes(n notes) {
 		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.
-	seen.pins.Held, _ = pin.Parse(n.held)
-	seen.hashes.Held, _ = pin.ParseHashes(n.heldHashes)
+	seen.pins.Held, _ = pin.ParseNotes(n.held)
+	seen.hashes.Held, _ = pin.ParseNotes(n.heldHashes)
 	if len(seen.hashes.Uses) == 0 {
 		return
 	}

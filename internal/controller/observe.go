@@ -125,6 +125,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 		return seen, err
 	}
 	seen.readNotes(r.notesOf(obj, v.old, &seen))
+	seen.pins.Before = seen.before
 	if !seen.follows() {
 		return seen, nil
 	}

@@ -78,7 +78,7 @@ func TestSetAnnotationsTouchesItsKeysOnly(t *testing.T) {
 // planFor makes a plan that moves the pins of source configmap/app.
 func planFor(from, to, held string) plan.Plan {
 	app := gen.Source("configmap/app")
-	p := plan.Plan{Pins: gen.Pins(to), Held: gen.Pins(held)}
+	p := plan.Plan{Pins: gen.Pins(to), Held: gen.Notes(held)}
 	p.Decisions = []plan.Decision{{Source: app, From: gen.Pins(from)[app], To: gen.Pins(to)[app]}}
 	return p
 }
@@ -98,6 +98,8 @@ func seenIn(d *appsv1.Deployment, p plan.Plan) (observed, intent) {
 const (
 	pinA = "configmap/app=app-a@1"
 	pinB = "configmap/app=app-b@2"
+	// heldB is the note of a hold from b on a.
+	heldB = "configmap/app=app-b@2;on=app-a@1"
 )
 
 // The patch is applied by a JSON patch library, as the API server applies it.
@@ -114,15 +116,15 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 			planFor(pinA, pinB, ""),
 		},
 		"other pins, and the note goes (rule 4)": {
-			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, pinB)),
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, heldB)),
 			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinB)), planFor(pinA, pinB, ""),
 		},
 		"a note, and no rollout (rule 4)": {
 			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)),
-			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, pinB)), planFor(pinA, pinA, pinB),
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, heldB)), planFor(pinA, pinA, heldB),
 		},
 		"a note on a workload without annotations": {
-			gen.Deployment("web", gen.Pinned(pinA)), gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, pinB)), planFor(pinA, pinA, pinB),
+			gen.Deployment("web", gen.Pinned(pinA)), gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, heldB)), planFor(pinA, pinA, heldB),
 		},
 		"a malformed note goes": {
 			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, "oops")),
@@ -169,7 +171,7 @@ func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
 			cached := test.live.DeepCopy()
 			delete(cached.Annotations, "other")
 			workload.Deployment.Compact(cached)
-			seen, want := seenIn(cached, planFor(pinA, pinA, pinB))
+			seen, want := seenIn(cached, planFor(pinA, pinA, heldB))
 			if err := r.send(t.Context(), cached, r.patch(cached, seen, want)); err != nil && !test.changed {
 				t.Fatal(err)
 			}
@@ -193,11 +195,11 @@ func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
 func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
 	r := &workloads{kind: workload.Deployment}
 	for name, p := range map[string]plan.Plan{
-		"in sync":           planFor(pinA, pinA, pinB),
-		"nothing is pinned": {Held: gen.Pins(pinB)},
+		"in sync":           planFor(pinA, pinA, heldB),
+		"nothing is pinned": {Held: gen.Notes(heldB)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, pinB))
+			d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, heldB))
 			seen, want := seenIn(d, p)
 			if ops := r.patch(d, seen, want); ops != nil {
 				t.Errorf("patch %+v", ops)
@@ -205,7 +207,7 @@ func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
 		})
 	}
 	t.Run("a workload that follows nothing keeps its notes", func(t *testing.T) {
-		d := gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, pinB), gen.Annotated(keys.Hashes, "configmap/app=h@1"))
+		d := gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, heldB), gen.Annotated(keys.Hashes, "configmap/app=h@1"))
 		if ops := r.patch(d, observed{template: &d.Spec.Template}, intent{}); ops != nil {
 			t.Errorf("patch %+v", ops)
 		}

@@ -47,7 +47,7 @@ func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
 		s.want.pins.Pins[move.Source] = move.To
 		delete(after.Held, move.Source)
 		if move.Current != (pin.Pin{}) {
-			after.Held[move.Source] = move.Current
+			after.Held[move.Source] = pin.Note{From: move.Current, On: move.To}
 		}
 	}
 	s.After = plan.Make(after)

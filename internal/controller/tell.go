@@ -50,8 +50,9 @@ func (t teller) shownBy(obj client.Object) shown {
 		s.hashes = pin.Set{}
 	}
 	maps.Copy(s.hashes, stamped)
-	s.held, _ = pin.Parse(obj.GetAnnotations()[keys.Held])
-	s.heldHashes, _ = pin.ParseHashes(obj.GetAnnotations()[keys.HeldHashes])
+	held, _ := pin.ParseNotes(obj.GetAnnotations()[keys.Held])
+	heldHashes, _ := pin.ParseNotes(obj.GetAnnotations()[keys.HeldHashes])
+	s.held, s.heldHashes = held.Holding(s.pins), heldHashes.Holding(s.hashes)
 	return s
 }
 

@@ -39,7 +39,17 @@ func drawInput(t *rapid.T) plan.Input {
 		return s
 	})
 	in := plan.Input{
-		Sources: map[pin.Source]plan.Source{}, Pins: pins.Draw(t, "pins"), Held: pins.Draw(t, "held"),
+		Sources: map[pin.Source]plan.Source{}, Pins: pins.Draw(t, "pins"), Held: pin.Notes{},
+	}
+	for source, from := range pins.Draw(t, "held") {
+		note := pin.Note{From: from, On: in.Pins[source], Ended: rapid.Bool().Draw(t, "ended")}
+		if note.On == (pin.Pin{}) || rapid.Bool().Draw(t, "void") {
+			note.On = somePin.Draw(t, "on")
+		}
+		if rapid.Bool().Draw(t, "keys") {
+			note.Keys = digests(letters.Draw(t, "used")).Used(false, []string{"used"})
+		}
+		in.Held[source] = note
 	}
 	for _, source := range rapid.SliceOfNDistinct(rapid.SampledFrom([]pin.Source{app, web, db}), 0, 3, rapid.ID[pin.Source]).Draw(t, "uses") {
 		use := rapid.SampledFrom([]podspec.Use{useAll, useKey, useOptional, useOptKey}).Draw(t, "use")

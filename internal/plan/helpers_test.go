@@ -101,7 +101,7 @@ type fataler interface {
 
 func clone(in plan.Input) plan.Input {
 	out := in
-	out.Pins, out.Held = maps.Clone(in.Pins), maps.Clone(in.Held)
+	out.Pins, out.Held, out.Before = maps.Clone(in.Pins), maps.Clone(in.Held), maps.Clone(in.Before)
 	out.Uses = slices.Clone(in.Uses)
 	out.Sources, out.Holders = map[pin.Source]plan.Source{}, nil
 	for name, s := range in.Sources {
@@ -141,7 +141,7 @@ func makePlan(t fataler, in plan.Input) plan.Plan {
 	if again.Changed() || again.Urgent() {
 		t.Fatalf("the plan is not stable: applied, it became\n%s", cmp.Diff(p, again))
 	}
-	if diff := cmp.Diff([]pin.Set{p.Pins, p.Held}, []pin.Set{again.Pins, again.Held}, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(p.Pins, again.Pins, cmpopts.EquateEmpty()) + cmp.Diff(p.Held, again.Held, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("pins or note are not stable (-plan +next plan):\n%s", diff)
 	}
 	return p
@@ -156,8 +156,12 @@ func checkDecisions(t fataler, in plan.Input, p plan.Plan) {
 		if d.Source != in.Uses[i].Source || d.From != in.Pins[d.Source] || p.Pins[d.Source] != d.To {
 			t.Fatalf("decision %+v does not fit use %+v, pins %v, new pins %v", d, in.Uses[i], in.Pins, p.Pins)
 		}
-		if (d.Verdict == plan.Held) != (p.Held[d.Source] != pin.Pin{}) && d.Current != (pin.Pin{}) && d.Verdict != plan.KeyMissing {
+		note, noted := p.Held[d.Source]
+		if (d.Verdict == plan.Held) != (noted && !note.Ended) && d.Current != (pin.Pin{}) && d.Verdict != plan.KeyMissing {
 			t.Fatalf("verdict %s with note %v", d.Verdict, p.Held)
+		}
+		if noted && d.Current != (pin.Pin{}) && d.Verdict != plan.KeyMissing && note.On != d.To {
+			t.Fatalf("pinned to %s, with a note about %s", d.To, note.On)
 		}
 		if (d.Current != pin.Pin{}) != in.Sources[d.Source].Present {
 			t.Fatalf("current is %s, but present: %v", d.Current, in.Sources[d.Source].Present)
@@ -181,7 +185,10 @@ func everyNumber(in plan.Input, source pin.Source, visit func(pin.Pin)) {
 	for _, r := range in.Sources[source].Revisions {
 		visit(pin.Pin{Revision: r.Name, Number: r.Number})
 	}
-	pins := []pin.Set{in.Pins, in.Held}
+	pins := []pin.Set{in.Pins, in.Before}
+	if note, ok := in.Held[source]; ok {
+		visit(note.From)
+	}
 	for _, h := range in.Holders {
 		pins = append(pins, h.Pins)
 	}
@@ -195,7 +202,8 @@ func everyNumber(in plan.Input, source pin.Source, visit func(pin.Pin)) {
 // applied is what is seen after a plan was applied: revisions made, pins and note written, the template rolled out.
 func applied(in plan.Input, p plan.Plan) plan.Input {
 	out := clone(in)
-	out.Pins, out.Held = maps.Clone(p.Pins), maps.Clone(p.Held)
+	// The next plan is the controller's: it sees no template that is being replaced.
+	out.Pins, out.Held, out.Before = maps.Clone(p.Pins), maps.Clone(p.Held), nil
 	if p.Changed() {
 		order := int64(0)
 		for _, h := range in.Holders {
@@ -224,8 +232,12 @@ type planCase struct {
 	use podspec.Use // useAll when it is not given
 	// content is the source's; "" when it does not exist, "?" when it could not be observed.
 	content, revisions string
-	pins, held         string
-	holders            []string
+	// held is what the note says that the workload was rolled back from, on the pin that it has, or had last. "b@2 ended" is
+	// the note of a hold that has ended.
+	pins, held string
+	// noteOn is another pin that the note is about.
+	noteOn  string
+	holders []string
 
 	verdict plan.Verdict
 	to      string
@@ -239,13 +251,34 @@ func (c planCase) input() plan.Input {
 		c.use = useAll
 	}
 	in := plan.Input{
-		Uses: []podspec.Use{c.use}, Sources: map[pin.Source]plan.Source{}, Pins: set(c.pins), Held: set(c.held),
+		Uses: []podspec.Use{c.use}, Sources: map[pin.Source]plan.Source{}, Pins: set(c.pins), Held: c.notes(c.held, c.pins),
 		Holders: holders(c.holders...),
 	}
 	if c.content != "?" {
 		in.Sources[app] = source(c.content, c.revisions)
 	}
 	return in
+}
+
+// notes makes the note about a pin, as confrev writes it where it has seen the revision.
+func (c planCase) notes(text, on string) pin.Notes {
+	if text == "" {
+		return pin.Notes{}
+	}
+	for _, holder := range c.holders {
+		if c.pins == "" && on == "" && holder != "" {
+			on = holder
+		}
+	}
+	if c.noteOn != "" {
+		on = c.noteOn
+	}
+	from, ended := strings.CutSuffix(text, " ended")
+	note := pin.Note{From: short(from), On: short(on), Ended: ended}
+	if letter, _, _ := strings.Cut(from, "@"); !ended {
+		note.Keys = digests(letter).Used(c.use.All, c.use.Keys)
+	}
+	return pin.Notes{app: note}
 }
 
 func runPlanCases(t *testing.T, cases map[string]planCase) {
@@ -258,7 +291,11 @@ func runPlanCases(t *testing.T, cases map[string]planCase) {
 			if diff := cmp.Diff([]plan.Decision{want}, p.Decisions); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(set(c.note), p.Held); diff != "" {
+			c.noteOn = ""
+			if c.use.Source == (pin.Source{}) {
+				c.use = useAll
+			}
+			if diff := cmp.Diff(c.notes(c.note, c.to), p.Held, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("note (-want +got):\n%s", diff)
 			}
 			if changed := c.pins != c.to; p.Changed() != changed {

@@ -16,10 +16,19 @@ type history struct {
 	last pin.Pin
 	// template is the template's own pin, which may not have been rolled out yet.
 	template pin.Pin
+	// note is the workload's note; isNoted is true when it is about the template's pin, or about that of the newest holder
+	// where the template has lost its own.
+	note    pin.Note
+	isNoted bool
+	// keys is a digest of what the workload uses of the present content.
+	keys string
 }
 
 func newHistory(in Input, use podspec.Use, source Source) history {
-	h := history{use: use, source: source, template: in.Pins[use.Source]}
+	h := history{
+		use: use, source: source, template: in.Pins[use.Source], note: in.Held[use.Source],
+		keys: source.Digests.Used(use.All, use.Keys),
+	}
 	var newest int64
 	for _, holder := range in.Holders {
 		p, ok := holder.Pins[use.Source]
@@ -31,10 +40,32 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 			h.last, newest = p, holder.Order
 		}
 	}
-	if p, ok := in.Held[use.Source]; ok {
-		h.pins = append(h.pins, p)
+	before := in.Before[use.Source]
+	h.readNote(before)
+	if before != (pin.Pin{}) && before != h.template {
+		h.pins = append(h.pins, before)
+		if h.isCurrent(before.Revision) {
+			// It was as good as current's own, which may have a higher number by now (rule 5).
+			h.pins = append(h.pins, pin.Pin{Revision: before.Revision, Number: h.currentNumber()})
+		}
 	}
 	return h
+}
+
+// readNote takes the workload's note for evidence, unless it is from another time.
+func (h *history) readNote(before pin.Pin) {
+	if h.note == (pin.Note{}) || h.note.From.Revision == h.note.On.Revision {
+		return
+	}
+	if h.last == (pin.Pin{}) {
+		h.last = h.note.On
+	}
+	h.isNoted = h.note.On == h.template || h.template == pin.Pin{} && h.note.On == h.last
+	// Who goes back further while held was rolled back from the same.
+	h.isNoted = h.isNoted || h.note.On == before && !h.note.Ended
+	if h.isNoted && !h.note.Ended {
+		h.pins = append(h.pins, h.note.From)
+	}
 }
 
 // numbers calls yield with every revision's name and number that is known from anywhere. Numbers that leave no room above
@@ -54,12 +85,15 @@ func (h history) numbers(yield func(revision string, number int64)) {
 	if h.template != (pin.Pin{}) {
 		known(h.template.Revision, h.template.Number)
 	}
+	if h.note != (pin.Note{}) {
+		known(h.note.From.Revision, h.note.From.Number)
+	}
 }
 
 // currentNumber gives the number of the present content's revision: its own when that is strictly the highest, else one
-// more than the highest (rule 5).
+// more than the highest (rule 5). A hold that has ended stands for another content that was there since.
 func (h history) currentNumber() int64 {
-	var own, others int64
+	own, others := int64(0), h.ended()
 	h.numbers(func(revision string, number int64) {
 		if revision == h.source.Name {
 			own = max(own, number)
@@ -84,7 +118,8 @@ func (h history) isCurrent(revision string) bool {
 			return h.sameContent(r)
 		}
 	}
-	return false
+	// It is deleted, and the note may know what the workload used of it.
+	return h.isNoted && !h.note.Ended && h.note.From.Revision == revision && h.note.Keys != "" && h.note.Keys == h.keys
 }
 
 func (h history) sameContent(r Revision) bool {
@@ -96,9 +131,9 @@ func (h history) sameContent(r Revision) bool {
 
 // rolledOut tells whether the workload rolled out the present content since the source last got it, and which pin shows
 // that. It compares with the numbers of all other contents: a revision that was current again later (rule 5) has a
-// number above theirs only from then on.
+// number above theirs only from then on. What was rolled out before a hold ended shows nothing any more.
 func (h history) rolledOut() (shown pin.Pin, ok bool) {
-	var others int64
+	others := h.ended()
 	h.numbers(func(revision string, number int64) {
 		if !h.isCurrent(revision) {
 			others = max(others, number)
@@ -120,4 +155,39 @@ func (h history) lastPin() (pin.Pin, bool) {
 		}
 	}
 	return pin.Pin{}, false
+}
+
+// ended returns the number up to which pins are the past of a hold that has ended, while the template still has its pin.
+func (h history) ended() int64 {
+	if h.isNoted && h.note.Ended {
+		return h.note.From.Number
+	}
+	return 0
+}
+
+// holding returns the note of a hold: the workload was rolled back from a pin, and is on another.
+func (h history) holding(from, on pin.Pin) pin.Note {
+	return pin.Note{From: from, On: on, Keys: h.keys}
+}
+
+// over returns the note of a hold that has ended while the template keeps its pin, if there is one to note. Without it, the
+// holders would show the hold again as soon as the source goes back to what was rolled back.
+func (h history) over() pin.Note {
+	if h.template == (pin.Pin{}) {
+		return pin.Note{}
+	}
+	// The number of the pin's own revision is above theirs when it is current again (rule 5).
+	past := pin.Note{On: h.template, Ended: true}
+	for _, p := range h.pins {
+		if p.Number > max(h.template.Number, past.From.Number) && !h.isCurrent(p.Revision) {
+			past.From = p
+		}
+	}
+	if h.ended() > past.From.Number {
+		past.From = h.note.From
+	}
+	if past.From == (pin.Pin{}) {
+		return pin.Note{}
+	}
+	return past
 }

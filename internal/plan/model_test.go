@@ -18,7 +18,7 @@ type replicaSet struct {
 	image, order int64
 	pins         pin.Set
 	// note is confrev.io/held: the Deployment controller copies annotations to the newest ReplicaSet, and undo back.
-	note pin.Set
+	note pin.Notes
 }
 
 // hold is what the model expects of the next plan.
@@ -38,7 +38,7 @@ type model struct {
 	letter       string // the source's content; "" when it was deleted
 	revisions    map[string]plan.Revision
 	template     pin.Set
-	note         pin.Set
+	note         pin.Notes
 	image, order int64
 	replicaSets  []*replicaSet // the newest last
 	limit        int
@@ -51,7 +51,7 @@ type model struct {
 }
 
 func newModel(t *rapid.T, use podspec.Use, letters ...string) *model {
-	m := &model{use: use, letters: letters, letter: letters[0], revisions: map[string]plan.Revision{}, template: pin.Set{}, note: pin.Set{}, limit: 3}
+	m := &model{use: use, letters: letters, letter: letters[0], revisions: map[string]plan.Revision{}, template: pin.Set{}, note: pin.Notes{}, limit: 3}
 	m.rollOut()
 	m.confrev(t)
 	return m
@@ -109,46 +109,33 @@ func (m *model) expected() hold {
 	if m.letter == "" {
 		return either
 	}
-	if m.hold == held && m.edited {
-		// Away and back while nobody looked: no object shows it.
-		if m.same(m.letter, m.heldFrom) {
-			return either
-		}
+	if m.hold == held && m.edited && !m.same(m.letter, m.heldFrom) {
 		return follows
 	}
-	if m.hold == held && m.on() == "" && !slices.ContainsFunc(m.replicaSets, func(rs *replicaSet) bool { return len(rs.pins) > 0 }) {
-		// The pin was taken away, and history that shows what it was is pruned.
-		return either
-	}
-	noted, isNoted := m.note[app]
-	if m.hold == held && isNoted && noted.Revision != "app-"+m.letter && m.revisions[noted.Revision].Name == "" {
-		// The revision that it was rolled back from is gone, so nobody can tell that only unused keys changed since.
+	if m.hold == held && m.on() == "" && m.revisions[m.lastPin().Revision].Name == "" {
+		// The pin was taken away, and so is its revision.
 		return either
 	}
 	return m.hold
+}
+
+// lastPin is the pin that a template without one had last, as far as anything shows it.
+func (m *model) lastPin() pin.Pin {
+	for _, rs := range slices.Backward(m.replicaSets) {
+		if p, ok := rs.pins[app]; ok {
+			return p
+		}
+	}
+	return m.note[app].On
 }
 
 // after says what the model remembers of a hold once confrev looked.
 func (m *model) after() hold {
-	switch {
-	case m.letter == "":
-		return m.hold
-	case m.hold == follows, m.same(m.on(), m.letter):
-		return m.followed()
+	if m.letter != "" && (m.hold == follows || m.same(m.on(), m.letter)) {
+		m.edited = false
+		return follows
 	}
 	return m.hold
-}
-
-// followed is the state of a workload that is on the source's content.
-func (m *model) followed() hold {
-	if m.hold != follows && m.template[app].Revision != "app-"+m.letter {
-		// In sync through keys that it does not use: this workload keeps no revision of the content alive that would show
-		// later that the source had it. When the source goes back to what the workload was rolled back from, it may stay.
-		m.edited = true
-		return either
-	}
-	m.edited = false
-	return follows
 }
 
 func (m *model) apply(p plan.Plan) {
@@ -197,30 +184,49 @@ func (m *model) edit(t *rapid.T) {
 	m.letter = letter
 }
 
-// undo is kubectl rollout undo, to any ReplicaSet: it restores the template and the workload's annotations.
+// undo is kubectl rollout undo, to any ReplicaSet: it restores the template and the workload's annotations. The webhook keeps
+// the annotations and plans within the request, unless it does not answer.
 func (m *model) undo(t *rapid.T) {
 	if len(m.replicaSets) < 2 {
 		t.Skip("nothing to undo to")
 	}
 	to := m.replicaSets[rapid.IntRange(0, len(m.replicaSets)-2).Draw(t, "to")]
-	before, shown := m.on(), m.showsItsNumber()
-	m.template, m.note, m.image = maps.Clone(to.pins), maps.Clone(to.note), to.image
-	m.rollOut()
+	before, shown, old, noted := m.on(), m.showsItsNumber(), m.template, m.note[app]
+	answers := rapid.Bool().Draw(t, "the webhook answers")
+	if !answers {
+		m.note = maps.Clone(to.note)
+	}
+	m.template, m.image = maps.Clone(to.pins), to.image
+	// Only the webhook sees that a note is from another time, and only the note knows what no holder shows.
+	misled := m.note[app] != noted && (m.note[app] != (pin.Note{}) || !slices.ContainsFunc(m.replicaSets, func(rs *replicaSet) bool {
+		return rs.pins[app] == noted.From
+	}))
 	switch {
-	case m.letter == "" || m.hold == either || m.edited && m.hold == held || m.on() == "" || before == "":
+	case misled || m.letter == "" || m.hold == either || m.edited && m.hold == held || m.on() == "" || before == "":
 		m.hold = either
 	case m.hold == held:
-	case m.same(before, m.letter) && !shown:
+	case m.same(before, m.letter) && !answers && !shown:
+		// Only the webhook sees what the template had.
 		m.hold, m.heldFrom, m.edited = either, m.letter, false
 	case m.same(before, m.letter):
 		m.hold, m.heldFrom, m.edited = held, m.letter, false
 	}
+	if answers && len(m.template) > 0 {
+		in := m.input()
+		in.Before, in.Stay = old, true
+		p := makePlan(t, in)
+		if p.Changed() {
+			t.Fatalf("an undo moves: %+v", p.Decisions)
+		}
+		m.note = maps.Clone(p.Held)
+	}
+	m.rollOut()
 }
 
 // showsItsNumber tells whether the template's pin is above all other contents. It is not when the workload was rolled
 // back to A@1 and the source followed to A, which is A@3 now: by rule 5 that is new to a workload that goes back to B@2.
 func (m *model) showsItsNumber() bool {
-	shows := true
+	shows := m.revisions[m.template[app].Revision].Number <= m.template[app].Number
 	everyNumber(m.input(), app, func(p pin.Pin) {
 		if !m.same(p.Revision[len("app-"):], m.on()) && p.Number >= m.template[app].Number {
 			shows = false

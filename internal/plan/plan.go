@@ -46,8 +46,11 @@ type Input struct {
 	Sources map[pin.Source]Source
 	// Pins are those of the workload's template now.
 	Pins pin.Set
-	// Held is the workload's note of earlier holds.
-	Held    pin.Set
+	// Before are the pins of the template that is being replaced by one with Pins. They were rolled out, whether or not a
+	// holder shows it.
+	Before pin.Set
+	// Held are the workload's notes of earlier holds.
+	Held    pin.Notes
 	Holders []Holder
 	// Stay is true while pins may not move from one revision to another (confrev.io/advance). First pins are made all the
 	// same.
@@ -98,8 +101,8 @@ type Plan struct {
 	// Pins are those that the template should have. Pins of sources that are no longer tracked are not among them: they go
 	// with the next change, since dropping them alone would be a rollout.
 	Pins pin.Set
-	// Held is the note that the workload should carry.
-	Held pin.Set
+	// Held are the notes that the workload should carry.
+	Held pin.Notes
 	// Decisions has one for each tracked source, sorted by source.
 	Decisions []Decision
 }
@@ -128,24 +131,24 @@ func (p Plan) Urgent() bool {
 
 // Make makes the plan. It is a pure function: the same input gives the same plan.
 func Make(in Input) Plan {
-	out := Plan{Pins: pin.Set{}, Held: pin.Set{}}
+	out := Plan{Pins: pin.Set{}, Held: pin.Notes{}}
 	for _, use := range in.Uses {
-		d, heldFrom := decide(in, use)
+		d, note := decide(in, use)
 		out.Decisions = append(out.Decisions, d)
 		if d.To != (pin.Pin{}) {
 			out.Pins[use.Source] = d.To
 		}
-		if heldFrom != (pin.Pin{}) {
-			out.Held[use.Source] = heldFrom
+		if note != (pin.Note{}) {
+			out.Held[use.Source] = note
 		}
 	}
 	return out
 }
 
-// decide gives the decision for one source, and the pin to note as the one that the workload was rolled back from.
-func decide(in Input, use podspec.Use) (d Decision, heldFrom pin.Pin) {
+// decide gives the decision for one source, and what to note of its hold.
+func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 	from := in.Pins[use.Source]
-	d = Decision{Source: use.Source, From: from, To: from}
+	d := Decision{Source: use.Source, From: from, To: from}
 	source, known := in.Sources[use.Source]
 	if !known {
 		d.Verdict = Unknown
@@ -165,27 +168,33 @@ func decide(in Input, use podspec.Use) (d Decision, heldFrom pin.Pin) {
 }
 
 // decide goes on where the source is present and has all that the workload requires of it (rule 4).
-func (h history) decide(d Decision, stay bool) (Decision, pin.Pin) {
+func (h history) decide(d Decision, stay bool) (Decision, pin.Note) {
 	rolledOut, wasRolledOut := h.rolledOut()
 	before, hadPin := h.lastPin()
 	switch {
-	case d.From != pin.Pin{} && h.isCurrent(d.From.Revision):
-		d.Verdict = InSync
-	case d.From != pin.Pin{} && wasRolledOut:
-		d.Verdict = Held
-		return d, rolledOut
-	case d.From != pin.Pin{} && stay:
-		d.Verdict = Waiting
-	case d.From != pin.Pin{}:
-		d.Verdict, d.To = Advanced, d.Current
-	case wasRolledOut && hadPin && !h.isCurrent(before.Revision):
+	case d.From == pin.Pin{} && hadPin && wasRolledOut && rolledOut.Number > before.Number && !h.isCurrent(before.Revision):
 		// Something took the pin away (kubectl replace) while the workload was held. It stays held.
 		d.Verdict, d.To = Held, before
-		return d, rolledOut
-	default:
+		return d, h.holding(rolledOut, before)
+	case d.From == pin.Pin{}:
 		d.Verdict, d.To = Pinned, d.Current
+	case d.From.Revision == d.Current.Revision:
+		d.Verdict = InSync
+	case h.isCurrent(d.From.Revision):
+		d.Verdict = InSync
+		return d, h.over()
+	case wasRolledOut:
+		d.Verdict = Held
+		return d, h.holding(rolledOut, d.From)
+	case stay && h.isNoted:
+		d.Verdict = Waiting
+		return d, h.over()
+	case stay:
+		d.Verdict = Waiting
+	default:
+		d.Verdict, d.To = Advanced, d.Current
 	}
-	return d, pin.Pin{}
+	return d, pin.Note{}
 }
 
 // absence judges a source that does not exist. A pin stays: its revision has all that the pods need.

@@ -292,3 +292,66 @@ func TestRule6Missing(t *testing.T) {
 		"a source that could not be observed gets no pin": {content: "?", verdict: plan.Unknown},
 	})
 }
+
+// Rule 4: a note is about one pin, knows what the workload used of the content that it was rolled back from, and goes on to
+// say that a hold has ended as long as the pin is the same.
+func TestRule4Notes(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"it holds when the revision is deleted and an unused key changed": {
+			use: useKey, content: "b2", revisions: "a@1", pins: "a@1", held: "b@2", holders: []string{"a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b2@3",
+		},
+		"but not when a used key changed": {
+			use: useKey, content: "c", revisions: "a@1", pins: "a@1", held: "b@2", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "c@3", current: "c@3",
+		},
+		"one about another pin is void": {
+			content: "b", revisions: "a@1", pins: "a@1", held: "b@2", noteOn: "c@3", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@2", current: "b@2",
+		},
+		"one that says nothing of the content from which it was rolled back is void": {
+			content: "b", revisions: "a@1", pins: "a@1", held: "a@2", holders: []string{"a@1"},
+			verdict: plan.Advanced, to: "b@3", current: "b@3",
+		},
+		"it knows the pin that the template has lost, when all holders are pruned": {
+			content: "b", revisions: "a@1 b@2", held: "b@2", noteOn: "a@1", holders: []string{""},
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
+		},
+		"the hold ends while the pin stays, when only unused keys differ": {
+			use: useKey, content: "a2", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
+			verdict: plan.InSync, to: "a@1", note: "b@2 ended", current: "a2@3",
+		},
+		"it ends also where it was not noted": {
+			use: useKey, content: "a2", revisions: "a@1 b@2", pins: "a@1", holders: []string{"b@2", "a@1"},
+			verdict: plan.InSync, to: "a@1", note: "b@2 ended", current: "a2@3",
+		},
+		"once it has ended, the content that was rolled back is new": {
+			use: useKey, content: "b2", revisions: "a@1 b@2", pins: "a@1", held: "b@2 ended", holders: []string{"b@2", "a@1"},
+			verdict: plan.Advanced, to: "b2@3", current: "b2@3",
+		},
+		"and has a new number, if it is the same": {
+			content: "b", revisions: "a@1 b@2", pins: "a@1", held: "b@2 ended", holders: []string{"b@2", "a@1"},
+			verdict: plan.Advanced, to: "b@3", current: "b@3",
+		},
+		"an old note of a hold that has ended says nothing of a later one": {
+			content: "b", revisions: "a@1 b@3", pins: "a@1", held: "b@2 ended", holders: []string{"b@2", "b@3", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "b@3", current: "b@3",
+		},
+	})
+}
+
+// Rule 4: a change of the source ends a hold, also where the pin must not move yet.
+func TestRule4AHoldEndsWhileTheWorkloadWaits(t *testing.T) {
+	c := planCase{content: "c", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"}}
+	in := c.input()
+	in.Stay = true
+	p := makePlan(t, in)
+	if d := p.Decisions[0]; d.Verdict != plan.Waiting || !p.Held[app].Ended {
+		t.Fatalf("it is %s, with the notes %s", d.Verdict, p.Held)
+	}
+	back := planCase{content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"b@2", "a@1"}}.input()
+	back.Stay, back.Held = true, p.Held
+	if d := makePlan(t, back).Decisions[0]; d.Verdict != plan.Waiting {
+		t.Errorf("the content that was rolled back came back, and it is %s", d.Verdict)
+	}
+}

@@ -259,7 +259,8 @@ func (s *story) note() (string, error) {
 		return "", err
 	}
 	if note, held := workload.GetAnnotations()[keys.Held]; held {
-		return note, nil
+		from, _, _ := strings.Cut(note, ";keys=")
+		return from, nil
 	}
 	return noNote, nil
 }

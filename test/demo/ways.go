@@ -61,7 +61,7 @@ func (w *revisionsWay) undone() {
 		return p.Revision, err
 	})
 	w.claim("its annotation "+keys.Held+" says from where it was rolled back",
-		fmt.Sprintf("configmap/app=%s@%d", w.last, p.Number+1), w.note)
+		fmt.Sprintf("configmap/app=%s@%d;on=%s", w.last, p.Number+1, p), w.note)
 }
 
 func (w *revisionsWay) deleted() {

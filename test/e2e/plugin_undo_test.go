@@ -83,7 +83,7 @@ func TestPluginUndoHoldsInItsOwnRequest(t *testing.T) {
 	out := w.confrev("undo", "deployment/web", "--dry-run=client", "-o", "json").says().stdout
 	var would appsv1.Deployment
 	w.must(json.Unmarshal([]byte(out), &would))
-	if note := would.Annotations[keys.Held]; !strings.HasSuffix(note, "@2") {
+	if note := would.Annotations[keys.Held]; !strings.Contains(note, "@2;on=") {
 		t.Errorf("it would be held from %q", note)
 	}
 }

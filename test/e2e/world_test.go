@@ -228,10 +228,14 @@ func (w *world) rolloutRevision(deployment string, pinned pin.Pin) string {
 func (w *world) waitHeld(deployment, source string) {
 	w.Helper()
 	w.eventually(deployment+" held", func() string {
-		if note := w.deployment(deployment).Annotations[keys.Held]; !strings.Contains(note, "configmap/"+source+"=") {
-			return fmt.Sprintf("note is %q", note)
+		d := w.deployment(deployment)
+		notes := d.Annotations[keys.Held] + "," + d.Annotations[keys.HeldHashes]
+		for note := range strings.SplitSeq(notes, ",") {
+			if strings.HasPrefix(note, "configmap/"+source+"=") && !strings.HasSuffix(note, ";ended") {
+				return ""
+			}
 		}
-		return ""
+		return fmt.Sprintf("notes are %q", notes)
 	})
 }
 

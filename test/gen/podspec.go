@@ -169,3 +169,12 @@ func Pins(text string) pin.Set {
 	}
 	return pins
 }
+
+// Notes reads the text form of notes.
+func Notes(text string) pin.Notes {
+	notes, err := pin.ParseNotes(text)
+	if err != nil {
+		panic(err)
+	}
+	return notes
+}

@@ -1,0 +1,90 @@
+package pin
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Note records that a workload was rolled back from one content of a source (rule 4). Notes travel in time: the Deployment
+// controller copies annotations to ReplicaSets, and `kubectl rollout undo` brings them back. So each of them names the pin
+// that it is about, and means nothing beside another pin.
+type Note struct {
+	// From is what the workload was rolled back from.
+	From Pin
+	// On is the template's pin at that time.
+	On Pin
+	// Keys is a digest of what the workload used of From (content.Digests.Used); empty where From itself is one. It says when
+	// From is deleted whether the source still has that content.
+	Keys string
+	// Ended is true when the hold has ended although the pin is the same: From, and all that was rolled out before it, says
+	// nothing any more.
+	Ended bool
+}
+
+// Notes holds the notes of one workload. Nil Notes read as empty.
+type Notes map[Source]Note
+
+// noteForm is one note, of a pin or of a hash.
+var noteForm = regexp.MustCompile(
+	`^([a-z][a-z0-9.-]*/[^/=@,;\s]+=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14});on=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})(?:;keys=([a-z0-9]+))?(;ended)?$`)
+
+// ParseNotes reads the text form: SOURCE=REVISION@NUMBER;on=REVISION@NUMBER;keys=DIGEST;ended, separated by commas, where
+// the last two may be missing. A malformed note is an error that quotes it; no part of such a text is trusted.
+func ParseNotes(text string) (Notes, error) {
+	notes := Notes{}
+	if text == "" {
+		return notes, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		match := noteForm.FindStringSubmatch(item)
+		if match == nil {
+			return nil, fmt.Errorf("%q is not a note: want SOURCE=REVISION@NUMBER;on=REVISION@NUMBER", item)
+		}
+		from, err := ParseHashes(match[1])
+		if err != nil {
+			return nil, err
+		}
+		number, err := strconv.ParseInt(match[3], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("number of %q: %w", item, err)
+		}
+		for source, p := range from {
+			if _, twice := notes[source]; twice {
+				return nil, fmt.Errorf("%s has more than one note", source)
+			}
+			notes[source] = Note{From: p, On: Pin{Revision: match[2], Number: number}, Keys: match[4], Ended: match[5] != ""}
+		}
+	}
+	return notes, nil
+}
+
+// String returns the text form, sorted, so that equal notes have equal texts.
+func (n Notes) String() string {
+	items := make([]string, 0, len(n))
+	for source, note := range n {
+		item := source.String() + "=" + note.From.String() + ";on=" + note.On.String()
+		if note.Keys != "" {
+			item += ";keys=" + note.Keys
+		}
+		if note.Ended {
+			item += ";ended"
+		}
+		items = append(items, item)
+	}
+	slices.Sort(items)
+	return strings.Join(items, ",")
+}
+
+// Holding returns what the workload is held from, by the notes of holds that have not ended and that are about its pins.
+func (n Notes) Holding(pins Set) Set {
+	holding := Set{}
+	for source, note := range n {
+		if !note.Ended && note.On == pins[source] {
+			holding[source] = note.From
+		}
+	}
+	return holding
+}
