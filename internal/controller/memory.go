@@ -19,7 +19,9 @@ type memory struct {
 	generation int64
 	wrote      *written
 	reverts    reverts
-	settling   plan.Settling
+	// refused is true when the last write was refused by the policy that confines confrev's own account.
+	refused  bool
+	settling plan.Settling
 	// reported are the conditions that were last warned of, so that each is said once.
 	reported map[string]bool
 }

@@ -269,6 +269,11 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	limited := r.limit(seen, &want)
 	said = append(said, limited...)
 	refused, err := r.write(ctx, obj, seen, want, known)
+	if wait := known.refusedOnce(err); wait > 0 {
+		log.FromContext(ctx).V(1).Info("looking again", "because", err.Error())
+		return wait, later
+	}
+	refused, err = sayConfined(refused, err)
 	r.warn(obj, known, append(said, refused...))
 	if len(refused)+len(limited) > 0 || seen.retry {
 		return retryRefused, errors.Join(later, err)

@@ -269,7 +269,7 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
 		return revision.Changed("%s %s", r.kind.Resource(), key(obj))
 	case err != nil:
-		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), err)
+		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), revision.Refused(err))
 	}
 	return nil
 }

@@ -9,6 +9,9 @@ const (
 	// Track opts a workload in: "all", "none", or a list such as "configmap/app,secret/db". As a label of a namespace it
 	// opts in all workloads in it.
 	Track = Prefix + "track"
+	// Owners is "true" where an ownerReference of a source to a workload opts the source in: on the workload, or as a label
+	// or annotation of its namespace.
+	Owners = Prefix + "owners"
 	// Settle overrides how long the workload's sources must be quiet before it advances, as a Go duration (rule 2).
 	Settle = Prefix + "settle"
 	// Mode is what confrev does for the workload: "revision", "restart" or "attach".

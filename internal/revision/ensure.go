@@ -100,6 +100,9 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	if tooBig(err) || apierrors.IsInvalid(err) {
 		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
+	if _, ok := confined(err); ok {
+		return pin.Pin{}, Refused(err)
+	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return pin.Pin{}, &TerminalError{"RevisionRefused", fmt.Sprintf("may not copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
@@ -293,7 +296,7 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 		return Changed("%s %s/%s", target.Kind, target.Namespace, target.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, err)
+		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, Refused(err))
 	}
 	return nil
 }

@@ -117,7 +117,21 @@ func checkLog() error {
 			err = errors.Join(err, fmt.Errorf("confrev logged %q, see %s", wrong, confrev.Log))
 		}
 	}
-	return err
+	return errors.Join(err, confined(log))
+}
+
+// confinedOnPurpose is the namespace in which a test lets the policy that confines confrev's own account refuse something.
+var confinedOnPurpose string
+
+// confined complains of what that policy refused confrev itself: confrev must never try what it may not.
+func confined(log []byte) error {
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte("confines confrev's own account refused")) &&
+			(confinedOnPurpose == "" || !bytes.Contains(line, []byte(confinedOnPurpose))) {
+			return fmt.Errorf("confrev tried what its own account may not, see %s: %s", confrev.Log, line)
+		}
+	}
+	return nil
 }
 
 // configOfChart writes the file that the chart mounts for --config.

@@ -77,7 +77,7 @@ func TestSourceOwnedByTheWorkloadIsTracked(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
 		a.createSources("A")
-		a.createWorkload(nil)
+		a.createWorkload(map[string]string{keys.Owners: "true"})
 		a.own(a.object().GetAPIVersion(), a.object().GetKind(), string(a.object().GetUID()))
 		var p pins
 		w.eventually("the owned source is pinned", func() string {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -121,8 +122,11 @@ var (
 			return spec
 		},
 		others: func(name string, template map[string]any) []*unstructured.Unstructured {
-			return []*unstructured.Unstructured{objectOf(deploymentKind, name, map[string]any{
-				"replicas": int64(0), "selector": selectorOf(name), "template": template, "revisionHistoryLimit": int64(1)})}
+			deployment := objectOf(deploymentKind, name, map[string]any{
+				"replicas": int64(0), "selector": selectorOf(name), "template": template, "revisionHistoryLimit": int64(1)})
+			// The consent is the Deployment's to give; all else may be on the Rollout.
+			deployment.SetAnnotations(map[string]string{keys.Track: "all"})
+			return []*unstructured.Unstructured{deployment}
 		},
 		rollBack: argoUndo, rollingOut: rolloutRollingOut,
 	}

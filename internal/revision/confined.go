@@ -1,0 +1,35 @@
+package revision
+
+import (
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// ConfinementRefused is the reason of a TerminalError about a write that the policy which confines confrev's own account refused.
+const ConfinementRefused = "ConfinementRefused"
+
+// Refused turns a refusal by the policy that confines confrev's own account into a TerminalError that names the fields; any
+// other error stays as it is. confrev itself writes nothing beyond that policy: another admission webhook has changed more within
+// confrev's own request.
+func Refused(err error) error {
+	fields, refused := confined(err)
+	if !refused {
+		return err
+	}
+	return &TerminalError{ConfinementRefused, fmt.Sprintf(
+		"the policy that confines confrev's own account refused a write of confrev's: %s. If another admission webhook changes such "+
+			"fields in every request, list them in the chart's value selfConfinement.tolerate", fields)}
+}
+
+// confined returns what the policy says. It names fields and never a value.
+func confined(err error) (said string, refused bool) {
+	if !apierrors.IsForbidden(err) {
+		return "", false
+	}
+	_, policy, found := strings.Cut(err.Error(), "ValidatingAdmissionPolicy '")
+	name, after, _ := strings.Cut(policy, "'")
+	_, said, denied := strings.Cut(after, "denied request: ")
+	return said, found && denied && strings.Contains(name, "-confine-")
+}

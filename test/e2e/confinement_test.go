@@ -1,0 +1,418 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/env"
+)
+
+// thief has confrev's own name, as one has who stole its token, and every right that RBAC could give: what stops it is the policy.
+func thief(t *testing.T) client.Client {
+	t.Helper()
+	config := rest.CopyConfig(cluster.Config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + env.Namespace + ":confrev", Groups: []string{"system:masters"},
+	}
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// steal sends a JSON patch of an object as the thief, as a dry run, and wants the policy to refuse these fields; none to let it
+// through.
+func (w *world) steal(c client.Client, obj client.Object, fields, patch string) {
+	w.Helper()
+	target := obj.DeepCopyObject().(client.Object)
+	err := c.Patch(w.ctx, target, client.RawPatch(types.JSONPatchType, []byte("["+patch+"]")), client.DryRunAll)
+	switch {
+	case fields == "" && err != nil:
+		w.Errorf("%s\nwant it to be let through, got: %v", patch, err)
+	case fields != "" && !strings.Contains(errorText(err), "denied request: "+fields):
+		w.Errorf("%s\nwant a refusal: %s\ngot: %v", patch, fields, err)
+	}
+}
+
+// Of a workload of every kind, confrev's own account may write what confrev writes, and nothing else.
+func TestConfrevsOwnAccountWritesNothingElse(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), thief(t)
+	for _, s := range []subject{aDeployment, aStatefulSet, aDaemonSet, aCronJob, aCanary, aWebApp} {
+		t.Run(s.name, func(t *testing.T) {
+			w := &world{T: t, ctx: t.Context(), ns: w.ns}
+			path := s.path
+			if path == "" {
+				path = "spec.template"
+			}
+			at := "/" + strings.ReplaceAll(path, ".", "/")
+			name := strings.ToLower(s.name)
+			template := everyForm(name, "conf", "cred")
+			obj := objectOf(s.kind, name, s.spec(name, template))
+			// The webhook pins nothing: the sources do not exist. A pause is taken back, so that one kind is like the others.
+			obj.SetAnnotations(map[string]string{keys.Track: "all", "own": "own"})
+			w.create(obj)
+			for patch, fields := range map[string]string{
+				`{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}`:                                              "",
+				`{"op":"add","path":"/metadata/annotations/confrev.io~1hashes","value":"x"}`:                                            "",
+				`{"op":"add","path":"` + at + `/metadata/annotations","value":{"confrev.io/pins":"x","confrev.io/hashes":"y"}}`:         "",
+				`{"op":"add","path":"/metadata/annotations/confrev.io~1track","value":"configmap/x"}`:                                   "confrev may not change metadata.annotations.confrev.io/track",
+				`{"op":"add","path":"/metadata/annotations/confrev.io~1paused","value":"x"}`:                                            "confrev may not change metadata.annotations.confrev.io/paused",
+				`{"op":"remove","path":"/metadata/annotations/own"}`:                                                                    "confrev may not change metadata.annotations.own",
+				`{"op":"add","path":"/metadata/labels","value":{"a":"b"}}`:                                                              "confrev may not change metadata.labels",
+				`{"op":"add","path":"/metadata/finalizers","value":["example.com/a"]}`:                                                  "confrev may not change metadata.finalizers",
+				`{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"b"}]}`: "confrev may not change metadata.ownerReferences",
+				`{"op":"add","path":"` + at + `/metadata/annotations","value":{"a":"b"}}`:                                               "confrev may not change " + path + ".metadata.annotations.a",
+				`{"op":"add","path":"` + at + `/metadata/labels/a","value":"b"}`:                                                        "confrev may not change " + path + ".metadata.labels",
+				`{"op":"add","path":"` + at + `/spec/containers/0/image","value":"other"}`:                                              "confrev may not change " + path + ".spec.containers",
+				`{"op":"add","path":"` + at + `/spec/containers/0/command","value":["other"]}`:                                          "confrev may not change " + path + ".spec.containers",
+				`{"op":"add","path":"` + at + `/spec/containers/0/securityContext","value":{"privileged":true}}`:                        "confrev may not change " + path + ".spec.containers",
+				`{"op":"add","path":"` + at + `/spec/containers/0/env/-","value":{"name":"A","value":"b"}}`:                             "confrev may not change " + path + ".spec.containers",
+				`{"op":"remove","path":"` + at + `/spec/containers/0/envFrom/0"}`:                                                       "confrev may not change " + path + ".spec.containers",
+				`{"op":"add","path":"` + at + `/spec/containers/-","value":{"name":"a","image":"b"}}`:                                   "confrev may not change " + path + ".spec.containers",
+				`{"op":"add","path":"` + at + `/spec/volumes/-","value":{"name":"a","hostPath":{"path":"/"}}}`:                          "confrev may not change " + path + ".spec.volumes",
+				`{"op":"add","path":"` + at + `/spec/serviceAccountName","value":"admin"}`:                                              "confrev may not change " + path + ".spec.serviceAccount",
+				`{"op":"add","path":"` + at + `/spec/hostNetwork","value":true}`:                                                        "confrev may not change " + path + ".spec.hostNetwork",
+			} {
+				w.steal(c, obj, fields, patch)
+			}
+			w.stealNames(c, obj, at, path)
+		})
+	}
+}
+
+// stealNames tries the names of sources in a template: each may be that of a revision of the same source, and of nothing else.
+func (w *world) stealNames(c client.Client, obj *unstructured.Unstructured, at, path string) {
+	w.Helper()
+	spec := at + "/spec"
+	names := map[string]string{}
+	containers, volumes := path+".spec.containers", path+".spec.volumes"
+	for list, field := range map[string]string{"containers": containers, "initContainers": path + ".spec.initContainers"} {
+		for i, each := range asList(obj.Object, path+".spec."+list) {
+			for _, reference := range referencesIn(each, fmt.Sprintf("%s/%s/%d", spec, list, i)) {
+				names[reference] = field
+			}
+		}
+	}
+	for i, each := range asList(obj.Object, path+".spec.volumes") {
+		for _, reference := range referencesIn(each, fmt.Sprintf("%s/volumes/%d", spec, i)) {
+			names[reference] = volumes
+		}
+	}
+	if len(names) < 8 {
+		w.Fatalf("found only %v", names)
+	}
+	for pointer, field := range names {
+		name, _ := pointed(obj.Object, pointer).(string)
+		w.steal(c, obj, "", `{"op":"replace","path":"`+pointer+`","value":"`+name+`-5f7d8c9b2k"}`)
+		for _, other := range []string{"other", name + "-other", "other-5f7d8c9b2k", name + "-5f7d8c9b2", name + "x-5f7d8c9b2k"} {
+			w.steal(c, obj, "confrev may not change "+field, `{"op":"replace","path":"`+pointer+`","value":"`+other+`"}`)
+		}
+	}
+}
+
+func asList(object map[string]any, path string) []any {
+	all, _ := at(object, path).([]any)
+	return all
+}
+
+// referencesIn gives the JSON pointers of the names of sources in a container or a volume.
+func referencesIn(value any, pointer string) []string {
+	var found []string
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			named, _ := inner.(map[string]any)
+			for _, kind := range []string{"configMap", "configMapRef", "secretRef", "configMapKeyRef", "secretKeyRef", "secret"} {
+				if key != kind {
+					continue
+				}
+				for _, field := range []string{"name", "secretName"} {
+					// Admission adds the cluster's own certificates by itself.
+					if named[field] != nil && named[field] != "kube-root-ca.crt" {
+						found = append(found, pointer+"/"+key+"/"+field)
+					}
+				}
+			}
+			found = append(found, referencesIn(inner, pointer+"/"+key)...)
+		}
+	case []any:
+		for i, inner := range v {
+			found = append(found, referencesIn(inner, fmt.Sprintf("%s/%d", pointer, i))...)
+		}
+	}
+	return found
+}
+
+// pointed gives what a JSON pointer leads to.
+func pointed(value any, pointer string) any {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[segment]
+		case []any:
+			var i int
+			_, _ = fmt.Sscan(segment, &i)
+			value = v[i]
+		}
+	}
+	return value
+}
+
+// confrev's own account changes no workload that does not opt in by a key that it cannot write.
+func TestConfrevsOwnAccountNeedsConsent(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), thief(t)
+	pin := `{"op":"add","path":"/spec/template/metadata/annotations","value":{"confrev.io/pins":"x"}}`
+	note := `{"op":"add","path":"/metadata/annotations","value":{"confrev.io/held":"x"}}`
+	const refused = "confrev may not change a workload that does not opt in"
+	for name, tt := range map[string]struct {
+		annotations map[string]string
+		want        string
+	}{
+		"nothing":    {nil, refused},
+		"track":      {map[string]string{keys.Track: "configmap/x"}, ""},
+		"restart-on": {map[string]string{keys.RestartOn: "configmap/x"}, ""},
+		"mode":       {map[string]string{keys.Mode: "attach"}, ""},
+		"reloader":   {map[string]string{"configmap.reloader.stakater.com/reload": "x"}, ""},
+		"wave":       {map[string]string{"wave.pusher.com/update-on-config-change": "true"}, ""},
+		"none":       {map[string]string{keys.Track: "none", keys.RestartOn: "configmap/x"}, refused},
+		"others":     {map[string]string{keys.Held: "x", keys.Settle: "1s"}, refused},
+	} {
+		d := deployment(name, envFrom("x"))
+		d.Annotations = tt.annotations
+		w.create(d)
+		w.steal(c, d, tt.want, pin)
+		if tt.annotations == nil {
+			w.steal(c, d, refused, note)
+		}
+	}
+	w.kubectl("label", "namespace", w.ns, keys.Track+"=all")
+	d := deployment("by-namespace", envFrom("x"))
+	d.Annotations = nil
+	w.create(d)
+	w.eventually("the label of the namespace is consent", func() string {
+		return errorText(c.Patch(w.ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte("["+pin+"]")), client.DryRunAll))
+	})
+}
+
+// Rule 7: the account ends confrev's own pause, and no other.
+func TestConfrevsOwnAccountEndsOnlyItsOwnPause(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), thief(t)
+	own, users := deployment("own", envFrom("none")), deployment("users")
+	users.Spec.Paused = true
+	w.create(own, users)
+	w.must(w.get("own", own))
+	if !own.Spec.Paused || own.Annotations[keys.Paused] == "" {
+		t.Fatal("the webhook did not pause it: this test shows nothing")
+	}
+	resume := `{"op":"remove","path":"/spec/paused"}`
+	note := `{"op":"remove","path":"/metadata/annotations/confrev.io~1paused"}`
+	w.steal(c, own, "", resume+","+note)
+	w.steal(c, users, "confrev may not change spec.paused", resume)
+	running := deployment("running")
+	w.create(running)
+	w.steal(c, running, "confrev may not change spec.paused", `{"op":"add","path":"/spec/paused","value":true}`)
+	w.kubectl("annotate", "deployment/own", keys.Track+"=none", "--overwrite")
+	w.eventually("opting out ends the pause", func() string {
+		w.must(w.get("own", own))
+		if own.Spec.Paused {
+			return "paused"
+		}
+		return ""
+	})
+}
+
+// ConfigMaps and Secrets: revisions, labels of sources, and what asks to be attached.
+func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	c := thief(t)
+	w.owned(a.Revision, "web")
+	plain, attached := configMap("plain", "k", "v"), configMap("attached", "k", "v")
+	attached.Annotations = map[string]string{keys.Attach: "true"}
+	protected := configMap("protected", "k", "v")
+	protected.Annotations = map[string]string{keys.Attach: "true", keys.Protect: "true"}
+	foreign := secret("foreign", corev1.SecretTypeOpaque, "k", "v")
+	made := configMap(a.Revision)
+	made.Namespace = w.ns
+	w.create(plain, attached, protected, foreign)
+	owner := `{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"b"}]}`
+	finalizer := `{"op":"add","path":"/metadata/finalizers","value":["confrev.io/protect"]}`
+	mark := `{"op":"add","path":"/metadata/annotations","value":{"confrev.io/attached":"true"}}`
+	label := `{"op":"add","path":"/metadata/labels","value":{"confrev.io/source":"plain"}}`
+	for _, obj := range []client.Object{plain, foreign} {
+		w.steal(c, obj, "", label)
+		w.steal(c, obj, "confrev may not change data", `{"op":"add","path":"/data/k","value":"eA=="}`)
+		w.steal(c, obj, "confrev may not change immutable", `{"op":"add","path":"/immutable","value":true}`)
+		w.steal(c, obj, "confrev may not change metadata.ownerReferences", owner)
+		w.steal(c, obj, "confrev may not change metadata.finalizers", finalizer)
+		w.steal(c, obj, "confrev may not change metadata.annotations.confrev.io/attached", mark)
+		w.steal(c, obj, "confrev may not change metadata.labels.confrev.io/content", `{"op":"add","path":"/metadata/labels","value":{"confrev.io/content":"v1-x"}}`)
+		w.refused(c.Delete(w.ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll), "confrev may not delete what is neither a revision nor asks to be attached")
+	}
+	w.steal(c, attached, "", owner)
+	w.steal(c, attached, "", `{"op":"add","path":"/metadata/annotations/confrev.io~1attached","value":"true"}`)
+	w.steal(c, attached, "confrev may not change metadata.finalizers", finalizer)
+	w.steal(c, protected, "", finalizer)
+	w.steal(c, protected, "confrev may not change metadata.annotations.confrev.io/protect", `{"op":"remove","path":"/metadata/annotations/confrev.io~1protect"}`)
+	w.steal(c, made, "", `{"op":"add","path":"/metadata/annotations/confrev.io~1number","value":"9"}`)
+	w.steal(c, made, "", `{"op":"remove","path":"/metadata/ownerReferences"}`)
+	w.steal(c, made, "confrev may not change metadata.annotations.confrev.io/source-name", `{"op":"add","path":"/metadata/annotations/confrev.io~1source-name","value":"x"}`)
+	w.steal(c, made, "confrev may not change metadata.labels.confrev.io/source", `{"op":"add","path":"/metadata/labels/confrev.io~1source","value":"x"}`)
+	w.steal(c, made, "confrev may not change metadata.finalizers", `{"op":"add","path":"/metadata/finalizers","value":["example.com/a"]}`)
+	w.must(c.Delete(w.ctx, made.DeepCopy(), client.DryRunAll))
+}
+
+// What confrev's own account creates is a revision or its anchor, and nothing that another controller would act on.
+func TestConfrevsOwnAccountCreatesRevisionsOnly(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	c := thief(t)
+	like := &corev1.ConfigMap{}
+	w.must(w.get(a.Revision, like))
+	like.ObjectMeta = metav1.ObjectMeta{Namespace: w.ns, Name: "web-5f7d8c9b2k", Labels: like.Labels, Annotations: like.Annotations}
+	try := func(obj client.Object, change func(*metav1.ObjectMeta), want string) {
+		t.Helper()
+		meta := metaOf(obj)
+		change(meta)
+		err := c.Create(w.ctx, obj, client.DryRunAll)
+		if (want == "") != (err == nil) || !strings.Contains(errorText(err), want) {
+			t.Errorf("create %T %s: want %q, got %v", obj, meta.Name, want, err)
+		}
+	}
+	const refused = "confrev may not create what is neither a revision nor its anchor"
+	asIs := func(*metav1.ObjectMeta) {}
+	try(like.DeepCopy(), asIs, "")
+	for what, change := range map[string]func(*metav1.ObjectMeta){
+		"name":       func(m *metav1.ObjectMeta) { m.Name = "web" },
+		"label":      func(m *metav1.ObjectMeta) { m.Labels = map[string]string{keys.Content: "v1-x", "a": "b"} },
+		"no content": func(m *metav1.ObjectMeta) { m.Labels = nil },
+		"annotation": func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{keys.SourceName: "web", "a": "b"} },
+		"finalizer":  func(m *metav1.ObjectMeta) { m.Finalizers = []string{"example.com/a"} },
+		"controller": func(m *metav1.ObjectMeta) {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "b", Controller: new(true)}}
+		},
+	} {
+		t.Log(what)
+		try(like.DeepCopy(), change, refused)
+	}
+	mutable := like.DeepCopy()
+	mutable.Immutable = nil
+	try(mutable, asIs, refused)
+	token := &corev1.Secret{ObjectMeta: *like.ObjectMeta.DeepCopy(), Type: corev1.SecretTypeOpaque, Immutable: new(true)}
+	try(token.DeepCopy(), asIs, "")
+	token.Type = "helm.sh/release.v1"
+	try(token, asIs, refused)
+	anchor := configMap(revision.AnchorName)
+	anchor.Namespace, anchor.Annotations = w.ns, map[string]string{keys.Anchor: "true"}
+	try(anchor.DeepCopy(), asIs, "")
+	anchor.Data = map[string]string{"a": "b"}
+	try(anchor, asIs, refused)
+	for _, namespace := range []string{metav1.NamespaceSystem, env.Namespace} {
+		try(like.DeepCopy(), func(m *metav1.ObjectMeta) { m.Namespace = namespace }, "confrev may not write in kube-system and in its own namespace")
+	}
+}
+
+func metaOf(obj client.Object) *metav1.ObjectMeta {
+	if s, ok := obj.(*corev1.Secret); ok {
+		return &s.ObjectMeta
+	}
+	return &obj.(*corev1.ConfigMap).ObjectMeta
+}
+
+// The API server bounds the cost of CEL: a template of thousands of references must pass, also when each of them changes.
+func TestConfinementPassesTheLargestTemplates(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), thief(t)
+	const references = 2000
+	large := deployment("large")
+	var ops []string
+	for i := range references {
+		large.Spec.Template.Spec.Containers[0].Env = append(large.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{
+			Name: fmt.Sprintf("V%d", i), ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "conf"}, Key: fmt.Sprintf("k%d", i)}}})
+		ops = append(ops, fmt.Sprintf(
+			`{"op":"replace","path":"/spec/template/spec/containers/0/env/%d/valueFrom/configMapKeyRef/name","value":"conf-5f7d8c9b2k"}`, i))
+	}
+	w.create(large)
+	w.steal(c, large, "", `{"op":"add","path":"/spec/template/metadata/annotations","value":{"confrev.io/pins":"x"}}`)
+	w.steal(c, large, "", strings.Join(ops, ","))
+	ops[references-1] = strings.Replace(ops[references-1], "conf-5f7d8c9b2k", "other", 1)
+	w.steal(c, large, "confrev may not change spec.template.spec.containers", strings.Join(ops, ","))
+}
+
+// Another webhook that acts within confrev's own request makes the policy refuse it: confrev says which field, and the next deploy
+// is pinned all the same. Where the chart tolerates the field, nothing is refused. Not parallel.
+func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
+	onlyWithPolicies(t)
+	w, a := deployed(t)
+	confinedOnPurpose = w.ns
+	mutator := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: ` + w.ns + `}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + w.ns + `}}
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}]
+  matchConditions:
+  - {name: confrev, expression: "request.userInfo.username == 'system:serviceaccount:` + env.Namespace + `:confrev'"}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/minReadySeconds', value: 7}]"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: ` + w.ns + `}
+spec: {policyName: ` + w.ns + `}
+`
+	w.kubectlIn(mutator, "apply", "-f", "-")
+	t.Cleanup(func() {
+		if _, err := cluster.Run(context.Background(), mutator, "kubectl", "delete", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+		if err := cluster.Install(context.Background(), chartValues...); err != nil {
+			t.Error(err)
+		}
+	})
+	c, web := thief(t), deployment("web")
+	w.eventually("the other policy acts", func() string {
+		w.must(w.get("web", web))
+		err := c.Patch(w.ctx, web, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}]`)), client.DryRunAll)
+		if !strings.Contains(errorText(err), "confrev may not change spec.minReadySeconds") {
+			return "not refused: " + errorText(err)
+		}
+		return ""
+	})
+	w.edit("web", "color", "B")
+	w.waitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
+	if now := w.pinOf("web", "web"); now != a {
+		t.Errorf("pinned to %s in spite of the refusal", now)
+	}
+	w.kubectl("set", "image", "deployment/web", "*=app:2")
+	b := w.waitPinned("web", "web", "color", "B")
+
+	w.must(reinstall(t, "selfConfinement.tolerate[0]=spec.minReadySeconds"))
+	w.edit("web", "color", "C")
+	if c := w.waitPinned("web", "web", "color", "C"); c == b {
+		t.Errorf("still on %s", c)
+	}
+}
