@@ -7,6 +7,7 @@ list ("What confrev writes"), and internal/keys the keys; docs/confinement_test.
 workload:
 - confrev.io/hashes
 - confrev.io/held
+- confrev.io/held-hashes
 # Only the webhook pauses, in a user's own request. confrev itself ends the pause.
 workloadRemoved:
 - confrev.io/paused
