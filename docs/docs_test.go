@@ -210,11 +210,13 @@ func TestNamedTestsExist(t *testing.T) {
 	for _, path := range files(t, ".", "_test.go") {
 		code.WriteString(read(t, path))
 	}
-	named := regexp.MustCompile("`(Test[A-Z]\\w+)`")
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)(?:/(\\w+))?`")
 	for _, path := range markdown(t) {
 		for _, match := range named.FindAllStringSubmatch(read(t, path), -1) {
-			if !strings.Contains(code.String(), "\nfunc "+match[1]+"(") {
-				t.Errorf("%s names %s, which does not exist", path, match[1])
+			// Go writes the spaces of a subtest's name as underscores.
+			subtest := `"` + strings.ReplaceAll(match[2], "_", " ")
+			if !strings.Contains(code.String(), "\nfunc "+match[1]+"(") || !strings.Contains(code.String(), subtest) {
+				t.Errorf("%s names %s, which does not exist", path, strings.Trim(match[0], "`"))
 			}
 		}
 	}

@@ -254,20 +254,20 @@ func missingFinalizer(cm *corev1.ConfigMap) string {
 }
 
 // Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go.
-func TestAttachedSourceInUseStaysWhileConfrevIsDown(t *testing.T) {
-	w := newWorld(t)
+func attachedSourceInUseStays(m *member) {
+	w := newWorld(m.T)
 	w.create(attachable("web-v1"), deployment("web", inMode(optin.Attach), historyLimit(0), envFrom("web-v1")))
 	w.waitOwners("web-v1")
-	stop(t)
+	m.next()
 	for _, image := range []string{"app:2", "app:3"} {
 		w.kubectl("set", "image", "deployment/web", "app="+image)
 		w.kubectl("rollout", "status", "deployment/web")
 	}
 	w.collected("web-v1")
 	if w.gone("web-v1") {
-		t.Error("garbage collection took what the pods use")
+		m.Error("garbage collection took what the pods use")
 	}
-	start(t)
+	m.next()
 	w.waitOwners("web-v1")
 }
 

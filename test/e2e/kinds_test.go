@@ -316,76 +316,43 @@ func TestOneSecretOfEveryKind(t *testing.T) {
 	})
 }
 
-// While confrev is down, pods start with their pins and an undo is an undo; what was edited meanwhile is one rollout. Not
-// parallel.
-func TestEveryKindWhileConfrevIsDown(t *testing.T) {
-	onlyWithPolicies(t)
-	var apps []*app
-	for _, s := range subjects {
-		a := newWorld(t).app(s, "web")
-		a.createSources("A")
-		a.createWorkload(map[string]string{keys.Track: "all"})
-		apps = append(apps, a)
-	}
-	first, second := map[*app]pins{}, map[*app]pins{}
-	for _, a := range apps {
-		first[a] = a.reads("A")
-		a.editBoth("B")
-	}
-	for _, a := range apps {
-		second[a] = a.reads("B")
-		a.waitOwned(second[a])
-	}
+// While confrev is down, pods start with their pins and an undo is an undo; what was edited meanwhile is one rollout.
+func kindWhileConfrevIsDown(m *member, s subject) {
+	onlyWithPolicies(m.T)
+	a, first := newWorld(m.T).launch(s, "web")
+	second := a.editTo("B")
+	a.waitOwned(second)
 
-	stop(t)
-	for _, a := range apps {
-		if a.start != nil {
-			a.start(a)
-			continue
-		}
+	m.next()
+	if a.start != nil {
+		a.start(a)
+	} else {
 		a.kubectl("delete", "pod", "-l", "app="+a.name, "--wait=true")
 	}
-	for _, a := range apps {
-		a.allRead(second[a])
-		if a.rollBack != nil {
-			a.rollBack(a)
-		}
-	}
-	for _, a := range apps {
-		if a.rollBack != nil {
-			a.reads("A")
-		}
+	a.allRead(second)
+	if a.rollBack != nil {
+		a.rollBack(a)
+		a.reads("A")
 	}
 
-	start(t)
-	for _, a := range apps {
-		if a.rollBack != nil {
-			a.waitHolds()
-		}
+	m.next()
+	if a.rollBack != nil {
+		a.waitHolds()
 	}
-	apps[0].barrier()
-	generations := map[*app]int64{}
-	for _, a := range apps {
-		if got := a.pinned(); a.rollBack != nil && got != first[a] {
-			t.Errorf("%s: the pins are %s, want %s", a.subject, got, first[a])
-		}
-		generations[a] = a.templateObject().GetGeneration()
+	a.barrier()
+	if got := a.pinned(); a.rollBack != nil && got != first {
+		m.Errorf("the pins are %s, want %s", got, first)
 	}
+	generation := a.templateObject().GetGeneration()
 
-	stop(t)
+	m.next()
 	for _, value := range []string{"C", "D"} {
-		for _, a := range apps {
-			a.editBoth(value)
-		}
+		a.editBoth(value)
 	}
-	start(t)
-	for _, a := range apps {
-		a.reads("D")
-	}
-	for _, a := range apps {
-		if got := a.templateObject().GetGeneration() - generations[a]; got != 1 {
-			t.Errorf("%s: the edits made while confrev was down changed the template %d times, want 1", a.subject, got)
-		}
+	m.next()
+	a.reads("D")
+	if got := a.templateObject().GetGeneration() - generation; got != 1 {
+		m.Errorf("the edits made while confrev was down changed the template %d times, want 1", got)
 	}
 }
 

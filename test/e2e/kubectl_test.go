@@ -310,70 +310,57 @@ func TestAWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
 
 // While the webhook does not answer, confrev writes the names into the template itself, and owns those fields then. Where
 // there are none to write, there is no conflict.
-func TestServerSideApplyAfterAnAdvanceWithoutTheWebhook(t *testing.T) {
-	onlyWithPolicies(t)
-	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
-		t.Run(string(injection), func(t *testing.T) {
-			w := newWorld(t)
-			r := release{image: "app:1", color: "A", injection: injection}
-			apply := []string{"apply", "--server-side", "--field-manager=user", "-f", "-"}
-			w.kubectlIn(r.manifest(), apply...)
-			w.runs(r, 1)
-			cluster.CutWebhook()
-			defer cluster.MendWebhook()
-			w.patchConfig("B")
-			w.waitPinned("web", "web", "color", "B")
-			cluster.MendWebhook()
-			w.must(cluster.WaitWebhook(w.ctx))
-			r.color = "B"
-			_, err := cluster.Run(w.ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
-			if conflict := err != nil && strings.Contains(err.Error(), `conflict with "confrev"`); conflict != (injection == optin.Template) {
-				w.Errorf("a conflict: %v. docs/guide says otherwise. %v", conflict, err)
-			}
-			w.kubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
-			w.runs(r, 2)
-			w.ownsNothingElse("web")
-			r.image = "app:2"
-			w.kubectlIn(r.deployment("web"), apply...)
-			w.runs(r, 3)
-		})
+func serverSideApplyAfterAnAdvance(m *member, injection optin.Injection) {
+	onlyWithPolicies(m.T)
+	w := newWorld(m.T)
+	r := release{image: "app:1", color: "A", injection: injection}
+	apply := []string{"apply", "--server-side", "--field-manager=user", "-f", "-"}
+	w.kubectlIn(r.manifest(), apply...)
+	w.runs(r, 1)
+	m.next()
+	w.patchConfig("B")
+	w.waitPinned("web", "web", "color", "B")
+	m.next()
+	r.color = "B"
+	_, err := cluster.Run(w.ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
+	if conflict := err != nil && strings.Contains(err.Error(), `conflict with "confrev"`); conflict != (injection == optin.Template) {
+		m.Errorf("a conflict: %v. docs/guide says otherwise. %v", conflict, err)
 	}
+	w.kubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
+	w.runs(r, 2)
+	w.ownsNothingElse("web")
+	r.image = "app:2"
+	w.kubectlIn(r.deployment("web"), apply...)
+	w.runs(r, 3)
 }
 
 // While the webhook does not answer, a deploy goes on without it, and confrev repairs that with rollouts more.
-func TestApplyingWithoutTheWebhook(t *testing.T) {
-	onlyWithPolicies(t)
-	for injection, again := range map[optin.Injection][]string{
+func applyingWithoutTheWebhook(m *member, injection optin.Injection) {
+	onlyWithPolicies(m.T)
+	again := map[optin.Injection][]string{
 		optin.Admission: {"1"},
 		// The names go and come back. Kubernetes may miss that.
 		optin.Template: {"1", "3"},
-	} {
-		t.Run(string(injection), func(t *testing.T) {
-			w := newWorld(t)
-			r := release{image: "app:1", color: "A", injection: injection}
-			w.apply(r)
-			w.runs(r, 1)
-			read := w.readers()
-			cluster.CutWebhook()
-			defer func() {
-				cluster.MendWebhook()
-				w.must(cluster.WaitWebhook(w.ctx))
-			}()
-			w.apply(r)
-			w.barrier()
-			w.waitPinned("web", "web", "color", "A")
-			if got := w.deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
-				t.Errorf("after the same once more it was rolled out %s times, want %q", got, again)
-			}
-			if got := w.readers(); !maps.Equal(got, read) {
-				t.Errorf("pods read %v, want %v", got, read)
-			}
-			w.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: w.pinOf("web", "web").Revision}[injection])
-			if injection == optin.Admission {
-				r.image, r.color = "app:2", "B"
-				w.apply(r)
-				w.runs(r, 3)
-			}
-		})
+	}[injection]
+	w := newWorld(m.T)
+	r := release{image: "app:1", color: "A", injection: injection}
+	w.apply(r)
+	w.runs(r, 1)
+	read := w.readers()
+	m.next()
+	w.apply(r)
+	w.barrier()
+	w.waitPinned("web", "web", "color", "A")
+	if got := w.deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
+		m.Errorf("after the same once more it was rolled out %s times, want %q", got, again)
+	}
+	if got := w.readers(); !maps.Equal(got, read) {
+		m.Errorf("pods read %v, want %v", got, read)
+	}
+	w.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: w.pinOf("web", "web").Revision}[injection])
+	if injection == optin.Admission {
+		r.image, r.color = "app:2", "B"
+		w.apply(r)
+		w.runs(r, 3)
 	}
 }

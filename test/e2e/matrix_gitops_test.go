@@ -278,35 +278,29 @@ func TestArgoCDSettingsForInjectionTemplate(t *testing.T) {
 
 // While the webhook does not answer, each sync puts back the names that injection template needs, and confrev writes them
 // again: a fight, which confrev gives up. Pods read what is pinned all the while. With injection admission there is nothing to
-// put back. Not parallel.
-func TestSelfHealWithoutTheWebhook(t *testing.T) {
-	onlyWithPolicies(t)
-	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
-		t.Run(string(injection), func(t *testing.T) {
-			m := &matrix{world: newWorld(t), tool: flux()}
-			first := release{image: "app:1", color: "A", injection: injection}
-			m.tool.deploy(m.world, first)
-			m.rolledOut(first)
-			a := m.pinOf("web", "web")
+// put back.
+func selfHeal(member *member, injection optin.Injection) {
+	onlyWithPolicies(member.T)
+	m := &matrix{world: newWorld(member.T), tool: flux()}
+	first := release{image: "app:1", color: "A", injection: injection}
+	m.tool.deploy(m.world, first)
+	m.rolledOut(first)
+	a := m.pinOf("web", "web")
 
-			cluster.CutWebhook()
-			defer cluster.MendWebhook()
-			syncs := 0
-			for m.heals(first) && syncs < 12 {
-				syncs++
-			}
-			m.podsRead(a.Revision)
-			if want := map[optin.Injection]int{optin.Admission: 0, optin.Template: 10}[injection]; syncs != want {
-				t.Errorf("confrev rewrote the template %d times, want %d", syncs, want)
-			}
-
-			cluster.MendWebhook()
-			m.must(cluster.WaitWebhook(m.ctx))
-			m.tool.deploy(m.world, release{image: "app:1", color: "B", injection: injection})
-			b := m.waitPinned("web", "web", "color", "B")
-			m.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: b.Revision}[injection])
-		})
+	member.next()
+	syncs := 0
+	for m.heals(first) && syncs < 12 {
+		syncs++
 	}
+	m.podsRead(a.Revision)
+	if want := map[optin.Injection]int{optin.Admission: 0, optin.Template: 10}[injection]; syncs != want {
+		m.Errorf("confrev rewrote the template %d times, want %d", syncs, want)
+	}
+
+	member.next()
+	m.tool.deploy(m.world, release{image: "app:1", color: "B", injection: injection})
+	b := m.waitPinned("web", "web", "color", "B")
+	m.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: b.Revision}[injection])
 }
 
 // heals syncs once, and tells whether that put back something that confrev then wrote again.
@@ -330,10 +324,10 @@ func (m *matrix) heals(r release) bool {
 
 // Flux takes what kubectl wrote for its own, also the pins that kubectl rollout undo brought back, and removes what its
 // manifest does not have. The webhook puts them back within the request; while it does not answer, confrev pins anew what was
-// held, one rollout later. Not parallel.
-func TestFluxAfterAnUndoWithoutTheWebhook(t *testing.T) {
-	onlyWithPolicies(t)
-	m := &matrix{world: newWorld(t), tool: flux()}
+// held, one rollout later.
+func fluxAfterAnUndo(member *member) {
+	onlyWithPolicies(member.T)
+	m := &matrix{world: newWorld(member.T), tool: flux()}
 	edited := release{image: "app:1", color: "B", injection: optin.Admission}
 	for _, r := range []release{{image: "app:1", color: "A", injection: optin.Admission}, edited} {
 		m.tool.deploy(m.world, r)
@@ -343,13 +337,12 @@ func TestFluxAfterAnUndoWithoutTheWebhook(t *testing.T) {
 	m.waitHeld("web", "web")
 	a := m.pinOf("web", "web")
 	templates := m.record("web")
-	cluster.CutWebhook()
-	defer cluster.MendWebhook()
+	member.next()
 	m.tool.deploy(m.world, edited)
 	m.waitEvent("Unpinned", "web", "")
 	m.waitPinned("web", "web", "color", "A")
 	if got := m.pinOf("web", "web"); got != a {
-		t.Errorf("pinned to %s, want %s", got, a)
+		m.Errorf("pinned to %s, want %s", got, a)
 	}
 	m.podsRead(a.Revision)
 	m.hadTemplates(templates, 3)

@@ -130,13 +130,13 @@ func TestReturningToContentWhoseReplicaSetIsBeingPruned(t *testing.T) {
 	})
 }
 
-// Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go. Not parallel.
-func TestRevisionInUseStaysWhileConfrevIsDown(t *testing.T) {
-	onlyWithPolicies(t)
-	w, a := deployed(t, historyLimit(1))
+// Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go.
+func revisionInUseStays(m *member) {
+	onlyWithPolicies(m.T)
+	w, a := deployed(m.T, historyLimit(1))
 	b := w.editTo("B")
 	w.owned(b.Revision, "web")
-	stop(t)
+	m.next()
 	w.undo("web")
 	for _, image := range []string{"app:2", "app:3", "app:4"} {
 		w.kubectl("set", "image", "deployment/web", "app="+image)
@@ -144,14 +144,14 @@ func TestRevisionInUseStaysWhileConfrevIsDown(t *testing.T) {
 	}
 	for _, rs := range w.replicaSets("web") {
 		if rs.Spec.Template.Spec.Containers[0].Image == "app:1" {
-			t.Fatalf("the ReplicaSets that confrev knew should be pruned, %s is not", rs.Name)
+			m.Fatalf("the ReplicaSets that confrev knew should be pruned, %s is not", rs.Name)
 		}
 	}
 	w.collected(b.Revision)
 	if w.gone(a.Revision) {
-		t.Error("garbage collection took the revision that the pods use")
+		m.Error("garbage collection took the revision that the pods use")
 	}
-	start(t)
+	m.next()
 	w.barrier()
 	w.owned(a.Revision, "web")
 }

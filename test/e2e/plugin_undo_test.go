@@ -266,34 +266,25 @@ func TestPluginUndoWithoutARightToChangeRevisions(t *testing.T) {
 }
 
 // Every kind goes back and on again by the plugin, also while confrev is down: the hold is noted, and the pods of the kinds that
-// replace them read what was pinned. Not parallel.
-func TestPluginSteersEveryKindWhileConfrevIsDown(t *testing.T) {
-	onlyWithPolicies(t)
-	first, second := map[*app]pins{}, map[*app]pins{}
-	var apps []*app
-	for _, s := range subjects {
-		a, pinned := newWorld(t).launch(s, "web")
-		apps, first[a] = append(apps, a), pinned
-		second[a] = a.editTo("B")
-		a.waitOwned(second[a])
+// replace them read what was pinned.
+func pluginSteersWhileConfrevIsDown(m *member, s subject) {
+	onlyWithPolicies(m.T)
+	a, first := newWorld(m.T).launch(s, "web")
+	second := a.editTo("B")
+	a.waitOwned(second)
+	m.next()
+	a.confrev("undo", a.resource()).says("configmap/"+a.conf+": revision 2 -> 1", "secret/"+a.secret+": revision 2 -> 1", "held there")
+	a.waitHolds()
+	if got := a.reads("A"); got != first {
+		m.Errorf("pods read %s, want %s", got, first)
 	}
-	stop(t)
-	for _, a := range apps {
-		a.confrev("undo", a.resource()).says("configmap/"+a.conf+": revision 2 -> 1", "secret/"+a.secret+": revision 2 -> 1", "held there")
-		a.waitHolds()
-		if got := a.reads("A"); got != first[a] {
-			t.Errorf("%s: pods read %s, want %s", a.subject.name, got, first[a])
-		}
-		a.confrev("resume", a.resource()).says("configmap/"+a.conf+": revision 1 -> 2", "secret/"+a.secret+": revision 1 -> 2")
-		if got := a.reads("B"); got != second[a] {
-			t.Errorf("%s: pods read %s, want %s", a.subject.name, got, second[a])
-		}
+	a.confrev("resume", a.resource()).says("configmap/"+a.conf+": revision 1 -> 2", "secret/"+a.secret+": revision 1 -> 2")
+	if got := a.reads("B"); got != second {
+		m.Errorf("pods read %s, want %s", got, second)
 	}
-	start(t)
-	for _, a := range apps {
-		a.barrier()
-		if got := a.pinned(); got != second[a] {
-			t.Errorf("%s: confrev moves it from %s to %s", a.subject.name, second[a], got)
-		}
+	m.next()
+	a.barrier()
+	if got := a.pinned(); got != second {
+		m.Errorf("confrev moves it from %s to %s", second, got)
 	}
 }

@@ -33,6 +33,7 @@ import (
 // Most tests here create pods with a server-side dry run: it passes the whole of admission and leaves nothing behind.
 
 func TestPolicyResolvesWhatRewriteResolves(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]struct{ token bool }{
 		"pods without a service account token":              {token: false},
@@ -50,6 +51,7 @@ func TestPolicyResolvesWhatRewriteResolves(t *testing.T) {
 }
 
 func TestPolicyAcceptsThePinsThatParse(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawPinsText(t)
@@ -62,6 +64,7 @@ func TestPolicyAcceptsThePinsThatParse(t *testing.T) {
 }
 
 func TestPolicyRefusesMalformedPins(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]string{
 		"the number is missing":               "configmap/app=app-1",
@@ -99,6 +102,7 @@ func TestPolicyRefusesMalformedPins(t *testing.T) {
 }
 
 func TestPolicyRefusesARevisionThatIsItselfPinned(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]string{
 		"the revision is another source": "configmap/app=web@1,configmap/web=web-1@1",
@@ -117,6 +121,7 @@ func TestPolicyRefusesARevisionThatIsItselfPinned(t *testing.T) {
 }
 
 func TestPolicyLeavesOtherPodsAlone(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]map[string]string{
 		"no annotations":          nil,
@@ -144,6 +149,7 @@ func TestPolicyLeavesOtherPodsAlone(t *testing.T) {
 }
 
 func TestPolicyLeavesUpdatesAlone(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	pod := podWith("", volumeOf("configmap", "app"))
 	pod.Namespace = p.namespace
@@ -163,6 +169,7 @@ func TestPolicyLeavesUpdatesAlone(t *testing.T) {
 // In kube-system the chart's policies do not act, so a copy of the validating one stands there alone, as it does
 // everywhere when someone removes the mutating one.
 func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	p.namespace = metav1.NamespaceSystem
 	labels := p.installValidatingPolicyAlone(t)
@@ -186,6 +193,7 @@ func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
 
 // The validating policy finds references by itself, so it is held to Rewrite by itself.
 func TestValidatingPolicyAloneRefusesWhatRewriteWouldChange(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	p.namespace = metav1.NamespaceSystem
 	labels := p.installValidatingPolicyAlone(t)
@@ -223,6 +231,7 @@ func TestValidatingPolicyAloneRefusesWhatRewriteWouldChange(t *testing.T) {
 // k8s.io/apiserver/pkg/cel/environment; a new policy may use what the version before has. Who breaks this would notice only on
 // such an old cluster.
 func TestPoliciesUseTheCELOfKubernetes130(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	environment, err := cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(), cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(cel.OptionalTypesVersion(0)),
@@ -286,6 +295,7 @@ func (p *policyTest) expressions(t *testing.T) []string {
 // 5), since finding a source that is pinned twice costs the square of their number. Before that, 4,000 references of 253
 // characters are 1.1 MiB, close to what etcd takes.
 func TestPoliciesPassPodsWithinTheirCostLimits(t *testing.T) {
+	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]struct{ references, pins, nameLength, perContainer int }{
 		"50 containers with 50 references each":                       {50 * 50, 2, 20, 50},

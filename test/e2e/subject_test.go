@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -311,9 +312,17 @@ func webAppUndo(a *app) {
 	template := at(sets[1].Object, a.holderPath).(map[string]any)
 	labels := at(template, "metadata.labels").(map[string]any)
 	delete(labels, webAppHash)
-	o := a.object()
-	put(o.Object, a.path, template)
-	a.must(cluster.Client.Update(a.ctx, o))
+	a.eventually("the template before is back", func() string {
+		o := a.object()
+		put(o.Object, a.path, template)
+		err := cluster.Client.Update(a.ctx, o)
+		// Its operator writes the status at any time.
+		if apierrors.IsConflict(err) {
+			return err.Error()
+		}
+		a.must(err)
+		return ""
+	})
 }
 
 func numberOf(o unstructured.Unstructured) int64 {

@@ -44,16 +44,16 @@ func TestAReplicaThatDoesNotLeadAnswersTheWebhook(t *testing.T) {
 }
 
 // Rule 18: the webhook fails open, and what it missed is repaired.
-func TestWithAllConfrevsDeadNothingIsRefused(t *testing.T) {
-	stop(t)
-	w := newWorld(t)
+func nothingIsRefused(m *member) {
+	w := newWorld(m.T)
+	m.next()
 	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
 	w.kubectl("set", "image", "deployment/web", "app=app:2")
 	w.kubectl("scale", "deployment/web", "--replicas=2")
 	if got := w.pinsText("web"); got != "" {
-		t.Fatalf("pinned to %s by nobody", got)
+		m.Fatalf("pinned to %s by nobody", got)
 	}
-	start(t)
+	m.next()
 	w.waitPinned("web", "web", "color", "A")
 }
 

@@ -78,13 +78,25 @@ func (w *world) kubectlEdit(editor string, objects ...string) error {
 // eventually waits until check has nothing to complain of.
 func (w *world) eventually(what string, check func() (complaint string)) {
 	w.Helper()
+	w.within(patience, what, check)
+}
+
+// within is eventually with a bound of its own, for what comes by the clock.
+func (w *world) within(bound time.Duration, what string, check func() (complaint string)) {
+	w.Helper()
 	complaint := "not looked at"
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < bound; time.Sleep(pauseAfter(time.Since(began))) {
 		if complaint = check(); complaint == "" {
 			return
 		}
 	}
-	w.Fatalf("%s: still not after %s: %s\n%s", what, patience, complaint, w.describe())
+	w.Fatalf("%s: still not after %s: %s\n%s", what, bound, complaint, w.describe())
+}
+
+// pauseAfter is how long to wait before looking again at what has not come about for so long: each look costs the machine
+// time that the thing waited for may need.
+func pauseAfter(waited time.Duration) time.Duration {
+	return min(max(waited/10, 20*time.Millisecond), 300*time.Millisecond)
 }
 
 // describe shows the namespace as a user would look at it.
