@@ -126,13 +126,16 @@ func (d *doctor) pause(look controller.Look) {
 	}
 }
 
+// leakMargin is how much longer than twice its grace time a revision that nothing uses may stay.
+const leakMargin = 10 * time.Second
+
 // revisions finds revisions that nobody uses and that should be gone.
 func (d *doctor) revisions(ctx context.Context) error {
 	for _, kind := range pin.Kinds {
 		for _, obj := range d.Snapshot.Sources(kind) {
 			age := d.now.Sub(obj.GetCreationTimestamp().Time)
 			// The controller needs a while of its own, and users of kinds that may not be seen are not known.
-			if !revision.IsRevision(obj) || age < 2*max(d.Options.Grace, 10*time.Minute) || d.blind() {
+			if !revision.IsRevision(obj) || age < 2*d.Options.Grace+leakMargin || d.blind() {
 				continue
 			}
 			users, err := d.PinnersOf(ctx, obj.GetNamespace(), pin.Source{Kind: kind, Name: obj.GetName()})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -99,6 +100,7 @@ func findInstallation(ctx context.Context, c client.Client) (installation, error
 func defaultOptions() controller.Options {
 	return controller.Options{
 		Injection: optin.Admission, Secrets: true, RestartOnAny: true, Namespace: controllerNamespace, PolicyPrefix: "confrev",
+		Grace: 10 * time.Minute,
 	}
 }
 

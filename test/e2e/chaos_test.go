@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,9 +136,11 @@ func (w *world) actAtRandom(random *rand.Rand, sources, deployments []string) {
 		case 0, 1, 2, 3:
 			w.edit(one(sources), "k", fmt.Sprint(random.IntN(4)))
 		case 4, 5:
-			// There may be nothing to go back to.
 			_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "rollout", "undo", "deployment/"+one(deployments))
-			w.Logf("undo: %v", err)
+			// There may be nothing to go back to.
+			if err != nil && !strings.Contains(err.Error(), "no rollout history found for deployment") {
+				w.must(err)
+			}
 		case 6:
 			w.kubectl("set", "image", "deployment/"+one(deployments), fmt.Sprintf("app=app:%d", random.IntN(3)))
 		case 7:

@@ -40,7 +40,10 @@ var chartValues = slices.Concat([]string{
 	// On a busy machine, a request that went on without confrev would be one rollout more. With the race detector, pods of
 	// thousands of references take seconds.
 	"webhook.timeoutSeconds=30", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
+	"restartOn[1].apiGroups[0]=e2e.confrev.io", "restartOn[1].resources[0]=webapps",
 	"compat[0]=reloader", "compat[1]=wave",
+	// What the confrev under test is started with: the plugin reads it from the chart's Deployment.
+	"settle=" + settle.String(), "grace=" + grace.String(),
 }, webAppValues)
 
 // reinstall brings back what a test took away of the chart, with other values for some.
@@ -90,7 +93,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
 		"--revisions-per-hour", "1000", "--compat", "reloader,wave", "--config", config,
-		"--restart-on", "persistentvolumeclaims")
+		"--restart-on", "persistentvolumeclaims,webapps.e2e.confrev.io")
 	if err != nil {
 		return 1, err
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -116,5 +117,12 @@ func TestQuotaThatForbidsTheCopyIsSaid(t *testing.T) {
 		t.Errorf("the pin moved to %s", got)
 	}
 	w.kubectl("delete", "resourcequota", "full")
-	w.editTo("C")
+	// Nothing tells confrev that there is room again: it tries once a minute.
+	w.within(time.Minute+patience, "the copy is made", func() string {
+		if now := w.pinOf("web", "web"); now == a {
+			return "pinned to " + now.String()
+		}
+		return ""
+	})
+	w.waitPinned("web", "web", "color", "B")
 }

@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +95,32 @@ func TestPluginDoctorRefused(t *testing.T) {
 			t.Errorf("no note of %s: %s", what, got.stderr)
 		}
 	}
+}
+
+// A revision that nobody uses and that confrev leaves alone, since it is owned by something else.
+func TestPluginDoctorFindsALeak(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	keeper, leak := configMap("keeper", "k", "v"), orphan()
+	w.create(keeper)
+	leak.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: keeper.Name, UID: keeper.UID}}
+	w.create(leak)
+	due := leak.CreationTimestamp.Add(2 * grace)
+	w.within(2*grace+patience, "doctor finds the leak", func() string {
+		if time.Now().Before(due) {
+			return "it is young still"
+		}
+		var d cli.Diagnosis
+		w.pluginJSON(&d, "doctor")
+		f := found(d, "Leak", "configmap/"+leak.Name)
+		if f == nil {
+			return fmt.Sprintf("%+v", d.Findings)
+		}
+		if f.Severity != "Warning" || !strings.Contains(f.Message, "pinned to this revision of configmap/orphan") || !strings.Contains(f.Fix, "configmap "+leak.Name) {
+			t.Errorf("%+v", f)
+		}
+		return ""
+	})
 }
 
 // A revision that is pinned and gone is an error.

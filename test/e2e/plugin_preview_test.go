@@ -56,10 +56,9 @@ func TestPluginPreview(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("it says nothing of %v:\n%s", want, got.stdout)
 	}
-	for line := range strings.Lines(w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml").stdout) {
-		if strings.Contains(line, "deployment/web") && (!strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2")) {
-			t.Errorf("for people it says %q", line)
-		}
+	table := w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml")
+	if line := strings.Join(table.rowOf(w.ns, "deployment/web"), " "); table.status != 0 || !strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2") {
+		t.Errorf("for people it says, with status %d, %q of deployment/web:\n%s%s", table.status, line, table.stdout, table.stderr)
 	}
 	if n := w.pinOf("web", "app").Number; n != 1 {
 		t.Errorf("a preview moved a pin to %d", n)

@@ -5,6 +5,8 @@ package e2e
 import (
 	"encoding/base64"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +50,8 @@ func TestPluginPrintsNoValueOfASecret(t *testing.T) {
 	dir := t.TempDir()
 	w.writeFile(dir, "db.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: canary-3}\n")
 
-	for verb := range verbsWithOutput() {
+	// In their order, in which untrack comes after those that need what is tracked.
+	for _, verb := range slices.Sorted(maps.Keys(verbsWithOutput())) {
 		lines, known := printing[verb]
 		if !known {
 			t.Errorf("%s has the flag --output, and no command line in this test", verb)

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -172,7 +173,12 @@ func TestRenderAsHelmPostRenderer(t *testing.T) {
 	if _, err := cluster.Run(t.Context(), "", "helm", "plugin", "install", filepath.Join(env.Root(), "deploy", "helm-plugin")); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = cluster.Run(t.Context(), "", "helm", "plugin", "uninstall", "confrev") })
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		if _, err := cluster.Run(context.Background(), "", "helm", "plugin", "uninstall", "confrev"); err != nil {
+			t.Error(err)
+		}
+	})
 	tests := map[string]struct {
 		tool string
 		args func(w *world) []string

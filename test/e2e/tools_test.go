@@ -3,12 +3,73 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/env"
 )
+
+// What shows that nothing was logged must see what is: here the API server refuses to confrev what it wants to write.
+func TestErrorsLoggedAreSeen(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	if lines := errorsLogged(t, w.ns); len(lines) > 0 {
+		t.Errorf("before there is a reason, confrev logged: %s", lines[0])
+	}
+	policy := strings.ReplaceAll(refusal, "NAMESPACE", w.ns)
+	w.kubectlIn(policy, "apply", "-f", "-")
+	t.Cleanup(func() {
+		if _, err := cluster.Run(context.Background(), policy, "kubectl", "delete", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+	})
+	// The API server takes up a new policy when it gets to it.
+	w.eventually("the policy is at work", func() string {
+		_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
+			"annotate", "deployment/web", "x=y", "--overwrite", "--dry-run=server")
+		if err == nil || !strings.Contains(err.Error(), "not this one") {
+			return fmt.Sprint("it is let through: ", err)
+		}
+		return ""
+	})
+	w.edit("web", "color", "B")
+	w.eventually("the error is logged", func() string {
+		if lines := errorsLogged(t, w.ns); len(lines) == 0 {
+			return "nothing logged"
+		}
+		return ""
+	})
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("the pin moved to %s", got)
+	}
+}
+
+// refusal keeps confrev from changing the Deployments of a namespace.
+const refusal = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: refuse-in-NAMESPACE}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}
+  validations:
+  - expression: 'request.userInfo.username != "system:serviceaccount:confrev-system:confrev"'
+    message: not this one
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: refuse-in-NAMESPACE}
+spec:
+  policyName: refuse-in-NAMESPACE
+  validationActions: [Deny]
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}
+`
 
 // errorsLogged gives the lines in which confrev logged an error about a namespace.
 func errorsLogged(t *testing.T, namespace string) []string {
