@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,27 +111,33 @@ func (o *attachOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources, err := o.choose(ctx, c, replicaSet)
+	uses, err := o.choose(ctx, c, replicaSet)
 	if err != nil {
 		return err
 	}
-	if len(sources) == 0 {
+	if len(uses) == 0 {
 		return fmt.Errorf("replicaset/%s refers to no ConfigMap and no Secret; name some with --configmaps or --secrets", replicaSet.Name)
 	}
 	// One that is missing does not keep the others from being attached.
 	var errs []error
-	for _, source := range sources {
-		errs = append(errs, o.attach(ctx, c, replicaSet, source))
+	for _, use := range uses {
+		errs = append(errs, o.attach(ctx, c, replicaSet, use))
 	}
 	return errors.Join(errs...)
 }
 
-// choose gives what to attach.
-func (o *attachOptions) choose(ctx context.Context, c *connection, replicaSet *appsv1.ReplicaSet) ([]pin.Source, error) {
-	var sources []pin.Source
+// choose returns what to attach. What is named must be there.
+func (o *attachOptions) choose(ctx context.Context, c *connection, replicaSet *appsv1.ReplicaSet) ([]podspec.Use, error) {
+	if len(o.configMaps)+len(o.secrets) == 0 && o.sources == "" {
+		return podspec.Uses(&replicaSet.Spec.Template.Spec), nil
+	}
+	var uses []podspec.Use
+	add := func(kind pin.Kind, name string) {
+		uses = append(uses, podspec.Use{Source: pin.Source{Kind: kind, Name: strings.TrimSpace(name)}, Required: true})
+	}
 	for kind, names := range map[pin.Kind][]string{pin.ConfigMap: o.configMaps, pin.Secret: o.secrets} {
 		for _, name := range names {
-			sources = append(sources, pin.Source{Kind: kind, Name: strings.TrimSpace(name)})
+			add(kind, name)
 		}
 	}
 	if o.sources != "" {
@@ -140,27 +147,26 @@ func (o *attachOptions) choose(ctx context.Context, c *connection, replicaSet *a
 				return nil, err
 			}
 			for i := range list.Items {
-				sources = append(sources, pin.Source{Kind: kind, Name: list.Items[i].Name})
+				add(kind, list.Items[i].Name)
 			}
 		}
 	}
-	if len(o.configMaps)+len(o.secrets) == 0 && o.sources == "" {
-		for _, use := range podspec.Uses(&replicaSet.Spec.Template.Spec) {
-			sources = append(sources, use.Source)
-		}
-	}
-	slices.SortFunc(sources, pin.Source.Compare)
-	return slices.Compact(sources), nil
+	slices.SortFunc(uses, func(a, b podspec.Use) int { return a.Source.Compare(b.Source) })
+	return slices.CompactFunc(uses, func(a, b podspec.Use) bool { return a.Source == b.Source }), nil
 }
 
 // attach appends the ReplicaSet to the owners of one object.
-func (o *attachOptions) attach(ctx context.Context, c *connection, replicaSet *appsv1.ReplicaSet, source pin.Source) error {
-	owner := revision.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet.Name, UID: replicaSet.UID}
+func (o *attachOptions) attach(ctx context.Context, c *connection, replicaSet *appsv1.ReplicaSet, use podspec.Use) error {
+	source, owner := use.Source, revision.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet.Name, UID: replicaSet.UID}
 	added := false
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
 		added, err = revision.AddOwner(ctx, c, revision.Ref{Kind: source.Kind, Namespace: c.namespace, Name: source.Name}, owner)
 		return err
 	})
+	if apierrors.IsNotFound(err) && !use.Required {
+		_, err = fmt.Fprintf(o.Out, "%s does not exist, and is optional in replicaset/%s\n", source, replicaSet.Name)
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("attach %s to replicaset/%s: %w%s", source, replicaSet.Name, err, enforced(err))
 	}
@@ -182,8 +188,33 @@ func enforced(err error) string {
 
 // await waits, by watching, for the ReplicaSet of the workload's present template.
 func (o *attachOptions) await(ctx context.Context, c *connection) (*appsv1.ReplicaSet, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	forbidden, changed := make(chan error, 1), make(chan struct{}, 1)
+	seen, err := o.watch(ctx, c, forbidden, changed)
+	if err != nil {
+		return nil, err
+	}
+	missing := errors.New("the API server has not said yet what there is")
+	for {
+		select {
+		case err := <-forbidden:
+			return nil, err
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waited %s: %w", o.timeout, missing)
+		case <-changed:
+		}
+		var found *appsv1.ReplicaSet
+		if found, missing = o.newest(ctx, c, seen); missing == nil {
+			return found, nil
+		}
+	}
+}
+
+// watch starts to watch ReplicaSets, and the workload if there is one: all that the Job needs rights for. It notifies of each change, and of
+// nothing being there.
+func (o *attachOptions) watch(ctx context.Context, c *connection, forbidden chan<- error, changed chan<- struct{}) (client.Reader, error) {
 	kind, name := o.workload()
-	// What is watched is all that the Job needs rights for.
 	byObject := map[client.Object]cache.ByObject{&appsv1.ReplicaSet{}: {}}
 	watched := []client.Object{&appsv1.ReplicaSet{}}
 	if name != "" {
@@ -196,21 +227,21 @@ func (o *attachOptions) await(ctx context.Context, c *connection) (*appsv1.Repli
 	seen, err := cache.New(c.config, cache.Options{
 		Scheme: clientgoscheme.Scheme, Mapper: c.RESTMapper(), ByObject: byObject,
 		DefaultNamespaces: map[string]cache.Config{c.namespace: {}},
+		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+			// Anything else passes, but the right to watch will not come.
+			if apierrors.IsForbidden(err) {
+				signal(forbidden, err)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	changed := make(chan struct{}, 1)
+	notify := func(any) { signal(changed, struct{}{}) }
 	for _, obj := range watched {
 		informer, err := seen.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, err
-		}
-		notify := func(any) {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
 		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: notify, UpdateFunc: func(_, now any) { notify(now) }, DeleteFunc: notify,
@@ -218,20 +249,21 @@ func (o *attachOptions) await(ctx context.Context, c *connection) (*appsv1.Repli
 			return nil, err
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	go func() { _ = seen.Start(ctx) }()
-	missing := errors.New("nothing was seen yet")
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waited %s: %w", o.timeout, missing)
-		case <-changed:
+	go func() {
+		// Where there is nothing, no handler is called.
+		if seen.WaitForCacheSync(ctx) {
+			notify(nil)
 		}
-		var found *appsv1.ReplicaSet
-		if found, missing = o.newest(ctx, c, seen); missing == nil {
-			return found, nil
-		}
+	}()
+	return seen, nil
+}
+
+// signal sends to a channel that holds one value, unless there is one that was not received yet.
+func signal[T any](to chan<- T, value T) {
+	select {
+	case to <- value:
+	default:
 	}
 }
 
@@ -277,38 +309,21 @@ func (o *attachOptions) newest(ctx context.Context, c *connection, seen client.R
 		}
 		return nil, err
 	}
-	current, err := kind.CurrentReplicaSet(obj)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all.Items {
-		if rs := &all.Items[i]; metav1.IsControlledBy(rs, obj) && current(rs) {
-			return rs, nil
-		}
-	}
-	return nil, fmt.Errorf("%s %q has no ReplicaSet of its present template", kind.Resource(), name)
+	return kind.CurrentReplicaSet(obj, all.Items)
 }
 
-// newestOf gives the ReplicaSet that was made last among those with some labels.
+// newestOf returns the ReplicaSet that was made last among those with some labels.
 func newestOf(all []appsv1.ReplicaSet, selector labels.Selector) (*appsv1.ReplicaSet, error) {
-	var newest *appsv1.ReplicaSet
-	for i := range all {
-		rs := &all[i]
-		if selector.Matches(labels.Set(rs.Labels)) && (newest == nil || newest.CreationTimestamp.Before(&rs.CreationTimestamp)) {
-			newest = rs
-		}
-	}
+	with := slices.DeleteFunc(all, func(rs appsv1.ReplicaSet) bool { return !selector.Matches(labels.Set(rs.Labels)) })
+	newest := workload.NewestReplicaSet(with)
 	if newest == nil {
 		return nil, fmt.Errorf("no ReplicaSet has the labels %s", selector)
 	}
 	return newest, nil
 }
 
-// spelledOut turns configmap-attacher's flags with one dash into those with two.
-func spelledOut(args []string) []string {
-	if len(args) == 0 || args[0] != "attach" {
-		return args
-	}
+// spelledOut turns configmap-attacher's flags with one dash into those with two. The flags are those that may be before the verb.
+func spelledOut(args []string, flags *pflag.FlagSet) []string {
 	spelled := slices.Clone(args)
 	for i, arg := range spelled {
 		name, isFlag := strings.CutPrefix(arg, "-")
@@ -317,5 +332,28 @@ func spelledOut(args []string) []string {
 			spelled[i] = "-" + arg
 		}
 	}
+	if verb(spelled, flags) != "attach" {
+		return args
+	}
 	return spelled
+}
+
+// verb returns the first argument that is neither a flag nor a flag's value.
+func verb(args []string, flags *pflag.FlagSet) string {
+	for i := 0; i < len(args); i++ {
+		name, isFlag := strings.CutPrefix(args[i], "-")
+		if !isFlag {
+			return args[i]
+		}
+		var flag *pflag.Flag
+		if long, isLong := strings.CutPrefix(name, "-"); isLong {
+			flag = flags.Lookup(long)
+		} else if len(name) == 1 {
+			flag = flags.ShorthandLookup(name)
+		}
+		if flag != nil && flag.NoOptDefVal == "" {
+			i++
+		}
+	}
+	return ""
 }

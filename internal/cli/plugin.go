@@ -90,7 +90,7 @@ func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []s
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	cmd := Plugin(streams)
-	cmd.SetArgs(spelledOut(args))
+	cmd.SetArgs(spelledOut(args, cmd.PersistentFlags()))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0

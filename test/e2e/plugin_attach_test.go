@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -176,6 +177,51 @@ func TestPluginAttachToADeployment(t *testing.T) {
 	w.confrev("attach", "--deployment=web", "--selector==").fails(1, "--selector")
 	w.confrev("attach", "--deployment=web", w.unreachable()).fails(1, "cannot reach the API server")
 	w.confrev("attach", "--deployment=web", w.account("nobody")).fails(1, "forbidden")
+}
+
+// While a Deployment is paused, its newest ReplicaSet is that of the template before. What the new template needs must not be attached to it:
+// it would go while it is in use.
+func TestPluginAttachToAPausedDeployment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app-6", "v", "6"), configMap("app-7", "v", "7"), deployment("web", untracked(), envFrom("app-6")))
+	w.confrev("attach", "--deployment=web").says("configmap/app-6 attached")
+	w.kubectl("rollout", "pause", "deployment/web")
+	w.kubectl("patch", "deployment", "web", "--type=json",
+		`--patch=[{"op":"replace","path":"/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"app-7"}]`)
+	w.confrev("attach", "--deployment=web", "--configmaps=app-7", "--timeout=2s").fails(1, "waited 2s", `deployment "web" is paused`)
+	if owners := w.ownersOf(&corev1.ConfigMap{}, "app-7"); len(owners) > 0 {
+		t.Errorf("app-7 is owned by %v", owners)
+	}
+	w.kubectl("rollout", "resume", "deployment/web")
+	w.confrev("attach", "--deployment=web", "--configmaps=app-7").says("configmap/app-7 attached")
+	if owners := w.ownersOf(&corev1.ConfigMap{}, "app-7"); !slices.Equal(owners, []string{w.reading("app-7")}) {
+		t.Errorf("app-7 is owned by %v", owners)
+	}
+	// An undo's ReplicaSet is older, and current again.
+	w.kubectl("rollout", "undo", "deployment/web")
+	w.confrev("attach", "--deployment=web").says("configmap/app-6 is attached already to replicaset/" + w.reading("app-6"))
+}
+
+// A pod starts without what is optional, so that it is no error that it does not exist.
+func TestPluginAttachWithoutWhatIsOptional(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app-7", "v", "7"), deployment("web", untracked(), envFrom("app-7"), envKey("maybe", "k", true)))
+	w.confrev("attach", "--deployment=web").says("configmap/app-7 attached", "configmap/maybe does not exist, and is optional")
+	// Whoever names it wants it.
+	w.confrev("attach", "--deployment=web", "--configmaps=maybe").fails(1, `configmaps "maybe" not found`)
+}
+
+// It says why it waits even where there is nothing to see, and does not wait for a right.
+func TestPluginAttachSaysWhyItWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.confrev("attach", "--deployment=none", "--timeout=1s").fails(1, "waited 1s", `deployment "none" does not exist`)
+	w.confrev("attach", "--replicaset-selector=a=b", "--timeout=1s").fails(1, "no ReplicaSet has the labels a=b")
+	as := w.account("lister", rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"replicasets", "deployments"}, Verbs: []string{"list"}})
+	w.confrev("attach", "--deployment=web", as).fails(1, `cannot watch resource`, `in API group "apps"`)
+	w.confrev("attach", "--replicaset-selector=a=b", as).fails(1, `cannot watch resource "replicasets" in API group "apps"`)
 }
 
 // The examples of the help.
