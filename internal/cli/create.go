@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,9 @@ import (
 
 const createOwnerLong = `
 
-With --owner, the workload owns what is created: changes of it roll the workload out, and deleting the workload deletes it too. To
-have the one without the other, leave --owner out and use: kubectl confrev track WORKLOAD SOURCE.`
+With --owner, the workload owns what is created, and its annotation confrev.io/track lists it: changes of it roll the workload out,
+and deleting the workload deletes it too. To have the one without the other, leave --owner out and use: kubectl confrev track
+WORKLOAD SOURCE.`
 
 const createConfigMapExample = `# A ConfigMap from a file, whose changes roll deployment/web out
 kubectl confrev create configmap app-files --from-file=config.yml --owner=deployment/web
@@ -119,24 +121,41 @@ func (p *plugin) createOwned(cmd *cobra.Command, obj client.Object, owner string
 	if err != nil {
 		return err
 	}
-	var notes []string
 	obj.SetNamespace(c.namespace)
+	options := &client.CreateOptions{FieldManager: w.fieldManager, DryRun: w.updateOptions().DryRun,
+		Raw: &metav1.CreateOptions{FieldValidation: validation}}
+	var notes []string
 	if owner != "" {
-		reference, err := p.owner(cmd.Context(), c, owner)
-		if err != nil {
+		if notes, err = w.own(cmd.Context(), c, obj, owner, options); err != nil {
 			return err
 		}
-		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), reference))
-		notes = ownerNotes(pin.Source{Kind: kindOf(obj), Name: obj.GetName()}, owner)
 	}
 	if w.dryRun != cmdutil.DryRunClient {
-		options := &client.CreateOptions{FieldManager: w.fieldManager, DryRun: w.updateOptions().DryRun,
-			Raw: &metav1.CreateOptions{FieldValidation: validation}}
 		if err := c.Create(cmd.Context(), obj, options); err != nil {
 			return err
 		}
 	}
 	return w.printed(obj, notes...)
+}
+
+// own makes a workload the owner of an object that is about to be created, and lets the workload track it.
+func (w *writing) own(ctx context.Context, c *connection, obj client.Object, owner string, options *client.CreateOptions) ([]string, error) {
+	found, err := w.named(ctx, c, owner)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetOwnerReferences(append(obj.GetOwnerReferences(), ownerReference(found)))
+	if w.dryRun == cmdutil.DryRunNone {
+		// Nothing is to be written on the workload for an object that the API server refuses.
+		trial := *options
+		trial.DryRun = []string{metav1.DryRunAll}
+		if err := c.Create(ctx, obj.DeepCopyObject().(client.Object), &trial); err != nil {
+			return nil, err
+		}
+	}
+	source := pin.Source{Kind: kindOf(obj), Name: obj.GetName()}
+	tracked, err := w.trackOwned(ctx, c, owner, source)
+	return ownerNotes(source, owner, tracked), err
 }
 
 // printFlagsOf gives the flags for printing that one of kubectl's commands has got, with what they were set to.

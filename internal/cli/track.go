@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -224,6 +226,9 @@ func stillOwned(ctx context.Context, c *connection, t target, after string, sour
 	if err != nil || after == "none" || after == "all" {
 		return nil
 	}
+	if asked, err := t.asked(ctx, c); err != nil || !asked.Track.Owners() {
+		return nil
+	}
 	var notes []string
 	for _, source := range sources {
 		if slices.Contains(listed, source) {
@@ -237,4 +242,19 @@ func stillOwned(ctx context.Context, c *connection, t target, after string, sour
 		}
 	}
 	return notes
+}
+
+// asked is what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
+func (t target) asked(ctx context.Context, c client.Reader) (optin.Asked, error) {
+	namespace := &metadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := c.Get(ctx, client.ObjectKey{Name: t.obj.GetNamespace()}, namespace)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return optin.Asked{}, err
+	}
+	written := optin.Written{Annotations: t.obj.GetAnnotations(), NamespaceLabels: namespace.Labels, NamespaceAnnotations: namespace.Annotations}
+	if template, err := t.kind.Template(t.obj); err == nil {
+		written.TemplateAnnotations = template.Annotations
+	}
+	return optin.Read(written, optin.Defaults{Compat: t.installation.options.Compat}), nil
 }

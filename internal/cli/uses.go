@@ -223,6 +223,9 @@ func (s *scope) whyNot(look controller.Look, source pin.Source) string {
 	case asked.Mode == optin.Attach && asked.Track.Enabled():
 		return "mode attach: the name is taken to be unique per deploy"
 	}
+	if traits.Owned && !asked.Track.None() {
+		return fmt.Sprintf("its ownerReference to the workload opts nothing in without %s: true", keys.Owners)
+	}
 	for _, w := range look.Warnings {
 		if w.Reason == controller.TooComplex {
 			return w.Note

@@ -14,12 +14,13 @@ import (
 )
 
 // read reads what a workload asks for.
-func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace map[string]string) optin.Asked {
+func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace client.Object) optin.Asked {
 	others := make([]map[string]string, 0, len(referring))
 	for _, other := range referring {
 		others = append(others, other.GetAnnotations())
 	}
-	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...), NamespaceLabels: namespace}
+	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...),
+		NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
 	if template, err := kind.Template(obj); err == nil {
 		written.TemplateAnnotations = template.Annotations
 	}
@@ -37,7 +38,7 @@ func asks(ctx context.Context, reader client.Reader, kinds *kinds, o Options, ki
 	if client.IgnoreNotFound(err) != nil {
 		return optin.Asked{}, nil, err
 	}
-	return o.read(kind, obj, referring, namespace.Labels), referring, nil
+	return o.read(kind, obj, referring, namespace), referring, nil
 }
 
 // leftAlone tells whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API

@@ -44,12 +44,19 @@ func compactMetadata(meta *metav1.PartialObjectMetadata) {
 	case "ConfigMap", "Secret":
 		revision.Compact(meta)
 	case "Namespace":
-		labels := map[string]string{}
-		if track, ok := meta.Labels[keys.Track]; ok {
-			labels[keys.Track] = track
-		}
-		meta.Labels, meta.Annotations, meta.ManagedFields = labels, nil, nil
+		meta.Labels, meta.Annotations, meta.ManagedFields = only(meta.Labels, keys.Track, keys.Owners), only(meta.Annotations, keys.Owners), nil
 	default:
 		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil
 	}
+}
+
+// only keeps some keys of labels or annotations.
+func only(all map[string]string, kept ...string) map[string]string {
+	values := map[string]string{}
+	for _, key := range kept {
+		if value, ok := all[key]; ok {
+			values[key] = value
+		}
+	}
+	return values
 }

@@ -32,6 +32,7 @@ const (
 	reasonPaused         = "Paused"
 	reasonPauseEnded     = "PauseEnded"
 	reasonWaiting        = "WaitingToAdvance"
+	reasonOwnerIgnored   = "OwnerIgnored"
 
 	reasonPoliciesMissing = "PoliciesNotReady"
 )

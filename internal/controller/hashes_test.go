@@ -99,7 +99,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
 	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
-	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, nil)
+	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, newNamespace())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
 	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
-	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, nil)
+	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, newNamespace())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,8 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 	}
 }
 
-// A source that belongs to the Rollout that has the Deployment's template is tracked like one of the Deployment's.
+// A source that belongs to the Rollout that has the Deployment's template is tracked like one of the Deployment's. Without
+// consent neither is, which is said.
 func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 	d, rollout := gen.Deployment("web", gen.Template(gen.EnvFrom("configmap/app"))), workload.Rollout.New()
 	rollout.SetUID("uid-of-rollout")
@@ -154,13 +155,21 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 		app.OwnerReferences = []metav1.OwnerReference{owner}
 		r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
 		for _, uids := range [][]types.UID{{d.UID}, {rollout.GetUID(), d.UID}} {
-			seen := newObserved(d.Namespace, r.client)
-			seen.template, seen.asked, seen.uids = &d.Spec.Template, optin.Asked{Mode: optin.Revision}, uids
-			if err := r.selectUses(t.Context(), d, &seen); err != nil {
-				t.Fatal(err)
-			}
-			if want := slices.Contains(uids, owner.UID); (len(seen.pins.Uses) == 1) != want {
-				t.Errorf("owned by %s, %d refer: %v", name, len(uids)-1, seen.pins.Uses)
+			for _, consent := range []string{"true", "false"} {
+				seen := newObserved(d.Namespace, r.client)
+				seen.template, seen.uids = &d.Spec.Template, uids
+				seen.asked = optin.Read(optin.Written{Annotations: map[string]string{keys.Owners: consent}}, optin.Defaults{})
+				if err := r.selectUses(t.Context(), d, &seen); err != nil {
+					t.Fatal(err)
+				}
+				owned := slices.Contains(uids, owner.UID)
+				if (len(seen.pins.Uses) == 1) != (owned && consent == "true") {
+					t.Errorf("owned by %s, %d refer, consent %s: %v", name, len(uids)-1, consent, seen.pins.Uses)
+				}
+				said := slices.ContainsFunc(seen.warnings, func(w warning) bool { return w.reason == reasonOwnerIgnored && w.notice })
+				if said != (owned && consent == "false") {
+					t.Errorf("owned by %s, %d refer, consent %s: it says %v", name, len(uids)-1, consent, seen.warnings)
+				}
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (o Options) sources(kind workload.Kind) client.IndexerFunc {
 		for _, use := range uses {
 			texts = append(texts, use.String())
 		}
-		asked := o.read(kind, obj, nil, nil)
+		asked := o.read(kind, obj, nil, newNamespace())
 		for _, trigger := range asked.RestartOn {
 			texts = append(texts, trigger.String())
 		}

@@ -62,7 +62,7 @@ func (r *workloads) traits(ctx context.Context, uses []podspec.Use, seen *observ
 			return nil, err
 		}
 		traits[use.Source] = about
-		if seen.asked.Track.Enabled() || about.Owned {
+		if seen.asked.Track.Enabled() || seen.asked.Track.Owners() && about.Owned {
 			seen.sayProblems(problems)
 		}
 	}
@@ -112,6 +112,10 @@ func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection o
 			continue
 		}
 		seen.say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
+	}
+	for _, source := range selection.OwnersIgnored {
+		seen.warnings = append(seen.warnings, warning{reason: reasonOwnerIgnored, notice: true, note: fmt.Sprintf(
+			"the ownerReference of %s to the workload opts nothing in without consent: list it in the annotation %s, or set %s to true", source, keys.Track, keys.Owners)})
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
 		seen.say(revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])

@@ -90,7 +90,7 @@ func TestSelectUses(t *testing.T) {
 			r := &workloads{kind: workload.Deployment, options: options, client: c, kinds: &kinds{}}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.client)
-			seen.template, seen.asked = &d.Spec.Template, options.read(r.kind, d, nil, nil)
+			seen.template, seen.asked = &d.Spec.Template, options.read(r.kind, d, nil, newNamespace())
 			seen.sayProblems(seen.asked.Problems)
 			if err := r.selectUses(t.Context(), d, &seen); err != nil {
 				t.Fatal(err)

@@ -68,8 +68,8 @@ func (r *workloads) setUp(manager ctrl.Manager) error {
 		Named(name(r.kind)).
 		For(r.kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		WatchesMetadata(newNamespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.And(
-			predicate.LabelChangedPredicate{}, predicate.Funcs{}))).
+		WatchesMetadata(newNamespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
+			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(r.kind.New(), teller{r}.handler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers})
 	for _, kind := range r.options.sourceKinds() {
@@ -95,7 +95,8 @@ func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// within finds the workloads of a namespace. It is asked only when the namespace's labels change.
+// within finds the workloads of a namespace. It is asked only when those of the namespace's labels and annotations change that the cache
+// keeps.
 func (r *workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
 	all := r.kind.NewList()
 	err := r.client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 )
@@ -23,7 +24,7 @@ func TestReloadersAnnotations(t *testing.T) {
 		"auto":                                     {annotations: annotated(reloader+"auto", "true"), tracked: allTracked},
 		"auto on the template":                     {template: annotated(reloader+"auto", "true"), tracked: allTracked},
 		"auto: false":                              {annotations: annotated(reloader+"auto", "false")},
-		"auto: false takes no owned source away":   {annotations: annotated(reloader+"auto", "false"), about: map[string]optin.Traits{"secret/db": {Owned: true}}, tracked: "secret/db"},
+		"auto: false takes no owned source away":   {annotations: annotated(reloader+"auto", "false", keys.Owners, "true"), about: map[string]optin.Traits{"secret/db": {Owned: true}}, tracked: "secret/db"},
 		"auto: false beside a list":                {annotations: annotated(reloader+"auto", "false", "configmap."+reloader+"reload", "app"), tracked: "configmap/app"},
 		"auto: false beside auto for a kind":       {annotations: annotated(reloader+"auto", "false", "secret."+reloader+"auto", "true"), tracked: "secret/db"},
 		"auto: false beside search":                {annotations: annotated(reloader+"auto", "false", reloader+"search", "true"), about: marked, tracked: "configmap/web"},

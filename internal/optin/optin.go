@@ -78,8 +78,8 @@ const (
 type Written struct {
 	// Annotations are the workload's, TemplateAnnotations those of its pod template.
 	Annotations, TemplateAnnotations map[string]string
-	// NamespaceLabels are those of its namespace.
-	NamespaceLabels map[string]string
+	// NamespaceLabels and NamespaceAnnotations are those of its namespace.
+	NamespaceLabels, NamespaceAnnotations map[string]string
 }
 
 // Defaults are what holds where a workload says nothing.
@@ -106,6 +106,7 @@ type Asked struct {
 func Read(w Written, defaults Defaults) Asked {
 	asked := Asked{Mode: Revision, Injection: defaults.Injection, Advance: Auto, Settle: defaults.Settle}
 	asked.readTrack(w, defaults.Compat)
+	asked.readOwners(w)
 	asked.readMode(w.Annotations)
 	asked.readAdvance(w.Annotations)
 	asked.readSettle(w.Annotations)
@@ -147,6 +148,25 @@ func (a *Asked) readTrack(w Written, compat Compat) {
 	if w.Annotations[keys.Mode] == string(Attach) && !a.Track.Enabled() {
 		// The sources say for themselves that they may be attached.
 		a.Track.all = allKinds()
+	}
+}
+
+// readOwners reads whether ownerReferences opt sources in. The workload wins over its namespace.
+func (a *Asked) readOwners(w Written) {
+	for _, said := range []struct {
+		values map[string]string
+		what   string
+	}{{w.Annotations, "annotation"}, {w.NamespaceLabels, "label of the namespace"}, {w.NamespaceAnnotations, "annotation of the namespace"}} {
+		text, ok := said.values[keys.Owners]
+		switch {
+		case !ok:
+			continue
+		case text == "true":
+			a.Track.owners = true
+		case text != "false":
+			a.complain(InvalidTrack, `%s %s: %q: want "true" or "false"`, said.what, keys.Owners, text)
+		}
+		return
 	}
 }
 

@@ -52,7 +52,7 @@ func reasonsOf(problems []optin.Problem) string {
 func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.T) {
 	const reloaderApp, template = "configmap." + reloader + "reload", "secret." + reloader + "reload"
 	all, none := annotated(keys.Track, "all"), annotated(keys.Track, "none")
-	owned := map[string]optin.Traits{"secret/db": {Owned: true}}
+	owned, consent := map[string]optin.Traits{"secret/db": {Owned: true}}, annotated(keys.Owners, "true")
 	tests := map[string]struct {
 		written optin.Written
 		about   map[string]optin.Traits
@@ -68,21 +68,39 @@ func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.
 		"a list, which no label can hold": {
 			written: optin.Written{NamespaceLabels: annotated(keys.Track, "true")}, mode: optin.Revision, problem: optin.InvalidTrack,
 		},
-		"the source's owner": {about: owned, tracked: "secret/db", mode: optin.Revision},
+		"the source's owner, without consent": {about: owned, mode: optin.Revision},
+		"the source's owner, with the workload's consent": {
+			written: optin.Written{Annotations: consent, NamespaceLabels: annotated(keys.Owners, "false")}, about: owned, tracked: "secret/db", mode: optin.Revision,
+		},
+		"the source's owner, with the consent of a label of the namespace": {
+			written: optin.Written{NamespaceLabels: consent}, about: owned, tracked: "secret/db", mode: optin.Revision,
+		},
+		"the source's owner, with the consent of an annotation of the namespace": {
+			written: optin.Written{NamespaceAnnotations: consent}, about: owned, tracked: "secret/db", mode: optin.Revision,
+		},
+		"the source's owner, refused by the workload in a namespace that consents": {
+			written: optin.Written{Annotations: annotated(keys.Owners, "false"), NamespaceLabels: consent}, about: owned, mode: optin.Revision,
+		},
+		"the source's owner, with a slip": {
+			written: optin.Written{Annotations: annotated(keys.Owners, "True"), NamespaceLabels: consent}, about: owned, mode: optin.Revision, problem: optin.InvalidTrack,
+		},
+		"confrev.io/owners on the template is no consent": {
+			written: optin.Written{TemplateAnnotations: consent}, about: owned, mode: optin.Revision,
+		},
 		"the source's owner in a namespace's none": {
-			written: optin.Written{NamespaceLabels: none}, about: owned, tracked: "secret/db", mode: optin.Revision,
+			written: optin.Written{Annotations: consent, NamespaceLabels: none}, about: owned, tracked: "secret/db", mode: optin.Revision,
 		},
 		"a workload that says none, in a namespace that says all": {
 			written: optin.Written{Annotations: none, NamespaceLabels: all}, mode: optin.Revision,
 		},
 		"a workload that says none, and owns a source": {
-			written: optin.Written{Annotations: none}, about: owned, mode: optin.Revision,
+			written: optin.Written{Annotations: none, NamespaceLabels: consent}, about: owned, mode: optin.Revision,
 		},
 		"a workload with a list, in a namespace that says all": {
 			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Revision,
 		},
 		"a list and an owned source are both tracked": {
-			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app")}, about: owned, tracked: "configmap/app secret/db", mode: optin.Revision,
+			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app", keys.Owners, "true")}, about: owned, tracked: "configmap/app secret/db", mode: optin.Revision,
 		},
 		"an empty annotation takes the namespace's word away": {
 			written: optin.Written{Annotations: annotated(keys.Track, ""), NamespaceLabels: all}, mode: optin.Revision,

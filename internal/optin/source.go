@@ -36,10 +36,16 @@ const (
 	injectTrustedCABundle    = "config.openshift.io/inject-trusted-cabundle"
 )
 
+// The label of Secrets that the Secrets Store CSI driver makes. It makes the owners of each pod that mounts them their owners,
+// without controller: true, so those references say nothing about what a user wants.
+const (
+	csiManaged = "secrets-store.csi.k8s.io/managed"
+)
+
 // SourceKeys are the labels and annotations of sources that this package reads: a cache must keep them.
 var SourceKeys = []string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
-	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle,
+	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged,
 }
 
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that are to be attached.
@@ -48,8 +54,8 @@ const revisionManaged = "configmap.kubernetes.io/revision-managed"
 // Describe gives the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of
 // the workload and of those that refer to it (workload.Kind.Refers).
 //
-// An ownerReference opts in when a user made it: not that of a controller to what it manages, and not those by which
-// confrev attaches.
+// An ownerReference counts when a user may have made it: not that of a controller to what it manages, not those by which
+// confrev attaches, and not those of the Secrets Store CSI driver. Whether it opts in, the workload says (Track).
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
 	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
 	var problems []Problem
@@ -68,8 +74,8 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 			traits.Policy = PolicyIgnore
 		}
 	}
-	attached := Attachable(meta) || annotations[keys.Attached] != ""
-	traits.Owned = !attached && slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+	ofOthers := Attachable(meta) || annotations[keys.Attached] != "" || meta.GetLabels()[csiManaged] != ""
+	traits.Owned = !ofOthers && slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
 		return slices.Contains(workloads, o.UID) && (o.Controller == nil || !*o.Controller)
 	})
 	return traits, problems

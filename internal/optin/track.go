@@ -11,9 +11,11 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Track chooses the sources that a workload tracks. The zero Track tracks nothing but what says itself that it belongs to
-// the workload (Traits.Owned).
+// Track chooses the sources that a workload tracks. The zero Track tracks nothing.
 type Track struct {
+	// owners is true when the workload or its namespace consents to being opted in by ownerReferences (Traits.Owned): who may
+	// write those may have no right on the workload.
+	owners bool
 	// none is true when the workload opted out: then not even those.
 	none bool
 	// all has the kinds of which every referenced source is tracked.
@@ -67,14 +69,14 @@ func ParseTrack(text string) (Track, error) {
 	return track, nil
 }
 
-// Enabled tells whether the workload itself asks for anything.
+// Enabled tells whether the workload asks for anything, whatever its sources say.
 func (t Track) Enabled() bool {
 	return len(t.all) > 0 || len(t.listed) > 0 || t.matched || len(t.named) > 0
 }
 
 // Traits are what a source says of itself.
 type Traits struct {
-	// Owned is true when the workload is an owner of the source, which opts in for this source.
+	// Owned is true when the workload is an owner of the source, which opts in for this source where Track consents.
 	Owned bool
 	// Marked is true for Reloader's match annotation.
 	Marked bool
@@ -102,6 +104,8 @@ type Selection struct {
 	Uses []podspec.Use
 	// Unused are those that the workload lists and nothing refers to.
 	Unused []pin.Source
+	// OwnersIgnored are those that would be tracked if the workload consented to ownerReferences.
+	OwnersIgnored []pin.Source
 	// Refused are those that the workload lists and that are never copied, with the reason.
 	Refused map[pin.Source]string
 }
@@ -112,7 +116,13 @@ func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) T
 	var selection Selection
 	for _, use := range uses {
 		about := traits(use.Source)
-		if !t.tracks(use.Source, about) || about.Policy == PolicyIgnore || frozen && about.Policy == PolicyLive {
+		if about.Policy == PolicyIgnore || frozen && about.Policy == PolicyLive {
+			continue
+		}
+		if !t.tracks(use.Source, about) {
+			if !t.none && about.Owned && about.Never == "" {
+				selection.OwnersIgnored = append(selection.OwnersIgnored, use.Source)
+			}
 			continue
 		}
 		if about.Never != "" {
@@ -138,9 +148,18 @@ func (t Track) tracks(source pin.Source, about Traits) bool {
 	if t.none || matches(t.excluded[source.Kind], source.Name) {
 		return false
 	}
-	return t.all[source.Kind] || about.Owned || t.matched && about.Marked || slices.Contains(t.listed, source) ||
+	return t.all[source.Kind] || t.owners && about.Owned || t.matched && about.Marked || slices.Contains(t.listed, source) ||
 		matches(t.named[source.Kind], source.Name)
 }
+
+// Tracks reports whether a source is tracked if the template refers to it, by what it is and not by what it says of itself.
+func (t Track) Tracks(source pin.Source) bool { return t.tracks(source, Traits{}) }
+
+// None reports whether the workload opted out.
+func (t Track) None() bool { return t.none }
+
+// Owners reports whether an ownerReference opts a source in.
+func (t Track) Owners() bool { return t.owners && !t.none }
 
 // Named gives the sources of a kind that are tracked by their names although nothing may refer to them. It is not exact
 // when more names than those may be meant; then Names tells.

@@ -1,11 +1,13 @@
 package optin_test
 
 import (
+	gocmp "cmp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -125,31 +127,40 @@ func TestSelectHeedsWhatSourcesSayOfThemselves(t *testing.T) {
 		frozen, thawed string       // what is selected when sources are copied, and when they are not
 		refused        bool         // in any mode
 		refusedThawed  bool         // only when sources are not copied: else they are not even looked at
+		owners         string       // annotation confrev.io/owners
+		ownerIgnored   bool         // the owned source is not tracked for lack of consent
 	}{
-		"as usual":                         {track: "all", frozen: both, thawed: both},
-		"live":                             {track: "all", about: live, frozen: "configmap/web", thawed: both},
-		"live, though it is listed":        {track: "configmap/app", about: live, thawed: "configmap/app"},
-		"ignored":                          {track: "all", about: ignore, frozen: "configmap/web", thawed: "configmap/web"},
-		"ignored, though it is listed":     {track: "configmap/app", about: ignore},
-		"ignored, though it is owned":      {about: optin.Traits{Policy: optin.PolicyIgnore, Owned: true}},
-		"never copied":                     {track: "all", about: never, frozen: "configmap/web", thawed: "configmap/web"},
-		"never copied, though listed":      {track: "configmap/app", about: never, refused: true},
-		"never copied, though owned":       {about: neverOwned},
-		"never copied, and live":           {track: "configmap/app", about: optin.Traits{Never: "because", Policy: optin.PolicyLive}, refusedThawed: true},
-		"never copied, and ignored":        {track: "configmap/app", about: optin.Traits{Never: "because", Policy: optin.PolicyIgnore}},
-		"never copied, and not tracked":    {track: "configmap/web", about: never, frozen: "configmap/web", thawed: "configmap/web"},
-		"owned":                            {about: optin.Traits{Owned: true}, frozen: "configmap/app", thawed: "configmap/app"},
-		"owned, beside a list":             {track: "configmap/web", about: optin.Traits{Owned: true}, frozen: both, thawed: both},
-		"owned, but opted out":             {track: "none", about: optin.Traits{Owned: true}},
+		"as usual":                       {track: "all", frozen: both, thawed: both},
+		"live":                           {track: "all", about: live, frozen: "configmap/web", thawed: both},
+		"live, though it is listed":      {track: "configmap/app", about: live, thawed: "configmap/app"},
+		"ignored":                        {track: "all", about: ignore, frozen: "configmap/web", thawed: "configmap/web"},
+		"ignored, though it is listed":   {track: "configmap/app", about: ignore},
+		"ignored, though it is owned":    {owners: "true", about: optin.Traits{Policy: optin.PolicyIgnore, Owned: true}},
+		"never copied":                   {track: "all", about: never, frozen: "configmap/web", thawed: "configmap/web"},
+		"never copied, though listed":    {track: "configmap/app", about: never, refused: true},
+		"never copied, though owned":     {owners: "true", about: neverOwned},
+		"never copied, and live":         {track: "configmap/app", about: optin.Traits{Never: "because", Policy: optin.PolicyLive}, refusedThawed: true},
+		"never copied, and ignored":      {track: "configmap/app", about: optin.Traits{Never: "because", Policy: optin.PolicyIgnore}},
+		"never copied, and not tracked":  {track: "configmap/web", about: never, frozen: "configmap/web", thawed: "configmap/web"},
+		"owned, with consent":            {owners: "true", about: optin.Traits{Owned: true}, frozen: "configmap/app", thawed: "configmap/app"},
+		"owned, without consent":         {about: optin.Traits{Owned: true}, ownerIgnored: true},
+		"owned, and consent is refused":  {owners: "false", about: optin.Traits{Owned: true}, ownerIgnored: true},
+		"owned without consent, tracked": {track: "all", about: optin.Traits{Owned: true}, frozen: both, thawed: both},
+		"owned without consent, and a list": {
+			track: "configmap/web", about: optin.Traits{Owned: true}, frozen: "configmap/web", thawed: "configmap/web", ownerIgnored: true,
+		},
+		"owned, and a list":                {owners: "true", track: "configmap/web", about: optin.Traits{Owned: true}, frozen: both, thawed: both},
+		"owned, but opted out":             {owners: "true", track: "none", about: optin.Traits{Owned: true}},
 		"marked, but nobody searches":      {about: optin.Traits{Marked: true}},
 		"owned, but the annotation is off": {track: "none", about: neverOwned},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			track, err := optin.ParseTrack(test.track)
-			if err != nil {
-				t.Fatal(err)
+			asked := optin.Read(optin.Written{Annotations: annotated(keys.Track, test.track, keys.Owners, gocmp.Or(test.owners, "false"))}, optin.Defaults{})
+			if len(asked.Problems) > 0 {
+				t.Fatal(asked.Problems)
 			}
+			track := asked.Track
 			traits := traitsOf(map[string]optin.Traits{"configmap/app": test.about})
 			uses := usesOf(both)
 			for frozen, want := range map[bool]string{true: test.frozen, false: test.thawed} {
@@ -163,6 +174,9 @@ func TestSelectHeedsWhatSourcesSayOfThemselves(t *testing.T) {
 				}
 				if diff := cmp.Diff(refused, selection.Refused); diff != "" {
 					t.Errorf("frozen %v: refused (-want +got):\n%s", frozen, diff)
+				}
+				if ignored := len(selection.OwnersIgnored) > 0; ignored != test.ownerIgnored {
+					t.Errorf("frozen %v: owners ignored %v", frozen, selection.OwnersIgnored)
 				}
 				if len(selection.Unused) > 0 {
 					t.Errorf("frozen %v: unused %v, though the template refers to it", frozen, selection.Unused)

@@ -72,13 +72,20 @@ func (a *app) staysAsItIs(p pins) {
 	a.waitMade()
 }
 
-// The original Kubernetes proposal's link: a source that the workload owns is tracked, and no other one.
-func TestSourceOwnedByTheWorkloadIsTracked(t *testing.T) {
+// An ownerReference opts in only where the workload or its namespace consents: whoever may edit a ConfigMap may have no right
+// on the workload.
+func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
 		a.createSources("A")
 		a.createWorkload(map[string]string{keys.Owners: "true"})
 		a.own(a.object().GetAPIVersion(), a.object().GetKind(), string(a.object().GetUID()))
+		w.waitEvent("OwnerIgnored", a.templateObject().GetName(), "configmap/"+a.conf)
+		w.barrier()
+		if got := a.pinned(); got != (pins{}) {
+			w.Fatalf("an ownerReference pinned it to %s", got)
+		}
+		w.kubectl("annotate", "namespace", w.ns, keys.Owners+"=true")
 		var p pins
 		w.eventually("the owned source is pinned", func() string {
 			if p = a.pinned(); p.conf == (pin.Pin{}) {
@@ -95,6 +102,9 @@ func TestSourceOwnedByTheWorkloadIsTracked(t *testing.T) {
 		})
 		if got := a.pinned(); got.secret != (pin.Pin{}) {
 			w.Errorf("the Secret is pinned to %s", got.secret)
+		}
+		if n := len(w.events("OwnerIgnored", a.templateObject().GetName())); n != 1 {
+			w.Errorf("it was said %d times", n)
 		}
 	})
 }

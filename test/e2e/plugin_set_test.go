@@ -9,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"confrev.io/confrev/internal/keys"
 )
 
 func TestPluginSetOwner(t *testing.T) {
@@ -21,11 +23,14 @@ func TestPluginSetOwner(t *testing.T) {
 	if len(cm.OwnerReferences) != 1 {
 		t.Errorf("it would have the owners %v", cm.OwnerReferences)
 	}
-	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app owned", "a rollout",
-		"deleting deployment/web now deletes configmap/app too", "kubectl confrev track deployment/web configmap/app")
+	if track := w.deployment("web").Annotations[keys.Track]; track != "" {
+		t.Fatalf("a dry run lists %s", track)
+	}
+	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app owned", "confrev.io/track of deployment/web: (nothing) -> configmap/app", "a rollout",
+		"deleting deployment/web now deletes configmap/app too", "kubectl confrev set owner configmap/app deployment/web --remove")
 	w.waitPinned("web", "app", "v", "1")
 	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app unchanged")
-	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("deployment/web no longer owns it")
+	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("deployment/web no longer owns it", "kubectl confrev untrack deployment/web configmap/app")
 	w.must(w.get("app", &cm))
 	cm = corev1.ConfigMap{}
 	w.must(w.get("app", &cm))
@@ -41,6 +46,45 @@ func TestPluginSetOwner(t *testing.T) {
 	w.confrev("set", "owner", "configmap/app", "deployment/web", w.account("reader",
 		rights("apps", []string{"deployments"}, "get"), rights("", []string{"configmaps"}, "get"))).fails(1, "forbidden", "cannot update")
 	w.examples("", nil, "set", "owner")
+}
+
+// What opts the workload in already stays as it is; a workload that opted out is refused, and nothing is written.
+func TestPluginSetOwnerLeavesWhatIsTracked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("app", "v", "1"))
+	for name, test := range map[string]struct{ track, owners, want string }{
+		"listed": {"configmap/other", "", "configmap/app,configmap/other"}, "all": {"all", "", "all"}, "consents": {"", "true", ""}, "out": {"none", "true", "none"},
+	} {
+		options := []deploymentOption{untracked(), envFrom("app")}
+		for key, value := range map[string]string{keys.Track: test.track, keys.Owners: test.owners} {
+			if value != "" {
+				options = append(options, annotated(key, value))
+			}
+		}
+		w.create(deployment(name, options...))
+		if name == "out" {
+			w.confrev("set", "owner", "configmap/app", "deployment/out").fails(1, "deployment/out is opted out of everything", "kubectl confrev track deployment/out configmap/app")
+			w.confrev("create", "configmap", "new", "--owner=deployment/out").fails(1, "deployment/out is opted out of everything")
+		} else {
+			w.confrev("set", "owner", "configmap/app", "deployment/"+name).says("configmap/app owned")
+		}
+		if got := w.deployment(name).Annotations[keys.Track]; got != test.want {
+			t.Errorf("%s: %s is %q, want %q", name, keys.Track, got, test.want)
+		}
+	}
+	var cm corev1.ConfigMap
+	w.must(w.get("app", &cm))
+	if len(cm.OwnerReferences) != 3 || !w.gone("new") {
+		t.Errorf("it has the owners %v", cm.OwnerReferences)
+	}
+	// A namespace that opts all in: a list would narrow that.
+	w.kubectl("label", "namespace", w.ns, keys.Track+"=all")
+	w.create(deployment("inherits", untracked(), envFrom("app")))
+	w.confrev("set", "owner", "configmap/app", "deployment/inherits").says("configmap/app owned")
+	if got := w.deployment("inherits").Annotations[keys.Track]; got != "" {
+		t.Errorf("%s is %q", keys.Track, got)
+	}
 }
 
 func TestPluginCreateWithOwner(t *testing.T) {
@@ -59,6 +103,10 @@ func TestPluginCreateWithOwner(t *testing.T) {
 		t.Errorf("it has %v and the owners %v", cm.Data, cm.OwnerReferences)
 	}
 	w.waitPinned("web", "app", "v", "1")
+	w.confrev("create", "configmap", "app", "--owner=deployment/web").fails(1, `configmaps "app" already exists`)
+	if got := w.deployment("web").Annotations[keys.Track]; got != "configmap/app" {
+		t.Errorf("%s is %q", keys.Track, got)
+	}
 	out := w.confrev("create", "secret", "generic", "db", "--type=example.com/x", "--from-literal=k=v", "--owner=deployment/web", "--dry-run=client", "-o", "json").says().stdout
 	var secret corev1.Secret
 	w.must(json.Unmarshal([]byte(out), &secret))

@@ -52,7 +52,7 @@ func TestPluginTrackAndUntrack(t *testing.T) {
 func TestPluginUntrackSaysWhatStillOptsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", tracking("configmap/app,configmap/other"), envFrom("app", "other")))
+	w.create(deployment("web", tracking("configmap/app,configmap/other"), annotated(keys.Owners, "true"), envFrom("app", "other")))
 	app := configMap("app", "v", "1")
 	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: w.deployment("web").UID}}
 	w.create(app, configMap("other", "v", "1"))
