@@ -239,6 +239,9 @@ func (o *statusOptions) follow(ctx context.Context, s *scope) error {
 		confirmed = report.inferred
 		before := last
 		last = report
+		if o.wait && len(report.list.Items) == 0 {
+			return false, o.nothing(report)
+		}
 		if o.wait {
 			return report.done() || report.stays(), nil
 		}
@@ -256,6 +259,15 @@ func (o *statusOptions) follow(ctx context.Context, s *scope) error {
 		}
 		return o.end(ctx, last, err)
 	}
+}
+
+// nothing is the error of waiting for no workload at all: a pipeline must not pass because of a misspelled selector.
+func (o *statusOptions) nothing(report *statusReport) error {
+	with := ""
+	if o.selector != "" {
+		with = fmt.Sprintf(" with the labels %q", o.selector)
+	}
+	return fmt.Errorf("nothing to wait for: no workload%s that confrev follows was found%s", with, report.where())
 }
 
 // end says how it came out.

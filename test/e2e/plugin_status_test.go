@@ -39,7 +39,10 @@ func TestPluginStatus(t *testing.T) {
 	if got := w.plugin("status"); got.status != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No workloads") {
 		t.Errorf("of nothing: %+v", got)
 	}
+	// A pipeline must not pass because of a misspelled selector.
+	w.pluginFails(1, "nothing to wait for", "status", "--wait")
 	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("other", untracked()))
+	w.pluginFails(1, `nothing to wait for: no workload with the labels "app=tpyo"`, "status", "-l", "app=tpyo", "--wait")
 	first := w.waitPinned("web", "app", "color", "A")
 	web := []string{"deployment/web", "configmap/app"}
 	w.shows(w.plugin("status", "--wait"), 0, web, "1", "1", "RolledOut", "1@1")
