@@ -51,6 +51,7 @@ func (v *preview) read(c *connection, kinds []workload.Kind) (*edits, error) {
 		}
 		empty, known := modelOf(info.Mapping.GroupVersionKind, kinds)
 		if !known {
+			v.printNotes(otherVersion(info, kinds))
 			return nil
 		}
 		e, err := v.dryRun(info, root, empty)
@@ -84,6 +85,18 @@ func modelOf(gvk schema.GroupVersionKind, kinds []workload.Kind) (func() client.
 		}
 	}
 	return nil, false
+}
+
+// otherVersion says that an object is left out because the controller handles its kind in another version: only the API server
+// can convert between them.
+func otherVersion(info *resource.Info, kinds []workload.Kind) []string {
+	gvk := info.Mapping.GroupVersionKind
+	for _, kind := range kinds {
+		if kind.GVK.GroupKind() == gvk.GroupKind() {
+			return []string{fmt.Sprintf("%s is left out: it is written as %s, and confrev handles %s", info.ObjectName(), gvk.GroupVersion(), kind.GVK.GroupVersion())}
+		}
+	}
+	return nil
 }
 
 // dryRun lets the API server apply an object as kubectl diff does.

@@ -98,7 +98,7 @@ func (p *plugin) named(ctx context.Context, c *connection, name string) (target,
 	if err != nil {
 		return target{}, err
 	}
-	return asTarget(info, installed)
+	return asTarget(ctx, c, info, installed)
 }
 
 // info reads one object as kubectl does.
@@ -114,13 +114,18 @@ func (p *plugin) info(c *connection, name string) (*resource.Info, error) {
 	return infos[0], nil
 }
 
-func asTarget(info *resource.Info, installed installation) (target, error) {
+// asTarget finds the kind that an object is handled as. The API server prefers one version of a kind, and the controller may
+// be configured with another; then the object is read again in that one.
+func asTarget(ctx context.Context, c client.Reader, info *resource.Info, installed installation) (target, error) {
 	named := info.Mapping.GroupVersionKind
 	for _, kind := range installed.kinds() {
-		if kind.GVK != named {
+		if kind.GVK.GroupKind() != named.GroupKind() {
 			continue
 		}
 		obj := kind.New()
+		if kind.GVK != named {
+			return target{kind, obj, installed}, c.Get(ctx, client.ObjectKey{Namespace: info.Namespace, Name: info.Name}, obj)
+		}
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
 		if err != nil {
 			return target{}, err
