@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -44,11 +45,13 @@ type preview struct {
 
 // forecast is what would become of one workload.
 type forecast struct {
-	Namespace string         `json:"namespace"`
-	Workload  string         `json:"workload"`
-	RollsOut  bool           `json:"rollsOut"`
-	Template  bool           `json:"templateChanges"`
-	Sources   []sourceChange `json:"sources,omitempty"`
+	Namespace string `json:"namespace"`
+	Workload  string `json:"workload"`
+	RollsOut  bool   `json:"rollsOut"`
+	// When is what the rollout waits for; empty when it begins at once.
+	When     string         `json:"when,omitempty"`
+	Template bool           `json:"templateChanges"`
+	Sources  []sourceChange `json:"sources,omitempty"`
 }
 
 // sourceChange is what would become of one source of a workload.
@@ -206,7 +209,22 @@ func (e *edits) forecast(look controller.Look) forecast {
 		}
 	}
 	f.RollsOut = f.RollsOut || f.Template
+	if f.RollsOut {
+		f.When = when(look)
+	}
 	return f
+}
+
+// when says what the rollout of a changed template waits for.
+func when(look controller.Look) string {
+	paused := slices.ContainsFunc(look.Rollers, func(r controller.Roller) bool { return r.Kind.Paused(r.Object) })
+	switch {
+	case look.Kind == workload.CronJob:
+		return "with the next Job"
+	case paused:
+		return "when resumed"
+	}
+	return ""
 }
 
 func decided(look controller.Look, source pin.Source) bool {
@@ -270,7 +288,7 @@ func (v *preview) printForecasts(all []forecast) error {
 		if len(reasons) == 0 {
 			reasons = []string{"nothing changes of its template, nor of what it uses"}
 		}
-		rolls := map[bool]string{true: "yes", false: "no"}[f.RollsOut]
+		rolls := cmp.Or(f.When, map[bool]string{true: "yes", false: "no"}[f.RollsOut])
 		for i, reason := range reasons {
 			if i == 0 {
 				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Namespace, f.Workload, rolls, reason)

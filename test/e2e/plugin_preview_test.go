@@ -60,6 +60,11 @@ func TestPluginPreview(t *testing.T) {
 	if line := strings.Join(table.rowOf(w.ns, "deployment/web"), " "); table.status != 0 || !strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2") {
 		t.Errorf("for people it says, with status %d, %q of deployment/web:\n%s%s", table.status, line, table.stdout, table.stderr)
 	}
+	w.kubectl("rollout", "pause", "deployment/web")
+	if got := w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml").stdout; !strings.Contains(got, "when resumed") {
+		t.Errorf("of a paused Deployment it says\n%s", got)
+	}
+	w.kubectl("rollout", "resume", "deployment/web")
 	if n := w.pinOf("web", "app").Number; n != 1 {
 		t.Errorf("a preview moved a pin to %d", n)
 	}
