@@ -61,7 +61,7 @@ func shownAs(value []byte, masked, same, both bool, side string) []byte {
 	case !utf8.Valid(value) || bytes.IndexByte(value, 0) >= 0:
 		return fmt.Appendf(nil, "binary, %d bytes, sha256:%x\n", len(value), sha256.Sum256(value))
 	}
-	return value
+	return []byte(escaped(string(value)))
 }
 
 // runDiff runs the user's diff program as kubectl diff does. An exec.ExitError of status 1 says that there are differences.
@@ -85,6 +85,7 @@ func runDiff(streams genericiooptions.IOStreams, before, after files) (err error
 			}
 		}
 	}
+	streams.Out, streams.ErrOut = raw(streams.Out), raw(streams.ErrOut)
 	program := &kubectldiff.DiffProgram{Exec: exec.New(), IOStreams: streams}
 	return program.Run(dirs[0].Name, dirs[1].Name)
 }

@@ -183,9 +183,9 @@ func (d *doctor) print(out io.Writer) error {
 		if f.Namespace != "" {
 			where += " in " + f.Namespace
 		}
-		fmt.Fprintf(&text, "\n%s: %s: %s\n", f.Severity, where, f.Message)
+		fmt.Fprintf(&text, "\n%s: %s: %s\n", f.Severity, where, oneLine(f.Message))
 		if f.Fix != "" {
-			fmt.Fprintf(&text, "  fix: %s\n", f.Fix)
+			fmt.Fprintf(&text, "  fix: %s\n", oneLine(f.Fix))
 		}
 	}
 	if !d.faulty() {

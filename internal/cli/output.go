@@ -67,6 +67,7 @@ func (o *output) print(out io.Writer, r report, withNamespace bool) error {
 	if err != nil {
 		return err
 	}
+	out = raw(out)
 	if o.format() == "name" {
 		for _, obj := range r.named() {
 			if err := printer.PrintObj(obj, out); err != nil {
@@ -94,7 +95,7 @@ func (o *output) printTable(out io.Writer, table *metav1.Table, withNamespace bo
 	if err := printer.PrintObj(table, &text); err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, colour(text.String(), out))
+	_, err := io.WriteString(raw(out), colour(escaped(text.String()), out))
 	return err
 }
 
@@ -118,7 +119,7 @@ func columns(names []string, wide ...string) []metav1.TableColumnDefinition {
 
 // terminal tells whether people look at what is written, as they wrote it.
 func terminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+	file, ok := raw(out).(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
@@ -147,6 +148,6 @@ func colour(text string, out io.Writer) string {
 // printNotes says on standard error what a report does not show.
 func (p *plugin) printNotes(notes []string) {
 	for _, note := range notes {
-		_, _ = fmt.Fprintln(p.ErrOut, "note:", note)
+		_, _ = fmt.Fprintln(p.ErrOut, "note:", oneLine(note))
 	}
 }

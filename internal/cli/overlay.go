@@ -262,6 +262,6 @@ func printAs(out io.Writer, format string, what any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, string(text))
+	_, err = fmt.Fprintln(raw(out), string(text))
 	return err
 }

@@ -35,6 +35,7 @@ go back. It needs your own rights only.`
 
 // Plugin is the command kubectl-confrev.
 func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
+	streams = screened(streams)
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(streams)
 	p := &plugin{IOStreams: streams, flags: flags, factory: cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))}
 	cmd := &cobra.Command{
@@ -89,6 +90,7 @@ func RunPlugin(ctx context.Context, streams genericiooptions.IOStreams, args []s
 	// The library of the controller would complain that nobody reads its log, and client-go logs what is an error anyway.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
+	streams = screened(streams)
 	cmd := Plugin(streams)
 	cmd.SetArgs(spelledOut(args, cmd.PersistentFlags()))
 	err := cmd.ExecuteContext(ctx)
@@ -116,7 +118,7 @@ func (e exitStatus) Unwrap() error { return e.err }
 
 // explain gives an error as one line that says what to do next.
 func explain(err error) string {
-	text := strings.TrimSpace(strings.ReplaceAll(err.Error(), "\n", "; "))
+	text := oneLine(strings.TrimSpace(err.Error()))
 	var unreachable *net.OpError
 	var request *url.Error
 	switch {

@@ -283,7 +283,7 @@ func (v *preview) printForecasts(all []forecast) error {
 			reasons = append(reasons, "its template changes")
 		}
 		for _, change := range f.Sources {
-			reasons = append(reasons, change.Source+": "+change.Because)
+			reasons = append(reasons, oneLine(change.Source+": "+change.Because))
 		}
 		if len(reasons) == 0 {
 			reasons = []string{"nothing changes of its template, nor of what it uses"}

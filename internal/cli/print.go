@@ -47,7 +47,10 @@ func (w *writing) printObject(printer printers.ResourcePrinter, obj client.Objec
 	if err != nil {
 		return err
 	}
-	if err := printer.PrintObj(shown, w.Out); err != nil || *w.print.OutputFormat != "" {
+	if *w.print.OutputFormat != "" {
+		return printer.PrintObj(shown, raw(w.Out))
+	}
+	if err := printer.PrintObj(shown, w.Out); err != nil {
 		return err
 	}
 	return w.say(notes...)

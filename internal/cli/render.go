@@ -77,7 +77,7 @@ func newRender(streams genericiooptions.IOStreams) *cobra.Command {
 			for _, warning := range out.Warnings {
 				_, _ = fmt.Fprintln(streams.ErrOut, "Warning:", warning)
 			}
-			_, writing := streams.Out.Write(out.Text)
+			_, writing := raw(streams.Out).Write(out.Text)
 			return cmp.Or(err, writing)
 		},
 	}

@@ -287,7 +287,7 @@ func (o *statusOptions) redraw(before, report *statusReport) error {
 		return o.print(o.Out, report, o.all)
 	}
 	if terminal(o.Out) {
-		if _, err := fmt.Fprint(o.Out, "\x1b[H\x1b[2J"); err != nil {
+		if _, err := fmt.Fprint(raw(o.Out), "\x1b[H\x1b[2J"); err != nil {
 			return err
 		}
 		return o.printTable(o.Out, report.table(), o.all)

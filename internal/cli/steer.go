@@ -106,7 +106,7 @@ func (w *writing) updateOptions() *client.UpdateOptions {
 
 func (w *writing) say(notes ...string) error {
 	for _, note := range notes {
-		if _, err := fmt.Fprintln(w.Out, "  "+note); err != nil {
+		if _, err := fmt.Fprintln(w.Out, "  "+oneLine(note)); err != nil {
 			return err
 		}
 	}
