@@ -21,7 +21,8 @@ const diffLong = `Compare the content of two revisions of a source, key by key; 
 as far as it uses them.
 
 It runs the program of the environment variable KUBECTL_EXTERNAL_DIFF, or "diff -u -N", as kubectl diff does. Of values that are
-not text it compares size and hash. Values of Secrets are not shown, only which of them differ, unless you ask with --show-secrets.
+not text it compares size and hash. The sides are named by source, number and revision, and dated by when the revision was made. For a
+workload with several sources, the program runs once for each that differs. Values of Secrets are not shown, only which of them differ, unless you ask with --show-secrets.
 
 Exit status: 0 no differences, 1 differences, more than 1 an error.`
 
@@ -82,79 +83,88 @@ func (d *diff) run(ctx context.Context, args []string) (differ bool, err error) 
 	if err != nil {
 		return false, err
 	}
-	before, after := files{}, files{}
 	if source, sourceErr := parseSource(name); sourceErr == nil {
-		err = d.ofSource(ctx, c, source, before, after)
-	} else {
-		err = d.ofWorkload(ctx, c, name, before, after)
+		return d.ofSource(ctx, c, source)
 	}
+	return d.ofWorkload(ctx, c, name)
+}
+
+// ofSource compares two revisions of a source.
+func (d *diff) ofSource(ctx context.Context, c *connection, source pin.Source) (differ bool, err error) {
+	list := revision.NewMetadataList(source.Kind)
+	if err := c.List(ctx, list, client.InNamespace(c.namespace), client.HasLabels{keys.Content}); err != nil {
+		return false, err
+	}
+	from, to, err := numbersOf(source, list.Items).choose(d.from, d.to)
 	if err != nil {
 		return false, err
 	}
-	return d.compare(before, after)
+	old, err := c.content(ctx, source, from)
+	if err != nil {
+		return false, err
+	}
+	now, err := c.content(ctx, source, to)
+	if err != nil {
+		return false, err
+	}
+	return d.compare(d.sides(podspec.Use{Source: source, All: true}, old, now))
 }
 
-// ofSource reads two revisions of a source.
-func (d *diff) ofSource(ctx context.Context, c *connection, source pin.Source, before, after files) error {
-	list := revision.NewMetadataList(source.Kind)
-	if err := c.List(ctx, list, client.InNamespace(c.namespace), client.HasLabels{keys.Content}); err != nil {
-		return err
-	}
-	known := numbersOf(source, list.Items)
-	from, to, err := known.choose(d.from, d.to)
-	if err != nil {
-		return err
-	}
-	old, err := c.content(ctx, source.Kind, from)
-	if err != nil {
-		return err
-	}
-	now, err := c.content(ctx, source.Kind, to)
-	if err != nil {
-		return err
-	}
-	masked := source.Kind == pin.Secret && !d.showSecrets
-	addFiles(before, after, "", values(old), values(now), masked)
-	return nil
-}
-
-// ofWorkload reads what a workload is pinned to, and the sources, as far as it uses them.
-func (d *diff) ofWorkload(ctx context.Context, c *connection, name string, before, after files) error {
+// ofWorkload compares what a workload is pinned to with the sources, one after the other, as far as it uses them.
+func (d *diff) ofWorkload(ctx context.Context, c *connection, name string) (differ bool, err error) {
 	if d.from != "" || d.to != "" {
-		return fmt.Errorf("--from and --to are for a source; %s is compared with the sources as they are now", name)
+		return false, fmt.Errorf("--from and --to are for a source; %s is compared with the sources as they are now", name)
 	}
 	found, err := d.find(ctx, c, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	pins, err := found.kind.Pins(found.obj)
 	if err != nil {
-		return err
+		return false, err
 	}
 	uses, err := found.kind.Uses(found.obj)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(pins) == 0 {
-		return fmt.Errorf("%s has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track %s", found, found)
+		return false, fmt.Errorf("%s has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track %s", found, found)
 	}
+	var all [][2]side
 	for _, use := range uses {
 		p, pinned := pins[use.Source]
 		if !pinned {
 			continue
 		}
-		old, err := c.content(ctx, use.Kind, p.Revision)
+		old, err := c.content(ctx, use.Source, p)
 		if err != nil {
-			return err
+			return false, err
 		}
-		now, err := c.content(ctx, use.Kind, use.Name)
+		now, err := c.content(ctx, use.Source, pin.Pin{Revision: use.Name})
 		if err != nil {
-			return err
+			return false, err
 		}
-		addFiles(before, after, string(use.Kind)+"."+use.Name+".", used(use, values(old)), used(use, values(now)),
-			use.Kind == pin.Secret && !d.showSecrets)
+		all = append(all, d.sides(use, old, now))
 	}
-	return nil
+	for _, both := range all {
+		// A program that opens a window is not to open one for nothing.
+		if len(all) > 1 && both[0].equal(both[1]) {
+			continue
+		}
+		different, err := d.compare(both)
+		if err != nil {
+			return false, err
+		}
+		differ = differ || different
+	}
+	return differ, nil
+}
+
+// sides are two contents of a source as the diff program gets them.
+func (d *diff) sides(use podspec.Use, old, now contents) [2]side {
+	before, after := old.side(use.Source), now.side(use.Source)
+	addFiles(before.files, after.files, used(use, values(old.object)), used(use, values(now.object)), use.Kind == pin.Secret && !d.showSecrets)
+	return [2]side{before, after}
 }
 
 // used are the values that a workload uses.
@@ -171,9 +181,9 @@ func used(use podspec.Use, all map[string][]byte) map[string][]byte {
 	return some
 }
 
-// compare runs the user's program on the files.
-func (d *diff) compare(before, after files) (differ bool, err error) {
-	err = runDiff(d.IOStreams, before, after)
+// compare runs the user's program on two sides.
+func (d *diff) compare(both [2]side) (differ bool, err error) {
+	err = runDiff(d.IOStreams, both)
 	var exit exec.ExitError
 	if errors.As(err, &exit) && exit.ExitStatus() == 1 {
 		return true, nil
@@ -181,10 +191,24 @@ func (d *diff) compare(before, after files) (differ bool, err error) {
 	return false, err
 }
 
+// contents is a source or revision that was read. A source itself has no number.
+type contents struct {
+	object client.Object
+	pin    pin.Pin
+}
+
 // content reads a source or revision.
-func (c *connection) content(ctx context.Context, kind pin.Kind, name string) (client.Object, error) {
-	obj := newSource(kind)
-	return obj, c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, obj)
+func (c *connection) content(ctx context.Context, source pin.Source, at pin.Pin) (contents, error) {
+	obj := newSource(source.Kind)
+	return contents{obj, at}, c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: at.Revision}, obj)
+}
+
+// side names the contents, and dates a revision: "configmap/app@1/app-5f7d8c9b2k".
+func (c contents) side(source pin.Source) side {
+	if c.pin.Number == 0 {
+		return side{path: source.String(), files: files{}}
+	}
+	return side{fmt.Sprintf("%s@%d/%s", source, c.pin.Number, c.pin.Revision), c.object.GetCreationTimestamp().Time, files{}}
 }
 
 // named has the names of the revisions of a source by their numbers; that of the source itself by 0.
@@ -207,15 +231,15 @@ func numbersOf(source pin.Source, metas []metadata) named {
 	return n
 }
 
-// choose gives the names of what to compare.
-func (n named) choose(from, to string) (fromName, toName string, err error) {
+// choose gives what to compare.
+func (n named) choose(from, to string) (old, now pin.Pin, err error) {
 	if len(n.sorted) == 0 {
-		return "", "", fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", n.source)
+		return old, now, fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", n.source)
 	}
 	target := n.sorted[len(n.sorted)-1]
 	if to != "" {
 		if target, err = n.parse("to", to); err != nil {
-			return "", "", err
+			return old, now, err
 		}
 	}
 	var base int64
@@ -225,7 +249,7 @@ func (n named) choose(from, to string) (fromName, toName string, err error) {
 	default:
 		base, err = n.before(target)
 	}
-	return n.names[base], n.names[target], err
+	return pin.Pin{Revision: n.names[base], Number: base}, pin.Pin{Revision: n.names[target], Number: target}, err
 }
 
 // before gives the number of the revision before one, or before the source.

@@ -2,10 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,14 +40,14 @@ func values(obj client.Object) map[string][]byte {
 }
 
 // addFiles adds a file for each key of two contents.
-func addFiles(before, after files, prefix string, old, now map[string][]byte, masked bool) {
+func addFiles(before, after files, old, now map[string][]byte, masked bool) {
 	for key, value := range old {
 		other, both := now[key]
-		before[prefix+key] = shownAs(value, masked, both && bytes.Equal(value, other), both, "before")
+		before[key] = shownAs(value, masked, both && bytes.Equal(value, other), both, "before")
 	}
 	for key, value := range now {
 		other, both := old[key]
-		after[prefix+key] = shownAs(value, masked, both && bytes.Equal(value, other), both, "after")
+		after[key] = shownAs(value, masked, both && bytes.Equal(value, other), both, "after")
 	}
 }
 
@@ -64,37 +67,67 @@ func shownAs(value []byte, masked, same, both bool, side string) []byte {
 	return []byte(escaped(string(value)))
 }
 
-// runDiff runs the user's diff program as kubectl diff does. An exec.ExitError of status 1 says that there are differences.
-func runDiff(streams genericiooptions.IOStreams, before, after files) (err error) {
-	var dirs [2]*kubectldiff.Directory
-	for i, side := range []struct {
-		name  string
-		files files
-	}{{"FROM", before}, {"TO", after}} {
-		if dirs[i], err = kubectldiff.CreateDirectory(side.name); err != nil {
-			return err
-		}
-		defer func() {
-			if gone := dirs[i].Delete(); err == nil {
-				err = gone
-			}
-		}()
-		for name, content := range side.files {
-			if err := write(dirs[i], name, content); err != nil {
-				return err
-			}
-		}
-	}
-	streams.Out, streams.ErrOut = raw(streams.Out), raw(streams.ErrOut)
-	program := &kubectldiff.DiffProgram{Exec: exec.New(), IOStreams: streams}
-	return program.Run(dirs[0].Name, dirs[1].Name)
+// side is one of the two sides of a comparison: files in a directory of this name.
+type side struct {
+	path string
+	// at is when the content was made; zero when that is not known.
+	at time.Time
+	files
 }
 
-func write(dir *kubectldiff.Directory, name string, content []byte) error {
-	file, err := dir.NewFile(name)
+func (s side) equal(other side) bool { return maps.EqualFunc(s.files, other.files, bytes.Equal) }
+
+// runDiff runs the user's diff program as kubectl diff does, in a directory where the sides have their own names. An
+// exec.ExitError of status 1 says that there are differences.
+func runDiff(streams genericiooptions.IOStreams, both [2]side) (err error) {
+	base, err := os.MkdirTemp("", "confrev-diff-")
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Close())
+	defer func() { err = cmp.Or(err, os.RemoveAll(base)) }()
+	for _, s := range both {
+		if err := s.write(base); err != nil {
+			return err
+		}
+	}
+	streams.Out, streams.ErrOut = raw(streams.Out), raw(streams.ErrOut)
+	program := &kubectldiff.DiffProgram{Exec: within{exec.New(), base}, IOStreams: streams}
+	return program.Run(filepath.FromSlash(both[0].path), filepath.FromSlash(both[1].path))
+}
+
+func (s side) write(base string) error {
+	dir := filepath.Join(base, filepath.FromSlash(s.path))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for name, content := range s.files {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+		if s.at.IsZero() {
+			continue
+		}
+		if err := os.Chtimes(path, s.at, s.at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within runs programs in a directory. Those that are named by a relative path are still found from where the user is.
+type within struct {
+	exec.Interface
+	dir string
+}
+
+func (w within) Command(program string, args ...string) exec.Cmd {
+	if filepath.Base(program) != program {
+		if path, err := filepath.Abs(program); err == nil {
+			program = path
+		}
+	}
+	command := w.Interface.Command(program, args...)
+	command.SetDir(w.dir)
+	return command
 }

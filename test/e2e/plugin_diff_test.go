@@ -24,7 +24,7 @@ func TestPluginDiff(t *testing.T) {
 	w.waitPinned("web", "app", "v", "3")
 
 	w.confrev("diff", "configmap/app").ends(1, "-2\n", "+3\n", "-y\n", "+(empty)\n", "-binary, 2 bytes, sha256:", "+binary, 3 bytes, sha256:")
-	w.confrev("diff", "cm/app", "--from=1", "--to=2").ends(1, "-1\n", "+2\n")
+	w.confrev("diff", "cm/app", "--from=1", "--to=2").ends(1, "-1\n", "+2\n", "--- configmap/app@1/app-", "+++ configmap/app@2/app-", "/v\t")
 	w.confrev("diff", "configmap/app", "--from=3", "--to=source").says()
 	w.confrev("diff", "configmap/app", "--from=1", "--to=0").ends(1, "-1\n", "+3\n")
 	if out := w.confrev("diff", "configmap/app", "--from=1", "--to=2").stdout; strings.Contains(out, "same") {
@@ -35,6 +35,13 @@ func TestPluginDiff(t *testing.T) {
 	if out := w.confrev("diff", "deployment/web").ends(1, "-2\n", "+3\n").stdout; strings.Contains(out, "gone") {
 		t.Errorf("it shows what the workload does not use:\n%s", out)
 	}
+	// What was one file of both is two: the key v.k of app, and the key k of app.v.
+	w.create(configMap("app.v", "k", "1"), configMap("app2", "v.k", "1"), deployment("two", envFrom("app2", "app.v")))
+	w.waitPinned("two", "app.v", "k", "1")
+	w.kubectl("annotate", "deployment/two", "confrev.io/advance=manual")
+	w.edit("app.v", "k", "one")
+	w.edit("app2", "v.k", "two")
+	w.confrev("diff", "deployment/two").ends(1, "+one\n", "+two\n", "+++ configmap/app.v/k\t", "+++ configmap/app2/v.k\t")
 	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app")
 	if got.status != 1 || !strings.Contains(got.stdout, "differ") {
 		t.Errorf("with a program of the user: status %d\n%s%s", got.status, got.stdout, got.stderr)
