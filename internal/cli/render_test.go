@@ -166,7 +166,7 @@ func TestRenderNeedsNoCluster(t *testing.T) {
 func TestRenderAsFunctionPrintsResultsWhenItFails(t *testing.T) {
 	in := "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\nfunctionConfig: {kind: Other}\n"
 	out, _, err := runRender(t, in)
-	want := "results:\n- message: 'standard input:4: functionConfig: kind \"Other\": want Render'\n  severity: error\n"
+	want := "results:\n- message: 'standard input:4: functionConfig: kind \"Other\": want Render or ConfigMap'\n  severity: error\n"
 	if err == nil || !strings.HasPrefix(out, in) || !strings.HasSuffix(out, want) {
 		t.Errorf("%v, %q, want %q", err, out, want)
 	}
