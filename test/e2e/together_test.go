@@ -39,10 +39,16 @@ func together(t *testing.T, changes []func() error, tests map[string]func(m *mem
 	var all sync.WaitGroup
 	for name, test := range tests {
 		all.Go(func() {
+			ran := false
 			t.Run(name, func(t *testing.T) {
+				ran = true
 				defer s.leave()
 				test(&member{t, s})
 			})
+			if !ran {
+				// The flag -run left it out.
+				s.leave()
+			}
 		})
 	}
 	all.Wait()
