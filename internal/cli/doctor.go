@@ -107,7 +107,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	}
 	d := &doctor{scope: s, long: o.long, now: time.Now()}
 	for _, examine := range []func(context.Context) error{
-		d.versionsOf, d.policies, d.guards, d.webhook, d.controller, d.rights, d.workloads, d.revisions, d.pods,
+		d.versionsOf, d.policies, d.guards, d.webhook, d.controller, d.rights, d.schemas, d.workloads, d.revisions, d.pods,
 	} {
 		if err := examine(ctx); err != nil {
 			return err

@@ -29,6 +29,7 @@ const (
 	reasonNoTemplate     = "NoPodTemplate"
 	reasonForbidden      = "RestartOnForbidden"
 	reasonReverted       = "Reverted"
+	reasonNotKept        = "PinsNotKept"
 	reasonPaused         = "Paused"
 	reasonPauseEnded     = "PauseEnded"
 	reasonWaiting        = "WaitingToAdvance"

@@ -31,6 +31,13 @@ type reverts struct {
 	at   time.Time
 	// rounds is how often the text was written in a row.
 	rounds int
+	// lost is true when the API server itself does not keep the text.
+	lost bool
+}
+
+// pruned notes that the API server did not keep what was written. Writing it again does not help.
+func (r *reverts) pruned(text string, now time.Time) {
+	*r = reverts{text: text, at: now, rounds: maxReapplied, lost: true}
 }
 
 // wrote notes a write. The same again, soon after, means that something undid the write before.
@@ -44,7 +51,7 @@ func (r *reverts) wrote(text string, now time.Time) {
 		// Whatever undid it took its time. Only a fight goes on after any time.
 		r.rounds = 1
 	}
-	r.text, r.at = text, now
+	r.text, r.at, r.lost = text, now, false
 }
 
 // fighting gives how long to leave a template alone of which something undid the same text so many times.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 
@@ -97,7 +98,11 @@ func (l Look) shows(source pin.Source, revision string) bool {
 // server made of it.
 func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (client.Object, error) {
 	obj := s.look.Workload.DeepCopyObject().(client.Object)
-	if err := s.r.leaveToAdmission(ctx, obj, s.look.seen, &s.want, options...); err != nil {
+	pointless, err := s.r.leaveToAdmission(ctx, obj, s.look.seen, &s.want, options...)
+	if err == nil && pointless {
+		err = errors.New(s.r.prunes().note)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return obj, s.r.send(ctx, obj, s.r.patch(obj, s.look.seen, s.want), options...)

@@ -319,6 +319,9 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 		times = maxReapplied
 	}
 	if wait := known.reverts.fighting(want.text(), times, r.now()); wait > 0 {
+		if known.reverts.lost {
+			return wait, r.prunes()
+		}
 		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj, times)}
 	}
 	return 0, warning{}

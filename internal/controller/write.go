@@ -33,8 +33,12 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 		// Not every pin need be the one that was wanted.
 		want.injectAgain(seen)
 	}
-	if err := r.leaveToAdmission(ctx, obj, seen, &want); err != nil {
+	pointless := false
+	if pointless, err = r.leaveToAdmission(ctx, obj, seen, &want); err != nil {
 		return refused, err
+	}
+	if pointless {
+		return append(refused, r.giveUp(want, known)), nil
 	}
 	patch := r.patch(obj, seen, want)
 	if len(patch) == 0 {
@@ -42,6 +46,9 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 	}
 	if err := r.send(ctx, obj, patch); err != nil {
 		return refused, err
+	}
+	if !r.keeps(obj, seen, want) {
+		return append(refused, r.giveUp(want, known)), nil
 	}
 	if want.changes() {
 		known.generation, known.wrote = obj.GetGeneration(), &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
@@ -54,28 +61,55 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 
 // leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
 // nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
-// alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout.
-func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) error {
+// alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout. pointless is true when it would
+// not keep the pins: the names of revisions without them would be taken for sources.
+func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
 	if len(want.inject) == 0 || want.onlyInjects() {
-		return nil
+		return false, nil
 	}
 	pinsOnly := *want
 	pinsOnly.inject = nil
 	would := obj.DeepCopyObject().(client.Object)
 	options = append(slices.Clone(options), client.DryRunAll)
 	if err := r.send(ctx, would, r.patch(obj, seen, pinsOnly), options...); err != nil {
-		return err
+		return false, err
+	}
+	if !r.keeps(would, seen, *want) {
+		return true, nil
 	}
 	template, err := r.kind.Template(would)
 	if err != nil {
-		return err
+		return false, err
 	}
 	after := seen
 	after.template = template
 	if len(after.resolved(want.pins.Pins)) == 0 {
 		*want = pinsOnly
 	}
-	return nil
+	return false, nil
+}
+
+// keeps reports whether the template has pins and hashes, if it is to have any, after they were written into it: a
+// CustomResourceDefinition whose schema does not specify them prunes them without an error.
+func (r *workloads) keeps(obj client.Object, seen observed, want intent) bool {
+	if !want.changes() {
+		return true
+	}
+	written := r.template(obj).Annotations
+	return (len(want.pins.Pins) == 0 || written[keys.Pins] != "") && (len(want.stamped(seen)) == 0 || written[keys.Hashes] != "")
+}
+
+// giveUp notes that the API server does not keep what was written, so that it is not written again and again, and returns what
+// to say of it.
+func (r *workloads) giveUp(want intent, known *memory) warning {
+	known.reverts.pruned(want.text(), r.now())
+	return r.prunes()
+}
+
+func (r *workloads) prunes() warning {
+	return warning{reason: reasonNotKept, note: fmt.Sprintf(
+		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+
+			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.kind.Path, r.kind.Resource())}
 }
 
 // stamped gives the hashes that the template should have: those of the plan but the ones that are only noted.

@@ -37,6 +37,9 @@ var webAppValues = []string{
 	"workloads[0].group=e2e.confrev.io", "workloads[0].version=v1", "workloads[0].kind=WebApp", "workloads[0].plural=webapps",
 	"workloads[0].holder.group=apps", "workloads[0].holder.version=v1", "workloads[0].holder.kind=ReplicaSet",
 	"workloads[0].holder.plural=replicasets",
+	"workloads[1].group=e2e.confrev.io", "workloads[1].version=v1", "workloads[1].kind=PrunedApp", "workloads[1].plural=prunedapps",
+	"workloads[1].holder.group=apps", "workloads[1].holder.version=v1", "workloads[1].holder.kind=ReplicaSet",
+	"workloads[1].holder.plural=replicasets",
 }
 
 const webAppCRD = `
@@ -60,24 +63,54 @@ spec:
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 `
 
+// prunedApp is a kind whose schema says of its template's metadata what generators say by default, so that the API server prunes
+// annotations. It has no operator.
+var prunedApp = schema.GroupVersionKind{Group: "e2e.confrev.io", Version: "v1", Kind: "PrunedApp"}
+
+const prunedAppCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: prunedapps.e2e.confrev.io}
+spec:
+  group: e2e.confrev.io
+  scope: Namespaced
+  names: {kind: PrunedApp, listKind: PrunedAppList, plural: prunedapps, singular: prunedapp}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              template:
+                type: object
+                properties:
+                  metadata: {type: object}
+                  spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`
+
 // revisionAnnotation is where the operator numbers its ReplicaSets, as the Deployment controller does.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
 // webAppHash is the label by which a ReplicaSet's pods are its own.
 const webAppHash = "e2e.confrev.io/hash"
 
-// removeWebApps takes the kind away that an earlier run left on the cluster.
+// removeWebApps takes the configured kinds away that an earlier run left on the cluster.
 func removeWebApps(ctx context.Context) error {
-	_, err := cluster.Kubectl(ctx, "delete", "crd", "webapps.e2e.confrev.io", "--ignore-not-found", "--timeout=60s")
+	_, err := cluster.Kubectl(ctx, "delete", "crd", "webapps.e2e.confrev.io", "prunedapps.e2e.confrev.io", "--ignore-not-found", "--timeout=60s")
 	return err
 }
 
-// installWebApps makes the API server serve the kind.
+// installWebApps makes the API server serve the configured kinds.
 func installWebApps(ctx context.Context) error {
-	if _, err := cluster.Run(ctx, webAppCRD, "kubectl", "apply", "-f", "-"); err != nil {
+	if _, err := cluster.Run(ctx, webAppCRD+"---"+prunedAppCRD, "kubectl", "apply", "-f", "-"); err != nil {
 		return err
 	}
-	_, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "--timeout=30s")
+	_, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "crd/prunedapps.e2e.confrev.io", "--timeout=30s")
 	return err
 }
 

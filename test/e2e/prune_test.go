@@ -1,0 +1,48 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/keys"
+)
+
+// A configured kind whose schema prunes pins is said, once, and not written again and again.
+func TestAKindThatKeepsNoPinsIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"))
+	app := objectOf(prunedApp, "web", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+		"name": "app", "image": "app:1", "envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": "web"}}}}}}}})
+	app.SetAnnotations(map[string]string{keys.Track: "all"})
+	w.create(app)
+	w.waitEvent("PinsNotKept", "web", "the API server does not keep annotations at spec.template.metadata of this prunedapp")
+	w.waitEvent("RevisionCreated", "web", "Created revision")
+	w.barrier()
+	if notes := w.events("RevisionCreated", "web"); len(notes) != 1 {
+		t.Errorf("tried %d times: %q", len(notes), notes)
+	}
+	w.edit("web", "color", "B")
+	w.eventually("it is tried again with other content, and the revisions go", func() string {
+		if notes := w.events("RevisionCreated", "web"); len(notes) < 2 {
+			return notes[0]
+		}
+		if left := w.revisions("web"); len(left) > 0 {
+			return left[0].Name
+		}
+		return ""
+	})
+	var d cli.Diagnosis
+	w.pluginJSON(&d, "doctor")
+	if f := found(d, "PinsNotKept", "customresourcedefinition/prunedapps.e2e.confrev.io"); f == nil || f.Fix == "" {
+		t.Errorf("%+v", d.Findings)
+	}
+	if slices.ContainsFunc(d.Findings, func(f cli.Finding) bool {
+		return f.Reason == "PinsNotKept" && f.Object != "customresourcedefinition/prunedapps.e2e.confrev.io"
+	}) {
+		t.Errorf("the schemas of other kinds keep pins: %+v", d.Findings)
+	}
+}
