@@ -140,6 +140,9 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 	flags.BoolVar(&o.Secrets, "secrets", false, "handle Secrets too; it needs the rights on them (chart value secrets.enabled)")
 	flags.IntVar(&o.RevisionsPerHour, "revisions-per-hour", 60,
 		"how often a source may get a new revision within an hour; beyond that its changes wait, since a controller seems to keep writing it")
+	flags.IntVar(&o.RolloutsPerHour, "rollouts-per-hour", 30,
+		"how often changes of sources may roll out one workload within an hour; beyond that they wait, so that many busy sources do not "+
+			"push every image out of the workload's history")
 	flags.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
 	flags.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")

@@ -247,7 +247,7 @@ func TestObstructed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
 				kind: workload.Deployment, gate: test.gate, now: func() time.Time { return now },
-				live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
+				live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(), options: Options{RolloutsPerHour: 100},
 			}
 			var known memory
 			for range test.rounds {

@@ -45,6 +45,8 @@ type Options struct {
 	Kinds []workload.Kind
 	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
 	RevisionsPerHour int
+	// RolloutsPerHour is how often changes of sources may roll out one workload (rule 11).
+	RolloutsPerHour int
 	// Workers is how many workloads, and how many revisions, are worked on at a time.
 	Workers int
 	// Namespace is confrev's own, which it never touches.
@@ -77,6 +79,9 @@ func (o Options) Validate() error {
 	}
 	if o.RevisionsPerHour < 1 {
 		problems = append(problems, fmt.Errorf("--revisions-per-hour=%d: want 1 or more", o.RevisionsPerHour))
+	}
+	if o.RolloutsPerHour < 1 {
+		problems = append(problems, fmt.Errorf("--rollouts-per-hour=%d: want 1 or more", o.RolloutsPerHour))
 	}
 	if o.LeaderElect && o.Namespace == "" {
 		problems = append(problems, errors.New("--leader-elect needs --namespace, where the lease is kept"))

@@ -21,6 +21,7 @@ type memory struct {
 	reverts    reverts
 	// refused is true when the last write was refused by the policy that confines confrev's own account.
 	refused  bool
+	rollouts rollouts
 	settling plan.Settling
 	// reported are the conditions that were last warned of, so that each is said once.
 	reported map[string]bool

@@ -102,7 +102,7 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	good := Options{Settle: time.Second, Grace: time.Minute, RevisionsPerHour: 1, Workers: 1, Namespace: "confrev"}
+	good := Options{Settle: time.Second, Grace: time.Minute, RevisionsPerHour: 1, RolloutsPerHour: 1, Workers: 1, Namespace: "confrev"}
 	tests := map[string]struct {
 		change func(*Options)
 		want   string // part of the problem; "" for none
@@ -114,6 +114,7 @@ func TestOptions(t *testing.T) {
 		"the least grace time":    {func(o *Options) { o.Grace = revision.PinWindow }, ""},
 		"no workers":              {func(o *Options) { o.Workers = 0 }, "--workers"},
 		"no revisions at all":     {func(o *Options) { o.RevisionsPerHour = 0 }, "--revisions-per-hour"},
+		"no rollouts at all":      {func(o *Options) { o.RolloutsPerHour = 0 }, "--rollouts-per-hour"},
 		"a leader, and no place":  {func(o *Options) { o.LeaderElect, o.Namespace = true, "" }, "--namespace"},
 		"no namespace of its own": {func(o *Options) { o.Namespace = "" }, ""},
 	}

@@ -324,7 +324,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 		}
 		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj, times)}
 	}
-	return 0, warning{}
+	return r.overspent(obj, want, known)
 }
 
 // needsPolicies tells whether an intent writes pins that only admission resolves.

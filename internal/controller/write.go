@@ -53,6 +53,9 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 	if want.changes() {
 		known.generation, known.wrote = obj.GetGeneration(), &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
 		known.reverts.wrote(want.text(), r.now())
+		if len(want.advances()) > 0 {
+			known.rollouts.wrote(r.now())
+		}
 		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
 		known.settling = plan.Settling{}
 	}

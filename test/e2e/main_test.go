@@ -92,7 +92,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
-		"--revisions-per-hour", "1000", "--compat", "reloader,wave", "--config", config,
+		"--revisions-per-hour", "1000", "--rollouts-per-hour", "1000", "--compat", "reloader,wave", "--config", config,
 		"--restart-on", "persistentvolumeclaims,webapps.e2e.confrev.io")
 	if err != nil {
 		return 1, err

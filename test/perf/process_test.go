@@ -27,7 +27,7 @@ type process struct {
 // start starts confrev with the given flags, and stops it at the end. It logs as in production.
 func (w *world) start(args ...string) *process {
 	w.Helper()
-	args = append(append([]string{"--log-level", "info"}, args...), flags...)
+	args = append(append([]string{"--log-level", "info", "--rollouts-per-hour", "100000"}, args...), flags...)
 	confrev, err := cluster.Confrev(w.ctx, "confrev", binary, args...)
 	w.must(err)
 	p := &process{Confrev: confrev, w: w, started: time.Now()}

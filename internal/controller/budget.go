@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+)
+
+// rollouts has when confrev rolled a workload out by itself within the last hour. The zero value has none.
+type rollouts struct{ at []time.Time }
+
+// wrote notes a rollout.
+func (r *rollouts) wrote(now time.Time) {
+	r.at = append(slices.DeleteFunc(r.at, func(at time.Time) bool { return now.Sub(at) >= time.Hour }), now)
+}
+
+// wait returns how long until there may be one more rollout, of so many within any hour.
+func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
+	if len(r.at) < perHour {
+		return 0
+	}
+	// All between this one and now are as many as there may be.
+	return max(0, r.at[len(r.at)-perHour].Add(time.Hour).Sub(now))
+}
+
+// advances lists the sources whose changes an intent rolls out. First pins are none.
+func (i intent) advances() []pin.Source {
+	var sources []pin.Source
+	for _, d := range slices.Concat(i.pins.Decisions, i.hashes.Decisions) {
+		if d.From != (pin.Pin{}) && d.To != d.From {
+			sources = append(sources, d.Source)
+		}
+	}
+	return sources
+}
+
+// overspent returns how long a workload must wait before its sources may roll it out once more (rule 11), and what to say. Many
+// sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
+// is urgent does not wait.
+func (r *workloads) overspent(obj client.Object, want intent, known *memory) (time.Duration, warning) {
+	sources := want.advances()
+	if len(sources) == 0 || want.pins.Urgent() {
+		return 0, warning{}
+	}
+	wait := known.rollouts.wait(r.options.RolloutsPerHour, r.now())
+	if wait == 0 {
+		return 0, warning{}
+	}
+	names := make([]string, 0, len(sources))
+	for _, source := range sources {
+		names = append(names, source.String())
+	}
+	return wait, warning{reason: revision.TooFrequent, note: fmt.Sprintf(
+		"%s/%s was rolled out %d times within an hour for changes of its sources, which is as often as it may be; %s waits",
+		r.kind.Resource(), obj.GetName(), r.options.RolloutsPerHour, strings.Join(names, ", "))}
+}

@@ -1,0 +1,130 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+func TestRolloutsWithinAnyHour(t *testing.T) {
+	var r rollouts
+	begin := created.Time
+	for i := range 3 {
+		if wait := r.wait(3, begin.Add(time.Duration(i)*time.Minute)); wait != 0 {
+			t.Errorf("rollout %d waits %s", i, wait)
+		}
+		r.wrote(begin.Add(time.Duration(i) * time.Minute))
+	}
+	for after, want := range map[time.Duration]time.Duration{
+		3 * time.Minute: 57 * time.Minute, time.Hour - time.Second: time.Second, time.Hour: 0, 2 * time.Hour: 0,
+	} {
+		if wait := r.wait(3, begin.Add(after)); wait != want {
+			t.Errorf("after %s, it waits %s, want %s", after, wait, want)
+		}
+	}
+	r.wrote(begin.Add(time.Hour))
+	if wait := r.wait(3, begin.Add(time.Hour)); wait != time.Minute || len(r.at) != 3 {
+		t.Errorf("waits %s, remembers %v", wait, r.at)
+	}
+}
+
+// Rule 11: only what changes of sources roll out is counted, and waits.
+func TestWhatMayNotWaitDoesNot(t *testing.T) {
+	restart := planFor(pinA, pinB, "")
+	tests := map[string]struct {
+		want  intent
+		waits bool
+	}{
+		"an advance":                      {intent{pins: planFor(pinA, pinB, "")}, true},
+		"a restart":                       {intent{hashes: restart}, true},
+		"a first pin":                     {intent{pins: planFor("", pinA, "")}, false},
+		"a first pin, and a restart":      {intent{pins: planFor("", pinA, ""), hashes: restart}, false},
+		"a hold":                          {intent{pins: planFor(pinA, pinA, heldB)}, false},
+		"references that were put back":   {intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "y"}}}, false},
+		"pins that go with their mode":    {intent{pins: plan.Plan{}, release: true}, false},
+		"the end of a pause":              {intent{resume: true}, false},
+		"nothing is to be done":           {intent{}, false},
+		"an advance, and a pause's end":   {intent{pins: planFor(pinA, pinB, ""), resume: true}, true},
+		"an advance of what is put back":  {intent{pins: planFor(pinA, pinB, ""), inject: []injection{{Pointer: "/x", Name: "y"}}}, true},
+		"a restart of what is pinned too": {intent{pins: planFor(pinA, pinA, ""), hashes: restart}, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := &workloads{
+				kind: workload.Deployment, gate: &admission.Gate{}, options: Options{RolloutsPerHour: 2}, now: func() time.Time { return created.Time },
+			}
+			known := &memory{}
+			d := gen.Deployment("web")
+			if wait, w := r.obstructed(t.Context(), d, observed{}, test.want, known); wait != 0 {
+				t.Errorf("the first waits %s: %s", wait, w.note)
+			}
+			known.rollouts.wrote(created.Time)
+			known.rollouts.wrote(created.Time)
+			wait, w := r.obstructed(t.Context(), d, observed{}, test.want, known)
+			if (wait == time.Hour) != test.waits || !test.waits && wait != 0 {
+				t.Errorf("waits %s", wait)
+			}
+			if test.waits && (w.reason != revision.TooFrequent || !strings.HasPrefix(w.note, "deployment/web was rolled out 2 times") ||
+				!strings.HasSuffix(w.note, "configmap/app waits")) {
+				t.Errorf("says %+v", w)
+			}
+		})
+	}
+}
+
+// Rule 11: ten busy sources, each within its own limit, roll a workload out no more often than it may be. A deploy goes on.
+func TestBusySourcesTogetherHaveABudget(t *testing.T) {
+	obj := web("1")
+	w := newAdmissionWorld(t, workload.Deployment, obj, appWith("0"))
+	now := created.Time
+	w.now, w.options.RolloutsPerHour = func() time.Time { return now }, 3
+	values := strings.Split("abcdef", "")
+	rolled := 0
+	reconcile := func() *appsv1.Deployment {
+		t.Helper()
+		if _, err := w.Reconcile(t.Context(), requests([]client.Object{obj})[0]); err != nil {
+			t.Fatal(err)
+		}
+		got := &appsv1.Deployment{}
+		if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	pins := reconcile().Spec.Template.Annotations[keys.Pins]
+	for _, value := range values {
+		now = now.Add(time.Minute)
+		source, patch := appWith(value), fmt.Sprintf(`{"data":{"k":%q}}`, value)
+		if err := w.client.Patch(t.Context(), source, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+		if after := reconcile().Spec.Template.Annotations[keys.Pins]; after != pins {
+			pins, rolled = after, rolled+1
+		}
+	}
+	if rolled != 3 {
+		t.Errorf("rolled out %d times, want 3", rolled)
+	}
+	before := reconcile()
+	deploy := before.DeepCopy()
+	deploy.Spec.Template.Spec.Containers[0].Image = "2"
+	if got := w.admitted(t, deploy, before, false).(*appsv1.Deployment); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("f")) {
+		t.Errorf("a deploy has pins %s", got.Spec.Template.Annotations[keys.Pins])
+	}
+	now = created.Add(time.Hour + time.Minute)
+	if got := reconcile(); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("f")) {
+		t.Errorf("an hour later, pins %s", got.Spec.Template.Annotations[keys.Pins])
+	}
+}
