@@ -235,13 +235,13 @@ func TestObstructed(t *testing.T) {
 		"references to revisions":                 {references, closed, optin.Template, 0, ""},
 		"pins that go need no policies":           {released, closed, optin.Admission, 0, ""},
 		"restarts need no policies":               {restarts, closed, optin.Admission, 0, ""},
-		"a pin, undone often":                     {changed, open, optin.Admission, maxReverts - 1, ""},
-		"a pin, undone too often":                 {changed, open, optin.Admission, maxReverts, reasonReverted},
-		"a restart, undone too often":             {restarts, open, optin.Admission, maxReverts, reasonReverted},
-		"references, undone as often":             {references, open, optin.Template, maxReverts, ""},
-		"references, undone almost too often":     {references, open, optin.Template, maxReapplied - 1, ""},
-		"references, undone too often":            {references, open, optin.Template, maxReapplied, reasonReverted},
-		"pins that go, undone too often":          {released, open, optin.Admission, maxReverts, reasonReverted},
+		"a pin, undone often":                     {changed, open, optin.Admission, plan.MaxReverts - 1, ""},
+		"a pin, undone too often":                 {changed, open, optin.Admission, plan.MaxReverts, reasonReverted},
+		"a restart, undone too often":             {restarts, open, optin.Admission, plan.MaxReverts, reasonReverted},
+		"references, undone as often":             {references, open, optin.Template, plan.MaxReverts, ""},
+		"references, undone almost too often":     {references, open, optin.Template, plan.MaxReapplied - 1, ""},
+		"references, undone too often":            {references, open, optin.Template, plan.MaxReapplied, reasonReverted},
+		"pins that go, undone too often":          {released, open, optin.Admission, plan.MaxReverts, reasonReverted},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestObstructed(t *testing.T) {
 			}
 			var known memory
 			for range test.rounds {
-				known.reverts.wrote(test.want.text(), now)
+				known.reverts.Wrote(test.want.text(), now)
 			}
 			seen := observed{asked: optin.Asked{Mode: optin.Revision, Injection: test.injection}}
 			wait, w := r.obstructed(t.Context(), d, seen, test.want, &known)

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
@@ -202,61 +201,6 @@ func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A controller that undoes what confrev writes is left alone after a few rounds.
-func TestReverts(t *testing.T) {
-	begin := time.Unix(1_800_000_000, 0)
-	var r reverts
-	if wait := r.fighting("a", maxReverts, begin); wait != 0 {
-		t.Errorf("before anything was written, it waits %s", wait)
-	}
-	now := begin
-	rounds := 0
-	for ; r.fighting("a", maxReverts, now) == 0 && rounds < 100; rounds++ {
-		r.wrote("a", now)
-		now = now.Add(time.Second)
-	}
-	if rounds != maxReverts {
-		t.Errorf("the same was written %d times, want %d", rounds, maxReverts)
-	}
-	if wait := r.fighting("a", maxReverts, now); wait <= retryReverted-time.Minute || wait > retryReverted {
-		t.Errorf("it waits %s", wait)
-	}
-	if wait := r.fighting("b", maxReverts, now); wait != 0 {
-		t.Errorf("a change of a source waits %s", wait)
-	}
-	if wait := r.fighting("a", maxReverts, now.Add(retryReverted)); wait != 0 {
-		t.Errorf("after the time to retry, it waits %s", wait)
-	}
-	r.wrote("a", now.Add(retryReverted))
-	if wait := r.fighting("a", maxReverts, now.Add(retryReverted+time.Second)); wait == 0 {
-		t.Error("one try more is all that the time gives")
-	}
-	r.wrote("b", now)
-	if wait := r.fighting("b", maxReverts, now); wait != 0 {
-		t.Errorf("what is written for the first time waits %s", wait)
-	}
-	t.Run("what is undone after a while is no fight", func(t *testing.T) {
-		var r reverts
-		now := begin
-		for range 20 {
-			r.wrote("a", now)
-			now = now.Add(revertWindow)
-			if wait := r.fighting("a", maxReverts, now); wait != 0 {
-				t.Fatalf("it waits %s", wait)
-			}
-		}
-	})
-	t.Run("changes that take turns are no fight", func(t *testing.T) {
-		var r reverts
-		for i := range 20 {
-			r.wrote([]string{"a", "b"}[i%2], begin.Add(time.Duration(i)*time.Second))
-		}
-		if r.fighting("a", maxReverts, begin)+r.fighting("b", maxReverts, begin) != 0 {
-			t.Errorf("%+v", r)
-		}
-	})
 }
 
 func TestSourceKindsAreThoseThatAreEnabled(t *testing.T) {

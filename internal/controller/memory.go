@@ -18,7 +18,7 @@ type memory struct {
 	// show in any holder were rolled out all the same (rule 4).
 	generation int64
 	wrote      *written
-	reverts    reverts
+	reverts    plan.Reverts
 	// refused is true when the last write was refused by the policy that confines confrev's own account.
 	refused  bool
 	rollouts rollouts

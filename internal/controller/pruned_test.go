@@ -13,6 +13,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -50,7 +51,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 				}
 			}
 			reconcile(0, retryRefused)
-			reconcile(time.Minute, retryReverted-time.Minute)
+			reconcile(time.Minute, plan.RetryReverted-time.Minute)
 			reconcile(30*time.Minute, 30*time.Minute)
 			if said := drained(told); len(said) != 2 || !strings.HasPrefix(said[1], "Warning "+reasonNotKept+" ") {
 				t.Errorf("said %q", said)

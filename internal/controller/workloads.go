@@ -314,12 +314,12 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 		// A pin that nothing resolves would only look as if it kept the promise.
 		return retryGate, warning{reason: reasonPoliciesMissing, note: problem.Error()}
 	}
-	times := maxReverts
+	times := plan.MaxReverts
 	if want.onlyInjects() {
-		times = maxReapplied
+		times = plan.MaxReapplied
 	}
-	if wait := known.reverts.fighting(want.text(), times, r.now()); wait > 0 {
-		if known.reverts.lost {
+	if wait := known.reverts.Fighting(want.text(), times, r.now()); wait > 0 {
+		if known.reverts.Lost {
 			return wait, r.prunes()
 		}
 		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj, times)}

@@ -52,7 +52,7 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 	}
 	if want.changes() {
 		known.generation, known.wrote = obj.GetGeneration(), &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
-		known.reverts.wrote(want.text(), r.now())
+		known.reverts.Wrote(want.text(), r.now())
 		if len(want.advances()) > 0 {
 			known.rollouts.wrote(r.now())
 		}
@@ -105,7 +105,7 @@ func (r *workloads) keeps(obj client.Object, seen observed, want intent) bool {
 // giveUp notes that the API server does not keep what was written, so that it is not written again and again, and returns what
 // to say of it.
 func (r *workloads) giveUp(want intent, known *memory) warning {
-	known.reverts.pruned(want.text(), r.now())
+	known.reverts.Pruned(want.text(), r.now())
 	return r.prunes()
 }
 

@@ -252,31 +252,6 @@ func renewed(meta client.Object) time.Time {
 
 func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }
 
-// Label puts the source's own name on it as the label that its revisions carry, so that one selector lists them all.
-func (s *Store) Label(ctx context.Context, source Ref) error {
-	meta := NewMetadata(source.Kind)
-	if err := s.cached.Get(ctx, source.key(), meta); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	want := content.SourceLabel(source.Name)
-	if meta.Labels[keys.Source] == want || IsRevision(meta) {
-		return nil
-	}
-	return s.once("label "+version(meta), func() error {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid": meta.UID, "labels": map[string]string{keys.Source: want}}})
-		if err != nil {
-			return err
-		}
-		err = s.send(ctx, Metadata(source), patch)
-		if tooBig(err) {
-			// There is no room for a label; trying again would not make any.
-			return nil
-		}
-		return err
-	})
-}
-
 // patch changes a revision's metadata, on the condition that it is still as it was seen: without it, two writers could
 // each think that they have the last word on a number, or on the list of owners.
 func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, metadata map[string]any) error {

@@ -49,7 +49,10 @@ type Store struct {
 	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
 	known *lru.Cache
 	// changes has, by source, how often it got a new current revision lately.
-	changes     *lru.Cache
+	changes *lru.Cache
+	// labels has, by source, how often its label was written.
+	labels *lru.Cache
+	// changesLock is for entries of changes and labels that are not there yet.
 	changesLock sync.Mutex
 	// done has writes that need not be repeated while the cache lags behind them.
 	done *lru.Cache
@@ -71,7 +74,7 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 	return &Store{
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
-		changes: lru.New(remembered),
+		changes: lru.New(remembered), labels: lru.New(remembered),
 	}
 }
 

@@ -1,0 +1,84 @@
+package revision
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/plan"
+)
+
+// labelled has how often a source's label was taken away again.
+type labelled struct {
+	mu      sync.Mutex
+	reverts plan.Reverts
+}
+
+// Label puts the source's own name on it as the label that its revisions carry, so that one selector lists them all. The label
+// is a convenience: where something else keeps taking it away, such as a tool that has the whole manifest in hand, it is left at
+// that after a few rounds.
+func (s *Store) Label(ctx context.Context, source Ref) error {
+	meta := NewMetadata(source.Kind)
+	if err := s.cached.Get(ctx, source.key(), meta); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	want := content.SourceLabel(source.Name)
+	if meta.Labels[keys.Source] == want || IsRevision(meta) {
+		return nil
+	}
+	return s.once("label "+version(meta), func() error {
+		if s.labelFights(ctx, source, string(meta.UID)) {
+			return nil
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": meta.UID, "labels": map[string]string{keys.Source: want}}})
+		if err != nil {
+			return err
+		}
+		err = s.send(ctx, Metadata(source), patch)
+		if tooBig(err) {
+			// There is no room for a label; trying again would not make any.
+			return nil
+		}
+		if err == nil {
+			s.labelWritten(source, string(meta.UID))
+		}
+		return err
+	})
+}
+
+// labelFights reports whether something keeps taking the label of a source away.
+func (s *Store) labelFights(ctx context.Context, source Ref, uid string) bool {
+	l := s.labelsOf(source)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reverts.Fighting(uid, plan.MaxReverts, s.now()) == 0 {
+		return false
+	}
+	log.FromContext(ctx).Info("something keeps taking the label of a source away; leaving it at that for now",
+		"source", source.String(), "label", keys.Source, "for", plan.RetryReverted.String())
+	return true
+}
+
+func (s *Store) labelWritten(source Ref, uid string) {
+	l := s.labelsOf(source)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reverts.Wrote(uid, s.now())
+}
+
+func (s *Store) labelsOf(source Ref) *labelled {
+	s.changesLock.Lock()
+	defer s.changesLock.Unlock()
+	if kept, ok := s.labels.Get(source); ok {
+		return kept.(*labelled)
+	}
+	fresh := &labelled{}
+	s.labels.Add(source, fresh)
+	return fresh
+}
