@@ -51,7 +51,10 @@ spec:
 	pinnedTo("1")
 	w.edit("web", "color", "B")
 	pinnedTo("2")
+	// Without the source, the webhook cannot know that the undo is a hold. So it is the controller that notes it later.
+	w.kubectl("delete", "configmap", "web")
 	w.kubectl("rollout", "undo", "statefulset/web")
+	w.create(configMap("web", "color", "B"))
 	w.eventually("web is held", func() string {
 		w.must(w.get("web", set))
 		if set.Annotations[keys.Held] == "" {
