@@ -168,6 +168,7 @@ func (d *doctor) needed() map[schema.GroupResource][]string {
 	}
 	if d.installation.options.Secrets {
 		needed[schema.GroupResource{Resource: "secrets"}] = write
+		needed[schema.GroupResource{Resource: "serviceaccounts"}] = []string{"get"}
 	}
 	for _, kind := range d.Kinds {
 		if mapping, err := d.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version); err == nil {

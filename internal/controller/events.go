@@ -29,6 +29,7 @@ const (
 	reasonNoTemplate     = "NoPodTemplate"
 	reasonForbidden      = "RestartOnForbidden"
 	reasonReverted       = "Reverted"
+	reasonSecretsLimited = "SecretsLimited"
 	reasonNotKept        = "PinsNotKept"
 	reasonPaused         = "Paused"
 	reasonPauseEnded     = "PauseEnded"

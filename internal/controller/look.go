@@ -29,6 +29,7 @@ type Planner struct {
 	store    *revision.Store
 	kinds    *kinds
 	triggers *triggers
+	accounts *accounts
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
 	yields *yielding
@@ -58,6 +59,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour),
 		triggers: newTriggers(options, nil, live, live),
+		accounts: newAccounts(live, time.Now),
 	}, nil
 }
 
@@ -269,6 +271,7 @@ func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client
 func (p *Planner) reconciler(kind workload.Kind) *workloads {
 	return &workloads{
 		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, store: p.store, triggers: p.triggers,
-		now: time.Now, memory: newMemories(),
+		accounts: p.accounts,
+		now:      time.Now, memory: newMemories(),
 	}
 }

@@ -163,6 +163,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	kinds := &kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
 	recorder := &recorder{manager.GetEventRecorder("confrev")}
+	accounts := newAccounts(manager.GetAPIReader(), time.Now)
 	triggers := newTriggers(o, manager.GetCache(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
 		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, events: recorder,
@@ -180,7 +181,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
 				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), store: store,
-				triggers: triggers, events: recorder, gate: gate, now: time.Now, memory: newMemories(),
+				triggers: triggers, accounts: accounts, events: recorder, gate: gate, now: time.Now, memory: newMemories(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}
 		},

@@ -33,7 +33,9 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 	r.sayUntracked(seen, uses, selection)
 	switch asked.Mode {
 	case optin.Revision:
-		seen.pins.Uses = r.bounded(seen, selection.Uses)
+		if seen.pins.Uses, err = r.mountable(ctx, seen, r.bounded(seen, selection.Uses)); err != nil {
+			return err
+		}
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}

@@ -3,6 +3,7 @@ package controller
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -87,7 +88,7 @@ func TestSelectUses(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects([]client.Object{
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()
-			r := &workloads{kind: workload.Deployment, options: options, client: c, kinds: &kinds{}}
+			r := &workloads{kind: workload.Deployment, options: options, client: c, kinds: &kinds{}, accounts: newAccounts(c, time.Now)}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.client)
 			seen.template, seen.asked = &d.Spec.Template, options.read(r.kind, d, nil, newNamespace())

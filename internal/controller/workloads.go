@@ -43,6 +43,7 @@ type workloads struct {
 	live     client.Reader
 	store    *revision.Store
 	triggers *triggers
+	accounts *accounts
 	events   *recorder
 	gate     *admission.Gate
 	now      func() time.Time
