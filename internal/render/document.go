@@ -359,7 +359,9 @@ func write(documents []*document) ([]byte, error) {
 		if d.marker == "" && out.Len() > 0 && text != "" {
 			out.WriteString("---\n")
 		}
-		out.WriteString(endLine(d.marker) + endLine(text))
+		out.WriteString(endLine(d.marker))
+		out.WriteString(endLine(text))
+		d.node, d.added = nil, nil
 	}
 	return []byte(out.String()), nil
 }

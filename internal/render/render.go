@@ -149,11 +149,17 @@ func (r *renderer) warn(o *object, note string) {
 }
 
 func (r *renderer) output() (Output, error) {
-	text, err := write(r.documents)
-	out := Output{Text: text, Revisions: r.made()}
+	out := Output{Revisions: r.made()}
 	for _, warning := range r.warnings {
 		out.Warnings = append(out.Warnings, warning.object.errorf("%s", warning.note).Error())
 	}
+	// Only the documents count from here. What was read of them may be many times as large as their text.
+	*r = renderer{documents: r.documents}
+	for _, d := range r.documents {
+		d.json, d.value = nil, nil
+	}
+	var err error
+	out.Text, err = write(r.documents)
 	return out, err
 }
 
