@@ -125,7 +125,7 @@ func terminal(out io.Writer) bool {
 
 var states = regexp.MustCompile(`\b(` + strings.Join([]string{
 	string(stateRolledOut), string(stateAdvancing), string(stateHeld), string(stateWaiting), string(stateMissing),
-	string(statePaused), string(stateNotResolved),
+	string(statePaused), string(stateNotResolved), string(stateFailed),
 }, "|") + `)\b`)
 
 // colour makes states stand out, on a terminal. The layout is done already, so it moves nothing.
@@ -138,7 +138,7 @@ func colour(text string, out io.Writer) string {
 		switch state(word) {
 		case stateRolledOut:
 			code = 32
-		case stateMissing, stateNotResolved:
+		case stateMissing, stateNotResolved, stateFailed:
 			code = 31
 		}
 		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", code, word)

@@ -18,6 +18,7 @@ type state string
 // The states, from the one that most needs somebody's attention on.
 const (
 	stateMissing     state = "Missing"
+	stateFailed      state = "Failed"
 	stateNotResolved state = "NotResolved"
 	stateHeld        state = "Held"
 	statePaused      state = "Paused"
@@ -30,20 +31,26 @@ const (
 )
 
 var byUrgency = []state{
-	stateMissing, stateNotResolved, stateHeld, statePaused, stateWaiting, stateUnknown, stateAdvancing, stateRolledOut, stateUntracked,
+	stateMissing, stateFailed, stateNotResolved, stateHeld, statePaused, stateWaiting, stateUnknown, stateAdvancing, stateRolledOut, stateUntracked,
 }
 
 // done tells whether nothing is left to do.
 func (s state) done() bool { return s == stateRolledOut || s == stateUntracked }
 
-// stays tells whether it takes somebody to go on: waiting alone does not help.
-func (s state) stays() bool { return s == stateHeld || s == stateWaiting }
+// stays reports whether a person has to act: waiting alone does not help.
+func (s state) stays() bool {
+	return slices.Contains([]state{stateMissing, stateFailed, stateHeld, statePaused, stateWaiting}, s)
+}
 
 // progress is what is known of a workload beyond the plan of one source.
 type progress struct {
 	// rolling is what its controllers have yet to do, empty when nothing.
 	rolling string
-	paused  string
+	// failed is true when one of them reports that the rollout failed, needs when what is left takes a person.
+	failed, needs bool
+	paused        string
+	// resumes is true when confrev itself ends the pause.
+	resumes bool
 	advance optin.Advance
 	// pods has the pins of each pod; nil when pods do not tell: they may not be seen, or end with the configuration that they
 	// began with.
@@ -58,6 +65,9 @@ func (p progress) judge(d plan.Decision) (state, string) {
 	case plan.KeyMissing:
 		return stateMissing, fmt.Sprintf("%s lacks %s", d.Source, strings.Join(d.Keys, ", "))
 	case plan.Held:
+		if p.failed {
+			return p.rollout()
+		}
 		return stateHeld, "rolled back; stays until the source changes, or somebody resumes it"
 	case plan.Waiting:
 		return stateWaiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
@@ -70,10 +80,33 @@ func (p progress) judge(d plan.Decision) (state, string) {
 	case d.From != d.To:
 		return stateAdvancing, "not pinned yet"
 	case p.rolling != "":
-		return stateAdvancing, p.rolling
+		return p.rollout()
 	}
 	if n := p.without(d); n > 0 {
 		return stateNotResolved, fmt.Sprintf("%d of %d pods do not carry the pin", n, len(p.pods))
+	}
+	if unused(d) {
+		return stateRolledOut, onlyUnused
+	}
+	return stateRolledOut, ""
+}
+
+const onlyUnused = "only keys that it does not use have changed since"
+
+// unused reports whether the source has changed, in keys that the workload does not use (rule 3).
+func unused(d plan.Decision) bool {
+	return d.From != (pin.Pin{}) && d.Current != (pin.Pin{}) && d.From.Revision != d.Current.Revision
+}
+
+// rollout is how far the controllers are with the template as it is.
+func (p progress) rollout() (state, string) {
+	switch {
+	case p.failed:
+		return stateFailed, p.rolling
+	case p.rolling != "" && p.needs:
+		return stateWaiting, p.rolling
+	case p.rolling != "":
+		return stateAdvancing, p.rolling
 	}
 	return stateRolledOut, ""
 }

@@ -40,6 +40,11 @@ func TestJudge(t *testing.T) {
 		"a pod has the number from before it rose":    {decided(plan.InSync, raised, raised), progress{pods: []pin.Set{on(two)}}, stateRolledOut, ""},
 		"an optional source is absent":                {decided(plan.Absent, pin.Pin{}, pin.Pin{}), progress{pods: []pin.Set{{}}}, stateRolledOut, ""},
 		"held, however far the rollback is":           {decided(plan.Held, one, one), progress{rolling: "1 of 2"}, stateHeld, "rolled back; stays until the source changes, or somebody resumes it"},
+		"failed":                                      {decided(plan.InSync, two, two), progress{rolling: "out of time", failed: true}, stateFailed, "out of time"},
+		"failed before, and a fix is on its way":      {decided(plan.Advanced, one, two), progress{rolling: "out of time", failed: true}, stateAdvancing, "not pinned yet"},
+		"held, and the rollback failed":               {decided(plan.Held, one, one), progress{rolling: "out of time", failed: true}, stateFailed, "out of time"},
+		"being rolled out, until a person acts":       {decided(plan.InSync, two, two), progress{rolling: "pods below partition 1 stay", needs: true}, stateWaiting, "pods below partition 1 stay"},
+		"only unused keys changed":                    {decided(plan.InSync, one, one), progress{}, stateRolledOut, "only keys that it does not use have changed since"},
 		"waits for somebody":                          {decided(plan.Waiting, one, one), progress{advance: optin.OnDeploy}, stateWaiting, "confrev.io/advance: on-deploy"},
 		"paused before the change":                    {decided(plan.Advanced, one, two), progress{paused: "spec.paused is set"}, statePaused, "spec.paused is set"},
 		"paused in mid-rollout":                       {decided(plan.InSync, two, two), progress{paused: "spec.paused is set", rolling: "1 of 2"}, statePaused, "spec.paused is set"},
@@ -109,5 +114,43 @@ func TestHoldsThatNoNoteConfirmsAreInferred(t *testing.T) {
 				t.Errorf("inferred is %t", got)
 			}
 		})
+	}
+}
+
+// A wait ends when a person has to act; confrev ends a pause of its own.
+func TestWhatEndsAWait(t *testing.T) {
+	for name, test := range map[string]struct {
+		item   WorkloadStatus
+		stays  bool
+		status int
+	}{
+		"missing":           {WorkloadStatus{State: stateMissing}, true, 3},
+		"failed":            {WorkloadStatus{State: stateFailed}, true, 4},
+		"held":              {WorkloadStatus{State: stateHeld}, true, 3},
+		"paused":            {WorkloadStatus{State: statePaused}, true, 3},
+		"paused by confrev": {WorkloadStatus{State: statePaused, resumes: true}, false, 3},
+		"waiting":           {WorkloadStatus{State: stateWaiting}, true, 3},
+		"advancing":         {WorkloadStatus{State: stateAdvancing}, false, 3},
+		"not resolved":      {WorkloadStatus{State: stateNotResolved}, false, 3},
+		"rolled out":        {WorkloadStatus{State: stateRolledOut}, false, 3},
+	} {
+		report := &statusReport{list: StatusList{Items: []WorkloadStatus{{State: stateRolledOut}, test.item}}}
+		if report.stays() != test.stays || report.status() != test.status {
+			t.Errorf("%s: stays %t, status %d", name, report.stays(), report.status())
+		}
+	}
+}
+
+// Two numbers that differ are explained in the normal output, of five workloads at most.
+func TestUnusedChangesAreExplained(t *testing.T) {
+	report := &statusReport{}
+	for i := range 7 {
+		report.list.Items = append(report.list.Items, WorkloadStatus{Workload: fmt.Sprint("deployment/", i), Sources: []SourceStatus{
+			{Source: "configmap/app", Pinned: revisionName(one), Message: onlyUnused}, {Source: "configmap/other", Pinned: revisionName(two)}}})
+	}
+	notes := report.since()
+	if len(notes) != 6 || notes[0] != "deployment/0 stays on revision 1 of configmap/app: only keys that it does not use have changed since" ||
+		notes[5] != "and 2 more; -o wide shows them" {
+		t.Errorf("%q", notes)
 	}
 }

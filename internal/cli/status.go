@@ -21,13 +21,17 @@ import (
 // statusNotYet is the exit status of what is not, or not yet, as it should be.
 const statusNotYet = 3
 
+// statusFailed is the exit status of a rollout that failed.
+const statusFailed = 4
+
 const statusLong = `Show which revision of each source every workload is pinned to, and how far it is with the present one.
 
  *  RolledOut: pinned to the present content, and all pods carry it.
  *  Advancing: to be pinned to it, or being rolled out.
  *  Held: rolled back. It stays until the source changes or somebody resumes it.
- *  Waiting: the annotation confrev.io/advance says that somebody decides.
+ *  Waiting: a person decides: the annotation confrev.io/advance, a partition or OnDelete, or a step of an Argo Rollout.
  *  Paused: the workload is paused.
+ *  Failed: its controller reports that the rollout failed: the progress deadline of a Deployment, a degraded Argo Rollout.
  *  Missing: the source, or a key that a container requires, does not exist.
  *  NotResolved: its controller has rolled it out, yet some pods do not carry the pins.
  *  Unknown: you may not see what it takes to tell.
@@ -35,11 +39,12 @@ const statusLong = `Show which revision of each source every workload is pinned 
 
 PODS has how many pods carry which number: "2@4,1@3". A pod that carries no pin reads the source itself: "1@live".
 
-Workloads that confrev does not follow are shown only when they are named. Exit status: 0 when all that is shown is rolled out, 3
-when something is not, 1 when there was an error.
+Workloads that confrev does not follow are shown only when they are named. Exit status: 0 when all that is shown is rolled out, 4
+when a rollout failed, 3 when something else is not rolled out, 1 when there was an error.
 
-With --wait, the command ends as soon as the present content of all sources has reached every pod, or with status 3 when the time
-is over, or when a workload is held or waiting, since that does not end by itself.`
+With --wait, the command ends as soon as the present content of all sources has reached every pod. It ends with status 3 when the
+time is over, or when a workload is Missing, Held, Waiting or Paused, and with status 4 when one Failed: those do not end by
+themselves. Without any workload to wait for, it fails.`
 
 const statusExample = `
 		# All workloads of the namespace that confrev follows
@@ -147,10 +152,13 @@ func (o *statusOptions) show(report *statusReport) error {
 	if err := o.print(o.Out, report, o.all); err != nil {
 		return err
 	}
+	if o.isTable() {
+		o.printNotes(report.since())
+	}
 	if report.done() {
 		return nil
 	}
-	return exitStatus{status: statusNotYet}
+	return exitStatus{status: report.status()}
 }
 
 // report looks at the workloads that were asked for.
@@ -232,11 +240,12 @@ func (o *statusOptions) follow(ctx context.Context, s *scope) error {
 		if err != nil {
 			return false, err
 		}
-		if report.inferred && !confirmed {
+		doubtful := report.inferred || o.wait && report.missing()
+		if doubtful && !confirmed {
 			confirmed = true
 			return false, controller.ErrStale
 		}
-		confirmed = report.inferred
+		confirmed = doubtful
 		before := last
 		last = report
 		if o.wait && len(report.list.Items) == 0 {
@@ -274,11 +283,16 @@ func (o *statusOptions) nothing(report *statusReport) error {
 func (o *statusOptions) end(ctx context.Context, last *statusReport, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
-		return exitStatus{statusNotYet, fmt.Errorf("timed out after %s: %s", o.timeout, last.left())}
+		return exitStatus{last.status(), fmt.Errorf("timed out after %s: %s", o.timeout, last.left())}
 	case err != nil || last == nil:
 		return err
 	}
-	return o.show(last)
+	err = o.show(last)
+	if status, ended := errors.AsType[exitStatus](err); ended && o.wait {
+		status.err = fmt.Errorf("%s; that does not end by itself", last.listed(func(w WorkloadStatus) bool { return w.stays() }))
+		return status
+	}
+	return err
 }
 
 // redraw shows a report on a terminal anew, elsewhere the rows that changed.
@@ -320,9 +334,14 @@ const shownLeft = 5
 
 // left says what is not rolled out.
 func (r *statusReport) left() string {
+	return r.listed(func(w WorkloadStatus) bool { return !w.State.done() })
+}
+
+// listed names the workloads of some kind, with why.
+func (r *statusReport) listed(chosen func(WorkloadStatus) bool) string {
 	var all []string
 	for _, item := range r.list.Items {
-		if !item.State.done() {
+		if chosen(item) {
 			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", item.Workload, item.State, item.Message), ": "))
 		}
 	}

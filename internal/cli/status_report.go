@@ -42,6 +42,13 @@ type WorkloadStatus struct {
 
 	kind workload.Kind
 	obj  client.Object
+	// resumes is true when confrev itself ends the pause that it is in.
+	resumes bool
+}
+
+// stays reports whether a person has to act.
+func (w *WorkloadStatus) stays() bool {
+	return w.State.stays() && !(w.State == statePaused && w.resumes)
 }
 
 // SourceStatus is one source of a workload.
@@ -111,6 +118,7 @@ func (w *WorkloadStatus) inferred() bool {
 
 func (w *WorkloadStatus) judge(s *scope, look controller.Look) {
 	p := s.progress(look)
+	w.resumes = p.resumes
 	var all []state
 	for _, d := range look.Pins.Decisions {
 		w.Sources = append(w.Sources, p.source(d, p.pods))
@@ -126,10 +134,7 @@ func (w *WorkloadStatus) judge(s *scope, look controller.Look) {
 	}
 	w.State = worst(all)
 	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Asked.Mode == optin.Attach && look.Asked.Track.Enabled() {
-		w.State = stateRolledOut
-		if p.rolling != "" {
-			w.State, w.Message = stateAdvancing, p.rolling
-		}
+		w.State, w.Message = p.rollout()
 	}
 	if i := slices.IndexFunc(w.Sources, func(s SourceStatus) bool { return s.State == w.State }); i >= 0 {
 		w.Message = w.Sources[i].Message
@@ -182,13 +187,17 @@ func revisionName(p pin.Pin) *RevisionName {
 func (s *scope) progress(look controller.Look) progress {
 	p := progress{advance: look.Asked.Advance}
 	for _, roller := range look.Rollers {
-		p.rolling = cmp.Or(p.rolling, roller.Kind.RollingOut(roller.Object))
+		far := roller.Kind.Progress(roller.Object)
+		if p.rolling == "" || far.Failed && !p.failed {
+			p.rolling = far.Left
+		}
+		p.failed, p.needs = p.failed || far.Failed, p.needs || far.Stays
 		if roller.Kind.Paused(roller.Object) {
 			p.paused = "spec.paused is set"
 		}
 	}
 	if waits := look.Workload.GetAnnotations()[keys.Paused]; waits != "" && p.paused != "" {
-		p.paused = "confrev paused it at its creation, until there is " + waits
+		p.paused, p.resumes = "confrev paused it at its creation, until there is "+waits, true
 	}
 	if !runsOn(look.Kind) || !s.seesPods() {
 		return p
@@ -216,7 +225,36 @@ func (r *statusReport) done() bool {
 }
 
 func (r *statusReport) stays() bool {
-	return slices.ContainsFunc(r.list.Items, func(w WorkloadStatus) bool { return w.State.stays() })
+	return slices.ContainsFunc(r.list.Items, func(w WorkloadStatus) bool { return w.stays() })
+}
+
+// status is the exit status of what is shown.
+func (r *statusReport) status() int {
+	if slices.ContainsFunc(r.list.Items, func(w WorkloadStatus) bool { return w.State == stateFailed }) {
+		return statusFailed
+	}
+	return statusNotYet
+}
+
+// missing reports whether some source is not there. Kinds are listed and watched one by one, so it may only not be seen yet.
+func (r *statusReport) missing() bool {
+	return slices.ContainsFunc(r.list.Items, func(w WorkloadStatus) bool { return w.State == stateMissing })
+}
+
+// since says of which sources only keys have changed that a workload does not use: its numbers differ, and nothing is wrong.
+func (r *statusReport) since() []string {
+	var notes []string
+	for _, w := range r.list.Items {
+		for _, s := range w.Sources {
+			if s.Message == onlyUnused {
+				notes = append(notes, fmt.Sprintf("%s stays on revision %s of %s: %s", w.Workload, s.Pinned.number(), s.Source, onlyUnused))
+			}
+		}
+	}
+	if more := len(notes) - shownLeft; more > 0 {
+		notes = append(notes[:shownLeft], fmt.Sprintf("and %d more; -o wide shows them", more))
+	}
+	return notes
 }
 
 func (r *statusReport) object() any {

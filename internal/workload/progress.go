@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,27 +10,60 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RollingOut tells what is left to do until an object's controller has rolled its template out; empty when nothing is. It
-// reads what `kubectl rollout status` reads (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go), and for a Rollout what
-// `kubectl argo rollouts status` reads. A CronJob or Job rolls nothing out.
-func (k Kind) RollingOut(obj client.Object) string {
+// Progress is how far an object's controller is with rolling its template out.
+type Progress struct {
+	// Left is what is left to do; empty when nothing is.
+	Left string
+	// Failed is true when the controller reports that the rollout failed.
+	Failed bool
+	// Stays is true when what is left does not happen by itself: a person has to act.
+	Stays bool
+}
+
+const notSeen = "its controller has not seen the change yet"
+
+// Progress reads what `kubectl rollout status` reads (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go; a test of the plugin
+// compares them), and for a Rollout what `kubectl argo rollouts status` reads. A CronJob or Job rolls nothing out.
+func (k Kind) Progress(obj client.Object) Progress {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		s := o.Status
-		return replacing(s.ObservedGeneration >= o.Generation, wanted(o.Spec.Replicas), s.Replicas, s.UpdatedReplicas, s.AvailableReplicas)
+		return progressOfDeployment(o)
 	case *appsv1.StatefulSet:
-		return rollingOutStatefulSet(o)
+		return progressOfStatefulSet(o)
 	case *appsv1.DaemonSet:
 		s := o.Status
-		return replacing(s.ObservedGeneration >= o.Generation, s.DesiredNumberScheduled, s.DesiredNumberScheduled,
+		text := replacing(s.ObservedGeneration >= o.Generation, s.DesiredNumberScheduled, s.DesiredNumberScheduled,
 			s.UpdatedNumberScheduled, s.NumberAvailable)
+		if text != "" && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType && s.UpdatedNumberScheduled < s.DesiredNumberScheduled {
+			return Progress{Left: text + onDelete, Stays: s.ObservedGeneration >= o.Generation}
+		}
+		return Progress{Left: text}
 	case *unstructured.Unstructured:
 		if k.GVK == Rollout.GVK {
-			return rollingOutRollout(o)
+			return progressOfRollout(o)
 		}
-		return rollingOutOther(o)
+		return Progress{Left: rollingOutOther(o)}
 	}
-	return ""
+	return Progress{}
+}
+
+const onDelete = "; a pod is new once it was deleted (updateStrategy OnDelete)"
+
+func progressOfDeployment(o *appsv1.Deployment) Progress {
+	s := o.Status
+	seen := s.ObservedGeneration >= o.Generation
+	left := replacing(seen, wanted(o.Spec.Replicas), s.Replicas, s.UpdatedReplicas, s.AvailableReplicas)
+	exceeded := slices.ContainsFunc(s.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded"
+	})
+	if !seen || !exceeded {
+		return Progress{Left: left}
+	}
+	text := "it exceeded its progress deadline"
+	if left != "" {
+		text += ": " + left
+	}
+	return Progress{Left: text, Failed: true}
 }
 
 func wanted(replicas *int32) int32 {
@@ -43,7 +77,7 @@ func wanted(replicas *int32) int32 {
 func replacing(seen bool, want, all, updated, available int32) string {
 	switch {
 	case !seen:
-		return "its controller has not seen the change yet"
+		return notSeen
 	case updated < want:
 		return fmt.Sprintf("%d of %d pods are new", updated, want)
 	case all > updated:
@@ -54,33 +88,58 @@ func replacing(seen bool, want, all, updated, available int32) string {
 	return ""
 }
 
-func rollingOutStatefulSet(o *appsv1.StatefulSet) string {
+func progressOfStatefulSet(o *appsv1.StatefulSet) Progress {
 	s, want := o.Status, wanted(o.Spec.Replicas)
-	text := replacing(s.ObservedGeneration >= o.Generation, want, want, s.UpdatedReplicas, s.AvailableReplicas)
-	if text != "" && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		return text + "; a pod is new once it was deleted (updateStrategy OnDelete)"
+	seen := s.ObservedGeneration >= o.Generation
+	text := replacing(seen, want, want, s.UpdatedReplicas, s.AvailableReplicas)
+	if text == "" || !seen || s.UpdatedReplicas >= want {
+		return Progress{Left: text}
 	}
-	if rolling := o.Spec.UpdateStrategy.RollingUpdate; text != "" && rolling != nil && rolling.Partition != nil && *rolling.Partition > 0 {
-		return fmt.Sprintf("%s; pods below partition %d stay", text, *rolling.Partition)
+	if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return Progress{Left: text + onDelete, Stays: true}
 	}
-	return text
+	if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil && *rolling.Partition > 0 {
+		done := s.UpdatedReplicas >= want-*rolling.Partition && s.AvailableReplicas >= want
+		return Progress{Left: fmt.Sprintf("%s; pods below partition %d stay", text, *rolling.Partition), Stays: done}
+	}
+	return Progress{Left: text}
 }
 
-func rollingOutRollout(o *unstructured.Unstructured) string {
+func progressOfRollout(o *unstructured.Unstructured) Progress {
 	// Argo Rollouts writes the generation as text.
 	if text(o, "status", "observedGeneration") != strconv.FormatInt(o.GetGeneration(), 10) {
-		return "its controller has not seen the change yet"
+		return Progress{Left: notSeen}
 	}
 	if phase := text(o, "status", "phase"); phase != "Healthy" {
+		left := "its phase is " + phase
 		if why := text(o, "status", "message"); why != "" {
-			return phase + ": " + why
+			left = phase + ": " + why
 		}
-		return "its phase is " + phase
+		return Progress{Left: left, Failed: phase == "Degraded", Stays: phase == "Paused" && !goesOn(o)}
 	}
 	if stable := text(o, "status", "stableRS"); stable != text(o, "status", "currentPodHash") {
-		return "the new ReplicaSet is not stable yet"
+		return Progress{Left: "the new ReplicaSet is not stable yet"}
 	}
-	return ""
+	return Progress{}
+}
+
+// goesOn reports whether a Rollout that pauses goes on by itself: after the duration of its canary's step, or after
+// autoPromotionSeconds.
+func goesOn(o *unstructured.Unstructured) bool {
+	if paused, _, _ := unstructured.NestedBool(o.Object, "spec", "paused"); paused {
+		return false
+	}
+	if seconds, _ := count(o, "spec", "strategy", "blueGreen", "autoPromotionSeconds"); seconds > 0 {
+		return true
+	}
+	steps, _, _ := unstructured.NestedSlice(o.Object, "spec", "strategy", "canary", "steps")
+	at, known := count(o, "status", "currentStepIndex")
+	if !known || at < 0 || at >= int64(len(steps)) {
+		return false
+	}
+	step, _ := steps[at].(map[string]any)
+	_, timed, _ := unstructured.NestedFieldNoCopy(step, "pause", "duration")
+	return timed
 }
 
 // rollingOutOther reads the usual fields of a kind that confrev does not know, where they are.
@@ -89,7 +148,7 @@ func rollingOutOther(o *unstructured.Unstructured) string {
 	want, scaled := count(o, "spec", "replicas")
 	updated, counted := count(o, "status", "updatedReplicas")
 	if ok && seen < o.GetGeneration() {
-		return "its controller has not seen the change yet"
+		return notSeen
 	}
 	if !scaled || !counted {
 		return ""

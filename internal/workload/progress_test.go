@@ -8,36 +8,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-func TestRollingOut(t *testing.T) {
+func TestProgress(t *testing.T) {
 	other := Kind{GVK: Rollout.GVK.GroupVersion().WithKind("WebApp"), Path: "spec.template", Holder: ReplicaSet}
 	for name, test := range map[string]struct {
 		kind   Kind
 		fields string
 		want   string
+		then   string // what follows: "failed", or "stays" without a person
 	}{
-		"a Deployment that nobody saw":    {Deployment, `{"metadata":{"generation":2},"status":{"observedGeneration":1}}`, "its controller has not seen the change yet"},
-		"a Deployment with old pods only": {Deployment, `{"spec":{"replicas":3},"status":{"replicas":3,"updatedReplicas":1}}`, "1 of 3 pods are new"},
-		"a Deployment with an old pod":    {Deployment, `{"spec":{"replicas":3},"status":{"replicas":4,"updatedReplicas":3,"availableReplicas":3}}`, "1 old pods are left"},
-		"a Deployment with an unready":    {Deployment, `{"status":{"replicas":1,"updatedReplicas":1}}`, "0 of 1 pods are available"},
-		"a Deployment":                    {Deployment, `{"spec":{"replicas":2},"status":{"replicas":2,"updatedReplicas":2,"availableReplicas":2}}`, ""},
-		"a Deployment of none":            {Deployment, `{"spec":{"replicas":0}}`, ""},
-		"a StatefulSet in mid-rollout":    {StatefulSet, `{"spec":{"replicas":2},"status":{"updatedReplicas":1,"availableReplicas":2}}`, "1 of 2 pods are new"},
+		"a Deployment that nobody saw":    {Deployment, `{"metadata":{"generation":2},"status":{"observedGeneration":1}}`, "its controller has not seen the change yet", ""},
+		"a Deployment with old pods only": {Deployment, `{"spec":{"replicas":3},"status":{"replicas":3,"updatedReplicas":1}}`, "1 of 3 pods are new", ""},
+		"a Deployment with an old pod":    {Deployment, `{"spec":{"replicas":3},"status":{"replicas":4,"updatedReplicas":3,"availableReplicas":3}}`, "1 old pods are left", ""},
+		"a Deployment with an unready":    {Deployment, `{"status":{"replicas":1,"updatedReplicas":1}}`, "0 of 1 pods are available", ""},
+		"a Deployment":                    {Deployment, `{"spec":{"replicas":2},"status":{"replicas":2,"updatedReplicas":2,"availableReplicas":2}}`, "", ""},
+		"a Deployment of none":            {Deployment, `{"spec":{"replicas":0}}`, "", ""},
+		"a StatefulSet in mid-rollout":    {StatefulSet, `{"spec":{"replicas":2},"status":{"updatedReplicas":1,"availableReplicas":2}}`, "1 of 2 pods are new", ""},
 		"a StatefulSet with a partition": {StatefulSet, `{"spec":{"replicas":2,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}},
-			"status":{"updatedReplicas":1,"availableReplicas":2}}`, "1 of 2 pods are new; pods below partition 1 stay"},
+			"status":{"updatedReplicas":1,"availableReplicas":2}}`, "1 of 2 pods are new; pods below partition 1 stay", "stays"},
+		"a StatefulSet above its partition": {StatefulSet, `{"spec":{"replicas":3,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}},
+			"status":{"updatedReplicas":1,"availableReplicas":3}}`, "1 of 3 pods are new; pods below partition 1 stay", ""},
+		"a StatefulSet with a partition, unready": {StatefulSet, `{"spec":{"replicas":2,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}},
+			"status":{"updatedReplicas":1,"availableReplicas":1}}`, "1 of 2 pods are new; pods below partition 1 stay", ""},
+		"a Deployment that is out of time": {Deployment, `{"spec":{"replicas":1},"status":{"replicas":2,"updatedReplicas":1,"availableReplicas":1,
+			"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}}`, "it exceeded its progress deadline: 1 old pods are left", "failed"},
+		"a Deployment that was out of time before its last change": {Deployment, `{"metadata":{"generation":2},"spec":{"replicas":1},"status":{"observedGeneration":1,
+			"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}}`, "its controller has not seen the change yet", ""},
+		"a DaemonSet with OnDelete": {DaemonSet, `{"spec":{"updateStrategy":{"type":"OnDelete"}},"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":1,"numberAvailable":3}}`,
+			"1 of 3 pods are new; a pod is new once it was deleted (updateStrategy OnDelete)", "stays"},
+		"a Rollout that is degraded": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Degraded","message":"RolloutAborted: analysis failed"}}`,
+			"Degraded: RolloutAborted: analysis failed", "failed"},
+		"a Rollout in a canary that goes on": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"canary":{"steps":[{"setWeight":5},{"pause":{"duration":"1m"}}]}}},
+			"status":{"observedGeneration":"2","phase":"Paused","message":"CanaryPauseStep","currentStepIndex":1}}`, "Paused: CanaryPauseStep", ""},
+		"a Rollout in a canary that waits for a person": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"canary":{"steps":[{"pause":{}}]}}},
+			"status":{"observedGeneration":"2","phase":"Paused","message":"CanaryPauseStep","currentStepIndex":0}}`, "Paused: CanaryPauseStep", "stays"},
+		"a blue-green Rollout that promotes itself": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"blueGreen":{"autoPromotionSeconds":30}}},
+			"status":{"observedGeneration":"2","phase":"Paused","message":"BlueGreenPause"}}`, "Paused: BlueGreenPause", ""},
 		"a StatefulSet with OnDelete": {StatefulSet, `{"spec":{"updateStrategy":{"type":"OnDelete"}},"status":{"availableReplicas":1}}`,
-			"0 of 1 pods are new; a pod is new once it was deleted (updateStrategy OnDelete)"},
-		"a DaemonSet":                 {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":3}}`, ""},
-		"a DaemonSet in mid-rollout":  {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":2,"numberAvailable":3}}`, "2 of 3 pods are new"},
-		"a CronJob, which rolls none": {CronJob, `{"metadata":{"generation":2}}`, ""},
-		"a Rollout that nobody saw":   {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"1","phase":"Healthy"}}`, "its controller has not seen the change yet"},
+			"0 of 1 pods are new; a pod is new once it was deleted (updateStrategy OnDelete)", "stays"},
+		"a DaemonSet":                 {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":3}}`, "", ""},
+		"a DaemonSet in mid-rollout":  {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":2,"numberAvailable":3}}`, "2 of 3 pods are new", ""},
+		"a CronJob, which rolls none": {CronJob, `{"metadata":{"generation":2}}`, "", ""},
+		"a Rollout that nobody saw":   {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"1","phase":"Healthy"}}`, "its controller has not seen the change yet", ""},
 		"a Rollout in a canary": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Paused","message":"CanaryPauseStep"}}`,
-			"Paused: CanaryPauseStep"},
+			"Paused: CanaryPauseStep", "stays"},
 		"a Rollout that is not stable": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Healthy","stableRS":"a","currentPodHash":"b"}}`,
-			"the new ReplicaSet is not stable yet"},
-		"a Rollout": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Healthy","stableRS":"a","currentPodHash":"a"}}`, ""},
+			"the new ReplicaSet is not stable yet", ""},
+		"a Rollout": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Healthy","stableRS":"a","currentPodHash":"a"}}`, "", ""},
 		"another kind in mid-rollout": {other, `{"metadata":{"generation":1},"spec":{"replicas":2},"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":1}}`,
-			"1 of 2 pods are new"},
-		"another kind that says nothing": {other, `{"metadata":{"generation":1}}`, ""},
+			"1 of 2 pods are new", ""},
+		"another kind that says nothing": {other, `{"metadata":{"generation":1}}`, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &unstructured.Unstructured{}
@@ -50,8 +69,9 @@ func TestRollingOut(t *testing.T) {
 			} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, obj); err != nil {
 				t.Fatal(err)
 			}
-			if got := test.kind.RollingOut(obj); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
+			want := Progress{Left: test.want, Failed: test.then == "failed", Stays: test.then == "stays"}
+			if got := test.kind.Progress(obj); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"confrev.io/confrev/internal/cli"
 	"confrev.io/confrev/test/env"
 )
@@ -98,7 +100,44 @@ func TestPluginStatusOfWhatIsNotRolledOut(t *testing.T) {
 		return ""
 	})
 	w.shows(w.plugin("status", "deployment/careful"), 3, []string{"deployment/careful", "configmap/app"}, "2", "2", "Paused", "1@1")
-	w.pluginFails(3, "deployment/lost is Missing: configmap/nothing does not exist", "status", "--wait", "--timeout=1s", "deployment/lost")
+	w.ends(3, "deployment/lost is Missing: configmap/nothing does not exist", "deployment/lost")
+	w.ends(3, "deployment/careful is Paused: spec.paused is set", "deployment/careful")
+	// Content that the workload uses no key of: its numbers differ, and nothing is wrong.
+	w.create(configMap("keys", "used", "1", "other", "1"), deployment("web", envKey("keys", "used", false)))
+	w.waitPinned("web", "keys", "used", "1")
+	w.edit("keys", "other", "2")
+	w.barrier()
+	got = w.plugin("status", "deployment/web")
+	w.shows(got, 0, []string{"deployment/web", "configmap/keys"}, "1", "2", "RolledOut", "1@1")
+	if !strings.Contains(got.stderr, "deployment/web stays on revision 1 of configmap/keys: only keys that it does not use have changed since") {
+		t.Errorf("it says %s", got.stderr)
+	}
+}
+
+// ends checks that a wait ends by itself, with a status and an error that names the workload and why.
+func (w *world) ends(status int, why, workload string) {
+	w.Helper()
+	got := w.plugin("status", workload, "--wait", "--timeout=5m")
+	if got.status != status || !strings.Contains(got.stderr, "error: "+why) || strings.Contains(got.stderr, "timed out") || got.rowOf(workload) == nil {
+		w.Errorf("status %d, want %d and %q:\n%s%s", got.status, status, why, got.stdout, got.stderr)
+	}
+}
+
+// A rollout that failed ends a wait, as it ends that of kubectl rollout status. The next change begins another.
+func TestPluginStatusOfAFailedRollout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stuck := deployment("web", envFrom("app"), func(d *appsv1.Deployment) {
+		d.Spec.ProgressDeadlineSeconds = new(int32(5))
+		d.Spec.Template.Spec.NodeSelector = map[string]string{"no": "such"}
+	})
+	w.create(configMap("app", "color", "A"), stuck)
+	w.ends(4, "deployment/web is Failed: it exceeded its progress deadline: 0 of 1 pods are available; that does not end by itself", "deployment/web")
+	if got := w.plugin("status"); got.status != 4 {
+		t.Errorf("without --wait the status is %d", got.status)
+	}
+	w.kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
+	w.shows(w.plugin("status", "deployment/web", "--wait", "--timeout=5m"), 0, []string{"deployment/web", "configmap/app"}, "1", "1", "RolledOut", "1@1")
 }
 
 // Elsewhere than on a terminal, what changes is a line more.
