@@ -183,10 +183,10 @@ func (s *webStory) prune() {
 	fifth := s.apply(pageFifth)
 	s.awaitRollout(fifth)
 	left := names(fourth.Revision, fifth.Revision)
-	s.await("the garbage collector is through", left, s.copies)
+	s.await("what no ReplicaSet pins is gone", left, s.copies)
 	s.showRevisions()
 	s.claim("two ReplicaSets are left", replicaSets(2), s.replicaSets)
-	s.claim("and their two revisions; Kubernetes' garbage collector removed the rest", left, s.copies)
+	s.claim("and their two revisions; confrev deleted the rest", left, s.copies)
 	s.claim(`the ConfigMap "web" itself is untouched`, pageFifth, s.page("web"))
 }
 
