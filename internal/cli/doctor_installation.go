@@ -124,7 +124,7 @@ func (d *doctor) controller(ctx context.Context) error {
 		d.note("not judged: %s", d.installation.refused)
 		return nil
 	case deployment == nil:
-		d.find(severityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: controllerNamespace, Name: "confrev"},
+		d.find(severityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.installation.namespace, Name: "confrev"},
 			installChart, "the controller is not installed, so nothing is pinned and nothing advances")
 		return nil
 	}

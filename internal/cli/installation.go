@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,6 +31,10 @@ const resolvePins = "-resolve-pins"
 type installation struct {
 	// deployment is nil when there is none, or none that the user may see.
 	deployment *appsv1.Deployment
+	// namespace is where it is, or where it was looked for.
+	namespace string
+	// others are further Deployments that look like it.
+	others []string
 	// refused is why the user may not look; empty for those who may.
 	refused string
 	// options are those of the controller, or the chart's defaults.
@@ -45,10 +50,15 @@ func (i installation) kinds() []workload.Kind {
 
 // notes say what of the installation is not known.
 func (i installation) notes() []string {
-	if i.problem == nil {
-		return nil
+	var notes []string
+	if len(i.others) > 0 {
+		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is taken, and not %s; choose with --controller-namespace",
+			i.deployment.Namespace, i.deployment.Name, strings.Join(i.others, ", ")))
 	}
-	return []string{fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.problem)}
+	if i.problem != nil {
+		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.problem))
+	}
+	return notes
 }
 
 // resolvesPins tells whether there is what resolves pins when pods are created: policies of the API server, or confrev's webhook,
@@ -75,24 +85,61 @@ func hasResolver(ctx context.Context, c client.Reader, kind string) (bool, error
 	return slices.ContainsFunc(list.Items, func(m metadata) bool { return strings.HasSuffix(m.Name, resolvePins) }), err
 }
 
-// findInstallation looks for the controller, to plan with its own options.
-func findInstallation(ctx context.Context, c client.Client) (installation, error) {
-	found := installation{options: defaultOptions()}
-	list := &appsv1.DeploymentList{}
-	err := c.List(ctx, list, client.InNamespace(controllerNamespace), client.MatchingLabels{"app.kubernetes.io/name": "confrev"})
+// findInstallation looks for the controller, to plan with its own options: in a namespace, or in all when it is empty. Who may not
+// list Deployments everywhere may still see them where the documentation installs the controller.
+func findInstallation(ctx context.Context, c client.Client, namespace string) (installation, error) {
+	found := installation{options: defaultOptions(), namespace: cmp.Or(namespace, controllerNamespace)}
+	all, err := controllers(ctx, c, namespace)
+	if apierrors.IsForbidden(err) && namespace == "" {
+		all, err = controllers(ctx, c, controllerNamespace)
+	}
 	if apierrors.IsForbidden(err) {
 		found.refused = err.Error()
 		return found, nil
 	}
-	if err != nil || len(list.Items) == 0 {
+	if err != nil || len(all) == 0 {
 		return found, err
 	}
-	found.deployment = &list.Items[0]
+	found.deployment, found.namespace = &all[0], all[0].Namespace
+	for _, other := range all[1:] {
+		found.others = append(found.others, other.Namespace+"/"+other.Name)
+	}
 	options, err := optionsOf(ctx, c, found.deployment)
 	if found.problem = err; err == nil {
 		found.options = options
 	}
 	return found, nil
+}
+
+// controllers are the Deployments that look like confrev's own: by the chart's label, with its container. A label alone may be
+// anyone's. Those that run come first, and of these the one where the documentation installs it.
+func controllers(ctx context.Context, c client.Reader, namespace string) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "confrev"})
+	all := slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return containerOf(&d) == nil })
+	rank := func(d appsv1.Deployment) int {
+		switch {
+		case replicasOf(&d) == 0:
+			return 2
+		case d.Namespace != controllerNamespace:
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b appsv1.Deployment) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, err
+}
+
+// containerOf is the controller's container; nil when there is none.
+func containerOf(d *appsv1.Deployment) *corev1.Container {
+	containers := d.Spec.Template.Spec.Containers
+	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "confrev" })
+	if i < 0 {
+		return nil
+	}
+	return &containers[i]
 }
 
 // defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
@@ -111,12 +158,11 @@ func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (cont
 	parser := &cobra.Command{}
 	flags.add(parser)
 	addOptions(parser, &options)
-	containers := d.Spec.Template.Spec.Containers
-	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "confrev" })
-	if i < 0 {
+	container := containerOf(d)
+	if container == nil {
 		return options, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
 	}
-	if err := parser.ParseFlags(containers[i].Args); err != nil {
+	if err := parser.ParseFlags(container.Args); err != nil {
 		return options, fmt.Errorf("flags of deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	configured := flags.config != ""

@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,7 @@ func TestFindInstallationReadsTheControllersOptions(t *testing.T) {
 	}
 	d := controllerWith("--secrets", "--compat=reloader", "--injection=template", "--namespace=$(POD_NAMESPACE)",
 		"--policy-prefix=rev", "--config=/etc/confrev/workloads.yaml", "--webhook-bind-address=:9443")
-	found, err := findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(d, config).Build())
+	found, err := findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(d, config).Build(), "")
 	if err != nil || found.problem != nil || found.deployment == nil {
 		t.Fatal(err, found)
 	}
@@ -45,13 +46,63 @@ func TestFindInstallationReadsTheControllersOptions(t *testing.T) {
 }
 
 func TestFindInstallationWithout(t *testing.T) {
-	found, err := findInstallation(t.Context(), fake.NewClientBuilder().Build())
+	found, err := findInstallation(t.Context(), fake.NewClientBuilder().Build(), "")
 	if err != nil || found.deployment != nil || found.options.PolicyPrefix != "confrev" {
 		t.Errorf("%v, %+v", err, found)
 	}
-	found, err = findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(controllerWith("--of-a-later-version")).Build())
+	found, err = findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(controllerWith("--of-a-later-version")).Build(), "")
 	if err != nil || found.problem == nil || found.options.PolicyPrefix != "confrev" {
 		t.Errorf("%v, %+v", err, found)
+	}
+}
+
+// The chart may be installed in any namespace, under any name. A label alone may be anyone's.
+func TestFindInstallationInWhateverNamespace(t *testing.T) {
+	in := func(namespace, name string, replicas int32) *appsv1.Deployment {
+		d := controllerWith("--policy-prefix=" + namespace)
+		d.Namespace, d.Name, d.Spec.Replicas = namespace, name, &replicas
+		return d
+	}
+	labelled := in("apps", "labelled", 1)
+	labelled.Spec.Template.Spec.Containers = labelled.Spec.Template.Spec.Containers[:1]
+	for name, test := range map[string]struct {
+		objects   []client.Object
+		namespace string
+		forbidden string // the namespace that may not be listed; all of them when it is empty
+		want      string
+		others    int
+	}{
+		"elsewhere":                           {objects: []client.Object{in("platform", "rev", 2)}, forbidden: "-", want: "platform/rev"},
+		"none, but a label":                   {objects: []client.Object{labelled}, forbidden: "-"},
+		"several, one in the usual namespace": {objects: []client.Object{in("a", "rev", 1), in(controllerNamespace, "rev", 1)}, forbidden: "-", want: controllerNamespace + "/rev", others: 1},
+		"several, one of them runs":           {objects: []client.Object{in(controllerNamespace, "rev", 0), in("b", "rev", 1)}, forbidden: "-", want: "b/rev", others: 1},
+		"several, and one is chosen":          {objects: []client.Object{in("a", "rev", 1), in("b", "rev", 1)}, namespace: "b", forbidden: "-", want: "b/rev"},
+		"not where it is said to be":          {objects: []client.Object{in("a", "rev", 1)}, namespace: "b", forbidden: "-"},
+		"only the usual namespace is allowed": {objects: []client.Object{in("a", "rev", 1), in(controllerNamespace, "rev", 1)}, want: controllerNamespace + "/rev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(test.objects...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					asked := client.ListOptions{}
+					asked.ApplyOptions(options)
+					if asked.Namespace == test.forbidden {
+						return apierrors.NewForbidden(appsv1.Resource("deployments"), "", nil)
+					}
+					return c.List(ctx, list, options...)
+				},
+			}).Build()
+			found, err := findInstallation(t.Context(), c, test.namespace)
+			got := ""
+			if found.deployment != nil {
+				got = found.deployment.Namespace + "/" + found.deployment.Name
+			}
+			if err != nil || got != test.want || len(found.others) != test.others || len(found.notes()) != test.others {
+				t.Errorf("found %q and %q, %v, want %q", got, found.others, err, test.want)
+			}
+			if got != "" && (found.options.PolicyPrefix != found.deployment.Namespace || found.options.Namespace != found.deployment.Namespace) {
+				t.Errorf("%+v", found.options)
+			}
+		})
 	}
 }
 

@@ -28,6 +28,8 @@ type plugin struct {
 	genericiooptions.IOStreams
 	flags   *genericclioptions.ConfigFlags
 	factory cmdutil.Factory
+	// controllerNamespace is where the controller is; empty when it is to be found.
+	controllerNamespace string
 }
 
 const pluginLong = `See and steer what confrev does: which configuration each workload is rolled out with, what changed, who uses it, and how to
@@ -52,6 +54,8 @@ func Plugin(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	flags.AddFlags(cmd.PersistentFlags())
+	cmd.PersistentFlags().StringVar(&p.controllerNamespace, "controller-namespace", "",
+		"Namespace of confrev's controller. Default: where a Deployment has its label, or "+controllerNamespace+" without the right to list those of all namespaces")
 	for _, group := range p.groups() {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, verb := range group.verbs {

@@ -99,7 +99,7 @@ func (v *preview) run(ctx context.Context) ([]forecast, error) {
 	if err := v.reachable(); err != nil {
 		return nil, err
 	}
-	installed, err := findInstallation(ctx, c)
+	installed, err := findInstallation(ctx, c, v.controllerNamespace)
 	if err != nil {
 		return nil, err
 	}

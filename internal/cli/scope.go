@@ -33,7 +33,7 @@ func (p *plugin) look(ctx context.Context, all bool) (*scope, error) {
 		return nil, err
 	}
 	s := &scope{connection: c, all: all}
-	if s.installation, err = findInstallation(ctx, c); err != nil {
+	if s.installation, err = findInstallation(ctx, c, p.controllerNamespace); err != nil {
 		return nil, err
 	}
 	return s, s.take(ctx)

@@ -94,7 +94,7 @@ func (p *plugin) named(ctx context.Context, c *connection, name string) (target,
 	if err != nil {
 		return target{}, err
 	}
-	installed, err := findInstallation(ctx, c)
+	installed, err := findInstallation(ctx, c, p.controllerNamespace)
 	if err != nil {
 		return target{}, err
 	}
