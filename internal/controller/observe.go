@@ -56,7 +56,7 @@ func newObserved(namespace string, reader client.Reader) observed {
 	return observed{
 		namespace: namespace, sources: map[pin.Source]revision.Observation{}, baseline: pin.Set{},
 		reader: reader, metas: map[pin.Source]*metav1.PartialObjectMetadata{},
-		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Sources: map[pin.Source]plan.Source{}},
+		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Live: true, Sources: map[pin.Source]plan.Source{}},
 	}
 }
 

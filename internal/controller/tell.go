@@ -113,7 +113,7 @@ func (t teller) tellPin(ctx context.Context, logger logr.Logger, obj client.Obje
 
 func (t teller) tellHash(ctx context.Context, logger logr.Logger, obj client.Object, source pin.Source, from, to pin.Pin) {
 	// With an undo, an earlier hash comes back.
-	if from == (pin.Pin{}) || from.Revision == to.Revision || to.Number <= from.Number {
+	if from == (pin.Pin{}) || to.Number <= from.Number {
 		return
 	}
 	metricRestarts.WithLabelValues(t.kind.Resource()).Inc()

@@ -20,13 +20,15 @@ type history struct {
 	// where the template has lost its own.
 	note    pin.Note
 	isNoted bool
+	// live is true when pods read the source itself.
+	live bool
 	// keys is a digest of what the workload uses of the present content.
 	keys string
 }
 
 func newHistory(in Input, use podspec.Use, source Source) history {
 	h := history{
-		use: use, source: source, template: in.Pins[use.Source], note: in.Held[use.Source],
+		use: use, source: source, live: in.Live, template: in.Pins[use.Source], note: in.Held[use.Source],
 		keys: source.Digests.Used(use.All, use.Keys),
 	}
 	var newest int64
@@ -155,6 +157,12 @@ func (h history) lastPin() (pin.Pin, bool) {
 		}
 	}
 	return pin.Pin{}, false
+}
+
+// readsAnother reports whether the workload was held until now, and its source is back at what the template stands for. Pods
+// that read it live started on what it had meanwhile, so the change rolls them although the template is right (rule 4).
+func (h history) readsAnother() bool {
+	return h.live && h.isNoted && !h.note.Ended && h.note.On == h.template && h.isCurrent(h.template.Revision)
 }
 
 // ended returns the number up to which pins are the past of a hold that has ended, while the template still has its pin.

@@ -55,6 +55,8 @@ type Input struct {
 	// Stay is true while pins may not move from one revision to another (confrev.io/advance). First pins are made all the
 	// same.
 	Stay bool
+	// Live is true when pods read the sources themselves, whatever the template says: its pins are hashes then.
+	Live bool
 }
 
 // Verdict says what the plan found of one source.
@@ -178,6 +180,11 @@ func (h history) decide(d Decision, stay bool) (Decision, pin.Note) {
 		return d, h.holding(rolledOut, before)
 	case d.From == pin.Pin{}:
 		d.Verdict, d.To = Pinned, d.Current
+	case h.readsAnother() && stay:
+		d.Verdict = Waiting
+		return d, h.note
+	case h.readsAnother():
+		d.Verdict, d.To = Advanced, d.Current
 	case d.From.Revision == d.Current.Revision:
 		d.Verdict = InSync
 	case h.isCurrent(d.From.Revision):

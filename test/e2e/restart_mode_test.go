@@ -91,6 +91,10 @@ func TestModeRestartRollsOnceForEachChangeThatMatters(t *testing.T) {
 	if got := w.hashes("web"); got != second {
 		t.Errorf("the undo was undone: %s, want %s", got, second)
 	}
+	// Its pods started on C, which was live. B is a change for them, although the template says B already.
+	w.edit("web", "color", "B")
+	w.waitRestarted("web", "configmap/web", second)
+	second = w.hashes("web")
 	// Rule 5: content that was there before is new again.
 	w.edit("web", "color", "A")
 	w.waitRestarted("web", "configmap/web", second)
