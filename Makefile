@@ -72,7 +72,7 @@ verify: ## Files that are derived from others are up to date; changes nothing
 
 .PHONY: e2e
 e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
-	status=0; $(gotest) -tags e2e -count=1 -timeout 40m -parallel 6 $(RUN) ./test/e2e || status=$$?; \
+	status=0; $(gotest) -tags e2e -count=1 -timeout 40m -parallel 12 $(RUN) ./test/e2e || status=$$?; \
 	go run ./hack/cluster down --name $(TEST_CLUSTER) && exit $$status
 
 .PHONY: test-matrix

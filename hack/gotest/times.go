@@ -72,9 +72,10 @@ func printSlowest(out io.Writer, files []string) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	most := min(shown, len(all))
-	fmt.Fprintf(table, "The %d slowest of %d tests, which took %.0f s in all (many at a time):\n", most, len(all), sum)
+	_, err := fmt.Fprintf(table, "The %d slowest of %d tests, which took %.0f s in all (many at a time):\n", most, len(all), sum)
 	for _, t := range all[:most] {
-		fmt.Fprintf(table, "%.1f s\t%s\t%s\n", t.seconds, path.Base(t.pkg), t.name)
+		_, lineErr := fmt.Fprintf(table, "%.1f s\t%s\t%s\n", t.seconds, path.Base(t.pkg), t.name)
+		err = errors.Join(err, lineErr)
 	}
-	return table.Flush()
+	return errors.Join(err, table.Flush())
 }

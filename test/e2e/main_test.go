@@ -75,16 +75,21 @@ func run(m *testing.M) (code int, err error) {
 	if err := errors.Join(os.Setenv("KUBECONFIG", cluster.Kubeconfig), os.Setenv("KUBECTL_APPLYSET", "true")); err != nil {
 		return 1, err
 	}
-	if err := errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...)); err != nil {
-		return 1, err
-	}
-	// Now, since a build of minutes would slow down every test that runs beside it.
+	// At the same time, since compiling takes the processors, and the rest mostly waits. And now, since a build of minutes would
+	// slow down every test that runs at that time.
+	built := make(chan error, 1)
+	go func() {
+		path, err := cluster.Build(ctx, true)
+		binary = path
+		_, pluginErr := buildPlugin()
+		built <- errors.Join(err, pluginErr)
+	}()
+	err = errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...))
 	for _, tool := range []string{"helm3", "kustomize", "flux-ssa", "gitops-engine"} {
-		if _, err := cluster.Tool(ctx, tool); err != nil {
-			return 1, err
-		}
+		_, toolErr := cluster.Tool(ctx, tool)
+		err = errors.Join(err, toolErr)
 	}
-	if binary, err = cluster.Build(ctx, true); err != nil {
+	if err = errors.Join(err, <-built); err != nil {
 		return 1, err
 	}
 	config, err := configOfChart(ctx)

@@ -166,6 +166,7 @@ func TestRenderedChecksumsRollOut(t *testing.T) {
 // The post-renderer of Helm 4 and of Helm 3: an upgrade is one rollout and deletes no copy that an old ReplicaSet needs, a
 // rollback brings the old one back, and the controller deletes those that no ReplicaSet needs.
 func TestRenderAsHelmPostRenderer(t *testing.T) {
+	t.Parallel()
 	tools, err := buildPlugin()
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +193,10 @@ func TestRenderAsHelmPostRenderer(t *testing.T) {
 		}},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { helmStory(newWorld(t), tt.tool, tt.args) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			helmStory(newWorld(t), tt.tool, tt.args)
+		})
 	}
 }
 
@@ -234,6 +238,7 @@ func helmStory(w *world, tool string, postRenderer func(*world) []string) {
 
 // As a function of kustomize: an executable, and a container. kubectl's kustomize runs containers only.
 func TestRenderAsKustomizeFunction(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(env.Root(), "test", "e2e", "testdata", "render", "kustomize")
 	tests := map[string]struct {
 		function string
