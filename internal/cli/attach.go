@@ -151,7 +151,7 @@ func (o *attachOptions) choose(ctx context.Context, c *connection, replicaSet *a
 			}
 		}
 	}
-	slices.SortFunc(uses, func(a, b podspec.Use) int { return a.Source.Compare(b.Source) })
+	slices.SortFunc(uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
 	return slices.CompactFunc(uses, func(a, b podspec.Use) bool { return a.Source == b.Source }), nil
 }
 

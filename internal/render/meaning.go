@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -167,7 +168,7 @@ func resolve(node *yaml.Node) *yaml.Node {
 	for i, part := range node.Content {
 		node.Content[i] = resolve(part)
 	}
-	if isMapping(node) {
+	if isMapping(node) && slices.ContainsFunc(node.Content, func(part *yaml.Node) bool { return part.Tag == yaml.MergeTag }) {
 		resolveMerges(node)
 	}
 	return node
@@ -196,8 +197,8 @@ func resolveMerges(mapping *yaml.Node) {
 // merge puts into a mapping what the value of a merge key has: a mapping, or several, of which earlier ones take precedence.
 func merge(into, value *yaml.Node, merged map[string]bool) {
 	if value.Kind == yaml.SequenceNode {
-		for i := len(value.Content) - 1; i >= 0; i-- {
-			merge(into, value.Content[i], merged)
+		for _, mapping := range slices.Backward(value.Content) {
+			merge(into, mapping, merged)
 		}
 		return
 	}

@@ -43,9 +43,10 @@ func kubectlReads(data []byte) ([]*unstructured.Unstructured, error) {
 // changesNothingElse renders a stream and demands that kubectl reads the same before and after, apart from revisions, whose content must
 // be their sources', and from references, which must lead to them.
 func changesNothingElse(in []byte) (render.Output, error) {
-	before, err := kubectlReads(in)
-	if err != nil {
-		return render.Output{}, nil // kubectl would not apply it.
+	before, unreadable := kubectlReads(in)
+	if unreadable != nil {
+		// kubectl would not apply it.
+		return render.Output{}, nil
 	}
 	out, err := render.Render([]render.File{{Name: "in.yaml", Data: in}}, render.Options{})
 	if err != nil {

@@ -213,9 +213,13 @@ func immutable(obj client.Object) bool {
 	return configMap.Immutable != nil && *configMap.Immutable
 }
 
-// FuzzRender checks that nothing panics, and that what was rendered is rendered to itself.
+// FuzzRender checks that nothing panics, that kubectl can read what comes out if it could read what went in, and that what was rendered is
+// rendered to itself.
 func FuzzRender(f *testing.F) {
-	for _, seed := range []string{web, bomb(), resourceList("{kind: Render}"), "--- {a: b}\n...\n", `{"a":"\ud83d\ude00"}{}`, "? a\n: b\n", "\xff\xfe"} {
+	for _, seed := range []string{web, bomb(), resourceList("{kind: Render}"), "--- {a: b}\n...\n", `{"a":"\ud83d\ude00"}{}`, "? a\n: b\n", "\xff\xfe",
+		envFrom + "        args:\n        - >\n          a\n            b\n---\n" + configHead + "data: {k: explicit, <<: {k: merged}}\n",
+		`{"kind":"ConfigMap","data":{"Makefile":"\tgo build\n"}}` + "\n---\n" + envFrom,
+	} {
 		f.Add([]byte(seed), false)
 	}
 	for _, input := range inputs(f) {
@@ -232,6 +236,11 @@ func FuzzRender(f *testing.F) {
 				t.Errorf("not one line: %q", err)
 			}
 			return
+		}
+		if _, err := kubectlReads(data); err == nil {
+			if _, err := kubectlReads(once.Text); err != nil {
+				t.Errorf("%q became %q, which kubectl cannot read: %v", data, once.Text, err)
+			}
 		}
 		twice, err := render.Render([]render.File{{Name: "in", Data: once.Text}}, options)
 		if err != nil || !bytes.Equal(once.Text, twice.Text) {
