@@ -61,6 +61,8 @@ type Options struct {
 	WebhookNames []string
 	// WebhookCertDir has the webhooks' certificate, if something else makes it (tls.crt, tls.key).
 	WebhookCertDir string
+	// WebhookClientCA is a file with the authority of the certificate that clients of the webhooks must have; empty for any client.
+	WebhookClientCA string
 	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
 	HealthAddress, MetricsAddress string
 }
@@ -127,7 +129,8 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 		Scheme: clientgoscheme.Scheme,
 		Cache:  cache.Options{DefaultTransform: options.compact(), ReaderFailOnMissingInformer: true},
 		// Configured kinds and Argo Rollouts have no Go types here; they are cached all the same.
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Client:    client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		NewClient: newDiscreet,
 
 		LeaderElection:          options.LeaderElect,
 		LeaderElectionID:        "confrev",

@@ -96,7 +96,8 @@ func recorded(revision *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, err
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(revision.Data.Raw, &patch); err != nil {
-		return nil, fmt.Errorf("controllerrevision %s records no pod template: %w", revision.Name, err)
+		// The error may quote what it could not read.
+		return nil, fmt.Errorf("controllerrevision %s records no pod template", revision.Name)
 	}
 	return &patch.Spec.Template, nil
 }
@@ -119,7 +120,7 @@ func templateAt(obj *unstructured.Unstructured, path string) (*corev1.PodTemplat
 		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template); err != nil {
-		return nil, fmt.Errorf("%s of the %s is not a pod template: %w", path, obj.GetKind(), err)
+		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())
 	}
 	return template, nil
 }
