@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 )
@@ -121,7 +121,7 @@ func TestFlagsAreDocumentedWithTheirDefaults(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	var inCode []string
 	rows := section(t, "docs/install.md", "## Flags")
-	flags := cli.Controller().Flags()
+	flags := operator.Command().Flags()
 	for _, match := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(flags.FlagUsages(), -1) {
 		flag := flags.Lookup(match[1])
 		inCode = append(inCode, "--"+flag.Name)

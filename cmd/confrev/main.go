@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/operator"
 )
 
 func main() {
@@ -21,5 +21,5 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return cli.Controller().ExecuteContext(ctx)
+	return operator.Command().ExecuteContext(ctx)
 }

@@ -161,7 +161,7 @@ func (r release) manifest(archives []archive) error {
 // build builds the plugin with nothing in it that another machine, or another state of the same source, would not have.
 func build(ctx context.Context, version string, a archive, program string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X confrev.io/confrev/internal/cli.release="+version, "-o", program, "./cmd/kubectl-confrev")
+		"-ldflags", "-s -w -X confrev.io/confrev/internal/version.release="+version, "-o", program, "./cmd/kubectl-confrev")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+a.OS, "GOARCH="+a.Arch)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -30,11 +31,12 @@ func (d *doctor) versionsOf(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.Versions = Versions{Server: server.GitVersion, Plugin: version()}
+	d.Versions = Versions{Server: server.GitVersion, Plugin: version.String()}
 	if d.installation.deployment == nil {
 		return nil
 	}
 	d.Versions.Controller = d.installation.deployment.Labels["app.kubernetes.io/version"]
+	release := version.Release()
 	if release != "" && d.Versions.Controller != "" && strings.TrimPrefix(release, "v") != strings.TrimPrefix(d.Versions.Controller, "v") {
 		d.find(severityInfo, "VersionsDiffer", workload.Deployment.GVK, client.ObjectKeyFromObject(d.installation.deployment),
 			"use the plugin of the controller's version", "the controller is %s, this plugin %s", d.Versions.Controller, release)

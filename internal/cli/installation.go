@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/workload"
 )
@@ -153,22 +153,13 @@ func defaultOptions() controller.Options {
 
 // optionsOf reads the options from the command line of the controller's container, by the controller's own flags.
 func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (controller.Options, error) {
-	var flags controllerFlags
-	var options controller.Options
-	parser := &cobra.Command{}
-	flags.add(parser)
-	addOptions(parser, &options)
 	container := containerOf(d)
 	if container == nil {
-		return options, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
+		return controller.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
 	}
-	if err := parser.ParseFlags(container.Args); err != nil {
+	options, configured, err := operator.Read(container.Args)
+	if err != nil {
 		return options, fmt.Errorf("flags of deployment %s/%s: %w", d.Namespace, d.Name, err)
-	}
-	configured := flags.config != ""
-	flags.config = ""
-	if err := flags.complete(&options); err != nil {
-		return options, err
 	}
 	options.Namespace = d.Namespace
 	if !configured {
@@ -178,7 +169,6 @@ func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (cont
 	if err := c.Get(ctx, client.ObjectKeyFromObject(d), config); err != nil {
 		return options, fmt.Errorf("read the configured kinds: %w", err)
 	}
-	var err error
 	options.Kinds, err = workload.ParseConfig([]byte(config.Data["workloads.yaml"]))
 	return options, err
 }

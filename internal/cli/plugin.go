@@ -1,3 +1,4 @@
+// Package cli has the plugin's commands, one file per verb.
 package cli
 
 import (
@@ -21,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/go-logr/logr"
+
+	"confrev.io/confrev/internal/version"
 )
 
 // plugin is what all verbs share: kubectl's own flags of connection, and the streams.
@@ -152,7 +155,7 @@ func (p *plugin) connect() (*connection, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	config.UserAgent = "kubectl-confrev/" + version()
+	config.UserAgent = "kubectl-confrev/" + version.String()
 	namespace, _, err := p.factory.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"confrev.io/confrev/internal/version"
 )
 
 func newPluginVersion(p *plugin) *cobra.Command {
@@ -13,7 +15,7 @@ func newPluginVersion(p *plugin) *cobra.Command {
 		Example: examples(`kubectl confrev version`),
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(p.Out, version())
+			_, err := fmt.Fprintln(p.Out, version.String())
 			return err
 		},
 	}

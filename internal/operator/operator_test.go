@@ -1,11 +1,11 @@
-package cli_test
+package operator_test
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 
-	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/operator"
 )
 
 func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
@@ -25,7 +25,7 @@ func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cmd := cli.Controller()
+			cmd := operator.Command()
 			cmd.SetArgs(tt.args)
 			cmd.SetOut(&bytes.Buffer{})
 			err := cmd.ExecuteContext(t.Context())
@@ -37,7 +37,7 @@ func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 }
 
 func TestHelpSaysWhatItIsForAndHowToRunIt(t *testing.T) {
-	cmd := cli.Controller()
+	cmd := operator.Command()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"--help"})
