@@ -11,133 +11,222 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
-	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
-	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
 )
 
-// caKey is where the authority keeps its certificate in its Secret, beside the private key.
-const caKey = "ca.crt"
-
-// NewCertificates makes the source of the webhook server's certificates: each replica signs its own, in memory, with an
-// authority that they share in one Secret. Both are renewed in time, and no restart is needed.
-func NewCertificates(config *rest.Config, secret types.NamespacedName, dnsNames []string) *servertls.DynamicSource {
-	return &servertls.DynamicSource{
-		DNSNames: dnsNames,
-		Authority: &authority.DynamicAuthority{
-			SecretNamespace: secret.Namespace, SecretName: secret.Name, CommonName: "confrev-webhook-ca", RESTConfig: config,
-		},
-	}
-}
-
-// Injector keeps the authority's certificate in webhook configurations, so that the API server trusts the webhook server.
-// All replicas do, and none undoes what another does: certificates are added, and go when they have expired. So during a
-// rotation the server is trusted throughout.
-type Injector struct {
+// Certificates keeps what API servers and the webhook server must agree on: each replica signs a certificate of its own, in
+// memory, with an authority that all share in one Secret, together with the secret path of the workload webhook. Authority and
+// path are put into the configurations of the webhooks. Everything is renewed in time, and no restart is needed.
+//
+// All replicas do the same, and none undoes what another does: certificates are added to a configuration, and go when they have
+// expired or are distrusted. So during a rotation the server is trusted throughout.
+type Certificates struct {
 	Client client.Client
 	// Live reads without a cache.
 	Live   client.Reader
 	Secret types.NamespacedName
-	// Configurations are the names of MutatingWebhookConfigurations. One that does not exist is nobody's concern.
+	// DNSNames are those of the certificate.
+	DNSNames []string
+	// Configurations are the names of MutatingWebhookConfigurations. One that does not exist is no error.
 	Configurations []string
-	// Authority tells when the certificate has changed.
-	Authority servertls.Authority
-	Now       func() time.Time
+	// PathOf is the one of them whose path is secret, below Prefix.
+	PathOf, Prefix string
+	// OnlyPath leaves certificates to something else.
+	OnlyPath bool
+	Now      func() time.Time
+
+	mu      sync.Mutex
+	serving *tls.Certificate
+	paths   paths
 }
 
-// injectEvery is how often to look whether somebody took the certificate away.
-const injectEvery = 10 * time.Second
+// lookEvery is how often to look whether something changed: the Secret, or the configurations that somebody else may write.
+const lookEvery = 10 * time.Second
+
+// lookAgain is when to look after another replica was faster.
+const lookAgain = 500 * time.Millisecond
 
 // NeedLeaderElection is false: every replica serves.
-func (*Injector) NeedLeaderElection() bool { return false }
+func (*Certificates) NeedLeaderElection() bool { return false }
 
-// Start keeps injecting until ctx ends.
-func (i *Injector) Start(ctx context.Context) error {
-	rotated := make(chan struct{}, 1)
-	i.Authority.WatchRotation(rotated)
-	defer i.Authority.StopWatchingRotation(rotated)
+// GetCertificate returns the certificate to serve with.
+func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.serving == nil {
+		return nil, fmt.Errorf("the webhooks have no certificate yet; may confrev update Secret %s?", c.Secret)
+	}
+	return c.serving, nil
+}
+
+func (c *Certificates) accepts(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paths.accepts(path, c.Now())
+}
+
+// Start keeps looking until ctx ends.
+func (c *Certificates) Start(ctx context.Context) error {
 	said := ""
 	for {
-		err := i.inject(ctx)
-		if text := fmt.Sprint(err); err != nil && text != said && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "cannot make the API server trust the webhook; trying again")
-			said = text
-		}
-		if err == nil {
+		wait := lookEvery
+		switch err := c.look(ctx); {
+		case err == nil:
 			said = ""
+		case apierrors.IsConflict(err):
+			wait = lookAgain
+		case err.Error() != said && ctx.Err() == nil:
+			log.FromContext(ctx).Error(err, "cannot make the API server trust the webhooks; trying again")
+			said = err.Error()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-rotated:
-		case <-time.After(injectEvery):
+		case <-time.After(wait):
 		}
 	}
 }
 
-func (i *Injector) inject(ctx context.Context) error {
+// look brings the Secret, the configurations and what is served to what they should be, in this order: what is served is what API
+// servers were told of before.
+func (c *Certificates) look(ctx context.Context) error {
 	secret := &corev1.Secret{}
-	if err := i.Live.Get(ctx, i.Secret, secret); err != nil {
-		// The authority is about to make it, and tells.
-		return client.IgnoreNotFound(err)
+	if err := c.Live.Get(ctx, c.Secret, secret); err != nil {
+		return fmt.Errorf("read Secret %s, which the chart makes: %w", c.Secret, err)
 	}
+	distrusted := distrustBefore(secret, c.Now())
+	shared, err := c.share(ctx, secret, distrusted)
+	if err != nil {
+		return err
+	}
+	known := readPaths(secret.Data)
+	c.mu.Lock()
+	c.paths = known
+	c.mu.Unlock()
 	var errs []error
-	for _, name := range i.Configurations {
-		errs = append(errs, i.injectInto(ctx, name, secret.Data[caKey]))
+	for _, name := range c.Configurations {
+		errs = append(errs, c.inject(ctx, name, shared, known, distrusted))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.serve(shared))...)
 }
 
-func (i *Injector) injectInto(ctx context.Context, name string, ca []byte) error {
+// distrustBefore is when the oldest authority was made that is still trusted, if somebody said so on the Secret. A moment to
+// come counts once it has come: until then every new authority would be too old.
+func distrustBefore(secret *corev1.Secret, now time.Time) time.Time {
+	at, err := time.Parse(time.RFC3339, secret.Annotations[keys.DistrustBefore])
+	if err != nil || at.After(now) {
+		return time.Time{}
+	}
+	return at
+}
+
+// share reads what the replicas share, and renews what has to be. It is nil where something else makes certificates.
+func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrusted time.Time) (*authority, error) {
+	now := c.Now().Truncate(time.Second)
+	shared, problem := readAuthority(secret.Data)
+	known := readPaths(secret.Data)
+	renewed := !c.OnlyPath && (problem != nil || !shared.isGood(now, distrusted))
+	if !renewed && known.present != "" && !known.since.Before(distrusted) {
+		return shared, nil
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	if renewed {
+		made, err := makeAuthority(now)
+		if err != nil {
+			return nil, err
+		}
+		for key, value := range made {
+			secret.Data[key] = value
+		}
+	}
+	known.renew(now, known.since.Before(distrusted)).write(secret.Data)
+	if err := c.Client.Update(ctx, secret, client.FieldOwner(keys.FieldManager)); err != nil {
+		return nil, fmt.Errorf("write Secret %s: %w", c.Secret, err)
+	}
+	log.FromContext(ctx).Info("the replicas share something new", "authority", renewed, "path", true)
+	if c.OnlyPath {
+		return nil, nil
+	}
+	return readAuthority(secret.Data)
+}
+
+// serve makes a certificate, if there is none that is good.
+func (c *Certificates) serve(shared *authority) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.OnlyPath || shared.issued(c.serving, c.Now()) {
+		return nil
+	}
+	made, err := shared.issue(c.DNSNames, c.Now())
+	if err == nil {
+		c.serving = made
+	}
+	return err
+}
+
+// inject tells API servers, in one configuration of webhooks, of authority and path.
+func (c *Certificates) inject(ctx context.Context, name string, shared *authority, known paths, distrusted time.Time) error {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	err := i.Live.Get(ctx, types.NamespacedName{Name: name}, config)
-	if err != nil {
+	if err := c.Live.Get(ctx, types.NamespacedName{Name: name}, config); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	patch := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": config.ResourceVersion}}
 	for at, hook := range config.Webhooks {
-		if bundle := withAuthority(hook.ClientConfig.CABundle, ca, i.Now()); !bytes.Equal(bundle, hook.ClientConfig.CABundle) {
-			path := "/webhooks/" + strconv.Itoa(at) + "/clientConfig/caBundle"
-			patch = append(patch, map[string]any{"op": "add", "path": path, "value": bundle})
+		pointer := "/webhooks/" + strconv.Itoa(at) + "/clientConfig"
+		if !c.OnlyPath {
+			if bundle := withAuthority(hook.ClientConfig.CABundle, shared.pem, c.Now(), distrusted); !bytes.Equal(bundle, hook.ClientConfig.CABundle) {
+				patch = append(patch, map[string]any{"op": "add", "path": pointer + "/caBundle", "value": bundle})
+			}
+		}
+		if name == c.PathOf {
+			told := secretOf(hook.ClientConfig, c.Prefix)
+			if want := known.told(told, c.Now()); want != told {
+				patch = append(patch, tell(hook.ClientConfig, pointer, c.Prefix+want))
+			}
 		}
 	}
-	if len(patch) == 1 || len(ca) == 0 {
+	if len(patch) == 1 {
 		return nil
 	}
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return err
 	}
-	err = i.Client.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
+	err = c.Client.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
 	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		// Another replica was faster, or the chart is being changed. The next look will tell.
+		// Another replica was faster, or the chart is being changed. The next look will show.
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("put the certificate into MutatingWebhookConfiguration %s: %w", name, err)
+		return fmt.Errorf("put authority and path into MutatingWebhookConfiguration %s: %w", name, err)
 	}
 	log.FromContext(ctx).Info("the API server trusts the webhook", "configuration", name)
 	return nil
 }
 
-// withAuthority gives a bundle of certificates with one more, without those that have expired or cannot be read.
-func withAuthority(bundle, ca []byte, now time.Time) []byte {
+// withAuthority returns a bundle of certificates with one more, without those that have expired, are distrusted or cannot be
+// read.
+func withAuthority(bundle, ca []byte, now, distrusted time.Time) []byte {
 	var kept []byte
 	add := func(block *pem.Block) {
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
-			if text := pem.EncodeToMemory(block); !bytes.Contains(kept, text) {
-				kept = append(kept, text...)
-			}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || !now.Before(c.NotAfter) || c.NotBefore.Before(distrusted) {
+			return
+		}
+		if text := pem.EncodeToMemory(block); !bytes.Contains(kept, text) {
+			kept = append(kept, text...)
 		}
 	}
 	for _, certificates := range [][]byte{bundle, ca} {
@@ -152,7 +241,7 @@ func withAuthority(bundle, ca []byte, now time.Time) []byte {
 	return kept
 }
 
-// trusts tells why an API server that is told so of a webhook would not believe the certificate that is served there; nil if
+// trusts says why an API server that is told so of a webhook would not believe the certificate that is served there; nil if
 // it does.
 func trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
 	options := x509.VerifyOptions{

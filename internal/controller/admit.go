@@ -95,7 +95,7 @@ func (r *workloads) handle(ctx context.Context, request admission.Request) (patc
 			return nil, nil, err
 		}
 	}
-	ops, said, err := r.admitAgain(ctx, obj, old, request.DryRun != nil && *request.DryRun)
+	ops, said, err := r.admitAgain(revision.Uncounted(ctx), obj, old, request.DryRun != nil && *request.DryRun)
 	if err != nil || len(ops) == 0 {
 		return nil, texts(said), err
 	}
@@ -145,6 +145,9 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	if !r.concerns(obj, old, deploying) {
 		return nil, nil, nil
 	}
+	if is, err := r.isLive(ctx, old); !is || err != nil {
+		return nil, nil, err
+	}
 	seen, err := r.observe(ctx, obj, r.viewOf(old, deploying))
 	if err != nil || !seen.follows() {
 		return nil, seen.warnings, err
@@ -156,7 +159,7 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 		return nil, said, nil
 	}
 	if !dryRun {
-		said = append(said, r.limit(seen, &want)...)
+		said = append(said, r.limit(ctx, seen, &want)...)
 		refused, err := r.ensure(ctx, obj, seen, &want.pins)
 		if err != nil {
 			return nil, nil, err
@@ -167,7 +170,21 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	return r.admissionPatch(obj, old, seen, want), said, nil
 }
 
-// concerns tells whether a request may matter to confrev at all. Most do not: a controller that scales, a person who adds
+// isLive reports whether the object that a request replaces is the one that the API server has. If it is not, the request is forged,
+// or another one was faster; then the API server asks again. Neither is told anything, and nothing is made for it (rule 18).
+func (r *workloads) isLive(ctx context.Context, old client.Object) (bool, error) {
+	if old == nil {
+		return true, nil
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(r.kind.GVK)
+	if err := r.live.Get(ctx, key(old), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return live.UID == old.GetUID() && live.ResourceVersion == old.GetResourceVersion(), nil
+}
+
+// concerns reports whether a request may matter to confrev at all. Most do not: a controller that scales, a person who adds
 // a label. They must cost nothing.
 func (r *workloads) concerns(obj, old client.Object, deploying bool) bool {
 	if _, _, refers := r.kind.Referred(obj); refers || obj.GetDeletionTimestamp() != nil {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,14 +11,17 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	cradmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
@@ -68,11 +72,35 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 // a webhook twice.
 func (w *admissionWorld) admitted(t *testing.T, obj, old client.Object, dryRun bool) client.Object {
 	t.Helper()
+	old = w.serve(t, old)
 	once := w.patched(t, obj, old, dryRun)
 	if diff := cmp.Diff(once, w.patched(t, once, old, dryRun)); diff != "" {
 		t.Errorf("asked again, it changes more (-once +twice):\n%s", diff)
 	}
 	return once
+}
+
+// serve makes an object be on the API server, and returns it as the API server has it.
+func (w *admissionWorld) serve(t *testing.T, obj client.Object) client.Object {
+	t.Helper()
+	if obj == nil {
+		return nil
+	}
+	served, there := obj.DeepCopyObject().(client.Object), obj.DeepCopyObject().(client.Object)
+	reads, writes := w.reads, w.writes
+	err := w.client.Get(t.Context(), key(obj), there)
+	if err == nil {
+		served.SetResourceVersion(there.GetResourceVersion())
+		err = w.client.Update(t.Context(), served)
+	} else {
+		served.SetResourceVersion("")
+		err = w.client.Create(t.Context(), served)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reads, w.writes = reads, writes
+	return served
 }
 
 func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bool) client.Object {
@@ -296,5 +324,57 @@ func TestAdmitJobs(t *testing.T) {
 				t.Errorf("pins %q, want %q", pins, test.pins)
 			}
 		})
+	}
+}
+
+// Rule 18: a request about a workload that the API server does not have, or not any more, is let through as it is. Nothing is said and
+// nothing is made, whatever the request says.
+func TestAdmitBelievesOnlyWhatIsLive(t *testing.T) {
+	tests := map[string]func(*appsv1.Deployment){
+		"another UID":             func(d *appsv1.Deployment) { d.UID = "forged" },
+		"another resourceVersion": func(d *appsv1.Deployment) { d.ResourceVersion = "4711" },
+		"no resourceVersion":      func(d *appsv1.Deployment) { d.ResourceVersion = "" },
+		"another name":            func(d *appsv1.Deployment) { d.Name = "not-there" },
+		"another namespace":       func(d *appsv1.Deployment) { d.Namespace = "elsewhere" },
+	}
+	for name, forge := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+			old := w.serve(t, web("1")).(*appsv1.Deployment)
+			obj := web("2", gen.Annotated(keys.RestartOn, "oops"), gen.Annotated(keys.Settle, "oops"))
+			obj.Name, obj.Namespace = old.Name, old.Namespace
+			if ops, said, err := w.admit(t.Context(), obj, old, true); len(ops) == 0 || len(said) == 0 || err != nil {
+				t.Fatalf("of what is live: %v, %v, %v", ops, said, err)
+			}
+			forge(old)
+			for _, dryRun := range []bool{true, false} {
+				if ops, said, err := w.admit(t.Context(), obj, old, dryRun); len(ops)+len(said)+w.writes > 0 || err != nil {
+					t.Errorf("%d operations, %v, %d writes, %v", len(ops), said, w.writes, err)
+				}
+			}
+		})
+	}
+}
+
+// Rule 18: the webhook never spends the budget of a source.
+func TestAdmissionSpendsNoBudget(t *testing.T) {
+	w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+	w.store = revision.NewStore(w.client, w.client, w.client, time.Now, w.kinds, 3)
+	for i := range 10 {
+		obj, err := json.Marshal(web("1", func(d *appsv1.Deployment) { d.Name, d.UID = fmt.Sprint("forged-", i), "" }, gen.Pinned(pinTo("a", fmt.Sprint(i+1)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := cradmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Namespace: gen.Namespace, Object: runtime.RawExtension{Raw: obj}}}
+		if _, warnings, err := w.handle(t.Context(), request); err != nil || strings.Contains(strings.Join(warnings, ""), "has changed more than") {
+			t.Fatalf("the request %d is told %q, %v", i, warnings, err)
+		}
+	}
+	ref := revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}
+	for i := range 3 {
+		if err := w.store.Admit(t.Context(), ref, content.Hash(fmt.Sprint("v1-", i)), int64(100+i)); err != nil {
+			t.Errorf("of 3 changes the %d. is refused: %v", i+1, err)
+		}
 	}
 }

@@ -189,13 +189,13 @@ func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
 	}
 	for _, to := range []string{"aaa", "bbb"} {
 		for range 5 { // Many workloads restart for one change.
-			if want := plans("old", to); len(r.limit(seen, &want)) > 0 || !want.hashes.Changed() {
+			if want := plans("old", to); len(r.limit(t.Context(), seen, &want)) > 0 || !want.hashes.Changed() {
 				t.Errorf("the change to %s is taken back", to)
 			}
 		}
 	}
 	want := plans("bbb", "ccc")
-	limited := r.limit(seen, &want)
+	limited := r.limit(t.Context(), seen, &want)
 	if len(limited) != 1 || limited[0].reason != revision.TooFrequent || want.changes() || want.hashes.Pins[app].Revision != "bbb" {
 		t.Errorf("beyond the limit: %+v, %+v", limited, want.hashes)
 	}
@@ -204,7 +204,7 @@ func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
 	for i := range 5 {
 		is := pin.Pin{Revision: fmt.Sprint("k", i), Number: 2}
 		want := intent{hashes: plan.Plan{Pins: pin.Set{web: is}, Decisions: []plan.Decision{{Source: web, To: is}}}}
-		if limited := r.limit(seen, &want); len(limited) > 0 {
+		if limited := r.limit(t.Context(), seen, &want); len(limited) > 0 {
 			t.Errorf("one content, the hash of other keys of it: %+v", limited)
 		}
 	}

@@ -3,30 +3,32 @@ package controller
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
-	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"confrev.io/confrev/internal/admission"
 )
 
-// The paths of the webhooks, as the chart has them.
+// The paths of the webhooks. Behind that of workloads comes a secret part, which confrev puts into the webhook's configuration: it
+// fails open, so no error ever shows the path. That of pods fails closed, and its errors end up in events; its answer comes from
+// the request alone.
 const (
-	pathWorkloads = "/pin-workloads"
+	pathWorkloads = "/pin-workloads/"
 	pathPods      = "/resolve-pins"
 )
 
-// webhooks tells whether webhooks are served.
+// webhooks reports whether webhooks are served.
 func (o Options) webhooks() bool { return o.WebhookAddress != "0" && o.WebhookAddress != "" }
 
 // webhookConfigurations are the names of the chart's MutatingWebhookConfigurations.
@@ -41,8 +43,8 @@ func (o Options) validateWebhooks() error {
 	if _, _, err := o.webhookHostPort(); err != nil {
 		return err
 	}
-	if o.WebhookCertDir == "" && o.Namespace == "" {
-		return errors.New("--webhook-bind-address needs --namespace, where the certificate's Secret is kept, or --webhook-cert-dir; 0 serves no webhooks")
+	if o.Namespace == "" {
+		return errors.New("--webhook-bind-address needs --namespace, where the Secret of the webhooks is kept; 0 serves no webhooks")
 	}
 	return nil
 }
@@ -58,20 +60,18 @@ func (o Options) webhookHostPort() (host string, port int, err error) {
 	return host, port, nil
 }
 
-// certificates makes the source of the webhooks' certificates; nil where something else makes them.
-func (o Options) certificates(config *rest.Config) *servertls.DynamicSource {
-	if o.WebhookCertDir != "" {
-		return nil
-	}
+// certificates makes what keeps the webhooks' certificates and the secret path.
+func (o Options) certificates(manager ctrl.Manager) *admission.Certificates {
 	names := o.WebhookNames
 	if len(names) == 0 {
 		names = []string{o.PolicyPrefix + "." + o.Namespace + ".svc"}
 	}
-	return admission.NewCertificates(config, o.certificateSecret(), names)
-}
-
-func (o Options) certificateSecret() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.Namespace, Name: o.PolicyPrefix + "-webhook-ca"}
+	configurations := o.webhookConfigurations()
+	return &admission.Certificates{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Now: time.Now, DNSNames: names,
+		Secret:         types.NamespacedName{Namespace: o.Namespace, Name: o.PolicyPrefix + "-webhook-ca"},
+		Configurations: configurations, PathOf: configurations[0], Prefix: pathWorkloads, OnlyPath: o.WebhookCertDir != "",
+	}
 }
 
 // readCertificate reads the webhooks' certificate where something else makes it.
@@ -91,25 +91,42 @@ func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter, gate *a
 	}
 	options := webhook.Options{Host: host, Port: port, CertDir: o.WebhookCertDir}
 	gate.Serves(o.readCertificate)
-	var errs []error
-	if certificates := o.certificates(manager.GetConfig()); certificates != nil {
+	certificates := o.certificates(manager)
+	errs := []error{manager.Add(certificates)}
+	if o.WebhookCertDir == "" {
+		served := func() (*tls.Certificate, error) { return certificates.GetCertificate(nil) }
+		gate.Serves(served)
 		errs = append(errs, manager.AddReadyzCheck("webhook-certificate", func(*http.Request) error {
-			if !certificates.Healthy() {
-				return fmt.Errorf("the webhooks have no certificate yet; may confrev update Secret %s?", o.certificateSecret())
-			}
-			return nil
+			_, err := served()
+			return err
 		}))
-		gate.Serves(func() (*tls.Certificate, error) { return certificates.GetCertificate(nil) })
-		options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = certificates.GetCertificate }}
-		errs = append(errs, manager.Add(certificates), manager.Add(&admission.Injector{
-			Client: manager.GetClient(), Live: manager.GetAPIReader(), Secret: o.certificateSecret(),
-			Configurations: o.webhookConfigurations(), Authority: certificates.Authority, Now: time.Now,
-		}))
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = certificates.GetCertificate })
+	}
+	if o.WebhookClientCA != "" {
+		options.TLSOpts = append(options.TLSOpts, o.onlyClients)
 	}
 	server := webhook.NewServer(options)
-	server.Register(pathWorkloads, inTime(&webhook.Admission{Handler: admitter}))
+	server.Register(pathWorkloads, certificates.Guard(pathWorkloads, inTime(&webhook.Admission{Handler: admitter})))
 	server.Register(pathPods, &webhook.Admission{Handler: admission.Pods{}})
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
+}
+
+// onlyClients answers only clients with a certificate of the authority in the file, which is read again for each connection. Whom
+// the API server presents is a matter of its own configuration.
+func (o Options) onlyClients(c *tls.Config) {
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		text, err := os.ReadFile(o.WebhookClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-client-ca-file: %w", err)
+		}
+		own := c.Clone()
+		own.GetConfigForClient, own.ClientCAs = nil, x509.NewCertPool()
+		if !own.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--webhook-client-ca-file=%s: it has no certificate", o.WebhookClientCA)
+		}
+		return own, nil
+	}
 }
 
 // inTime ends what a request started a little before the API server gives up, which says when in the request.

@@ -268,7 +268,7 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		r.warn(obj, known, append(said, problem))
 		return wait, later
 	}
-	limited := r.limit(seen, &want)
+	limited := r.limit(ctx, seen, &want)
 	said = append(said, limited...)
 	refused, err := r.write(ctx, obj, seen, want, known)
 	if wait := known.refusedOnce(err); wait > 0 {
@@ -334,7 +334,7 @@ func (seen observed) needsPolicies(want intent) bool {
 }
 
 // limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
-func (r *workloads) limit(seen observed, want *intent) []warning {
+func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []warning {
 	var limited []warning
 	for i := range want.hashes.Decisions {
 		d := &want.hashes.Decisions[i]
@@ -345,7 +345,7 @@ func (r *workloads) limit(seen observed, want *intent) []warning {
 		if hash == "" {
 			hash = content.Hash(d.To.Revision)
 		}
-		err := r.store.Admit(revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
+		err := r.store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
 			limited = append(limited, warning{reason: terminal.Reason, note: terminal.Message})
 			want.hashes.Repin(d, d.From)

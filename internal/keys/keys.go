@@ -85,5 +85,9 @@ const (
 	ChangeCause = "kubernetes.io/change-cause"
 )
 
+// DistrustBefore, on the Secret of the webhooks' authority, says from when on (RFC 3339) an authority must be to be trusted. A person
+// sets it to drop those before at once.
+const DistrustBefore = Prefix + "distrust-before"
+
 // FieldManager owns the fields that confrev writes.
 const FieldManager = "confrev"

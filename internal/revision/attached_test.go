@@ -81,7 +81,7 @@ func TestRefreshDoesNotRaiseTheNumberOfWhatChangesTooOften(t *testing.T) {
 			store := NewStore(c, c, c, time.Now, appsKinds{}, 2)
 			seen := Observation{Source: plan.Source{Present: true, Hash: snapshot.Hash}, Snapshot: snapshot, noted: map[string]string{"app-x": snapshot.Version}}
 			for i := range test.earlier {
-				if err := store.Admit(ref, hashOf(i), int64(i)); err != nil {
+				if err := store.Admit(t.Context(), ref, hashOf(i), int64(i)); err != nil {
 					t.Fatal(err)
 				}
 			}

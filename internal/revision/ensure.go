@@ -57,7 +57,7 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	if err != nil {
 		return pin.Pin{}, false, err
 	}
-	if err := s.Admit(source, seen.Hash, number); err != nil {
+	if err := s.Admit(ctx, source, seen.Hash, number); err != nil {
 		return pin.Pin{}, false, err
 	}
 	for salt := range maxSalt {
@@ -151,7 +151,7 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 	}
 	raised := max(least, number(meta))
 	if raised > number(meta) {
-		if err := s.Admit(source, seen.Hash, raised); err != nil {
+		if err := s.Admit(ctx, source, seen.Hash, raised); err != nil {
 			return pin.Pin{}, false, err
 		}
 	}
@@ -201,7 +201,7 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 		return nil
 	}
 	if number(meta) < current.Number {
-		if err := s.Admit(source, seen.Hash, current.Number); err != nil {
+		if err := s.Admit(ctx, source, seen.Hash, current.Number); err != nil {
 			return nil //nolint:nilerr // It changes too often: who wants to pin it is told.
 		}
 	}

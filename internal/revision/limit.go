@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -25,7 +26,7 @@ type changes struct {
 // Admit lets a source have new content, or refuses it because it has had too much within the hour: some controller keeps
 // writing to it, and every workload that follows it would roll for ever. number tells apart the times at which the same
 // content came back; 0 where nobody counts them.
-func (s *Store) Admit(source Ref, hash content.Hash, number int64) error {
+func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number int64) error {
 	c := s.changesOf(source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,9 +41,17 @@ func (s *Store) Admit(source Ref, hash content.Hash, number int64) error {
 			"%s has changed more than %d times within an hour; workloads stay as they are until it changes less often. "+
 				"Opt it out with the annotation %s=ignore if a controller keeps writing it", source.Text(), s.perHour, keys.Policy)}
 	}
-	c.at, c.hash, c.number = append(c.at, now), hash, number
+	if ctx.Value(uncounted{}) == nil {
+		c.at, c.hash, c.number = append(c.at, now), hash, number
+	}
 	return nil
 }
+
+type uncounted struct{}
+
+// Uncounted returns a context under which a source's new content is refused when it has had too much, but does not count: who asks
+// is not known well enough to spend it.
+func Uncounted(ctx context.Context) context.Context { return context.WithValue(ctx, uncounted{}, true) }
 
 func (s *Store) changesOf(source Ref) *changes {
 	s.changesLock.Lock()

@@ -43,62 +43,72 @@ func TestASourceMayChangeOnlySoOften(t *testing.T) {
 		t.Helper()
 		s, c := begin()
 		for i := range perHour {
-			admitted(t, s.Admit(source, hashOf(i), int64(i)))
+			admitted(t, s.Admit(t.Context(), source, hashOf(i), int64(i)))
 		}
 		return s, c
 	}
 	t.Run("up to the limit, and not beyond", func(t *testing.T) {
 		s, _ := exhausted(t)
-		refused(t, s.Admit(source, hashOf(9), 9))
-		refused(t, s.Admit(source, hashOf(9), 9))
+		refused(t, s.Admit(t.Context(), source, hashOf(9), 9))
+		refused(t, s.Admit(t.Context(), source, hashOf(9), 9))
 	})
 	t.Run("many workloads that ask for the same are one change", func(t *testing.T) {
 		s, _ := begin()
 		for range 10 * perHour {
-			admitted(t, s.Admit(source, hashOf(1), 1))
+			admitted(t, s.Admit(t.Context(), source, hashOf(1), 1))
 		}
 	})
 	t.Run("what was let through is let through again", func(t *testing.T) {
 		s, _ := exhausted(t)
-		admitted(t, s.Admit(source, hashOf(perHour-1), perHour-1))
+		admitted(t, s.Admit(t.Context(), source, hashOf(perHour-1), perHour-1))
 	})
 	t.Run("the same content with another number is another change (rule 5)", func(t *testing.T) {
 		s, _ := exhausted(t)
-		refused(t, s.Admit(source, hashOf(perHour-1), perHour))
+		refused(t, s.Admit(t.Context(), source, hashOf(perHour-1), perHour))
 	})
 	t.Run("other sources are other sources", func(t *testing.T) {
 		s, _ := exhausted(t)
 		for _, other := range []Ref{{pin.Secret, "default", "app"}, {pin.ConfigMap, "other", "app"}, {pin.ConfigMap, "default", "web"}} {
-			admitted(t, s.Admit(other, hashOf(9), 9))
+			admitted(t, s.Admit(t.Context(), other, hashOf(9), 9))
 		}
 	})
 	t.Run("an hour after each change there is room for another", func(t *testing.T) {
 		s, c := begin()
 		for i := range perHour {
-			admitted(t, s.Admit(source, hashOf(i), int64(i)))
+			admitted(t, s.Admit(t.Context(), source, hashOf(i), int64(i)))
 			c.at = c.at.Add(time.Minute)
 		}
 		c.at = c.at.Add(time.Hour - perHour*time.Minute - time.Second)
-		refused(t, s.Admit(source, hashOf(9), 9))
+		refused(t, s.Admit(t.Context(), source, hashOf(9), 9))
 		c.at = c.at.Add(time.Second)
-		admitted(t, s.Admit(source, hashOf(9), 9))
-		refused(t, s.Admit(source, hashOf(10), 10))
+		admitted(t, s.Admit(t.Context(), source, hashOf(9), 9))
+		refused(t, s.Admit(t.Context(), source, hashOf(10), 10))
+	})
+	t.Run("what does not count spends nothing; it is refused too where nothing is left (rule 18)", func(t *testing.T) {
+		s, _ := begin()
+		for i := range 10 * perHour {
+			admitted(t, s.Admit(Uncounted(t.Context()), source, hashOf(i), int64(i)))
+		}
+		for i := range perHour {
+			admitted(t, s.Admit(t.Context(), source, hashOf(i), int64(i)))
+		}
+		refused(t, s.Admit(Uncounted(t.Context()), source, hashOf(9), 9))
 	})
 	t.Run("asking in vain costs nothing", func(t *testing.T) {
 		s, c := exhausted(t)
 		for range 100 {
 			c.at = c.at.Add(time.Second)
-			refused(t, s.Admit(source, hashOf(9), 9))
+			refused(t, s.Admit(t.Context(), source, hashOf(9), 9))
 		}
 		c.at = c.at.Add(time.Hour)
-		admitted(t, s.Admit(source, hashOf(9), 9))
+		admitted(t, s.Admit(t.Context(), source, hashOf(9), 9))
 	})
 	t.Run("a quiet hour brings all of them again, and no more", func(t *testing.T) {
 		s, c := exhausted(t)
 		c.at = c.at.Add(24 * time.Hour)
 		for i := range perHour {
-			admitted(t, s.Admit(source, hashOf(20+i), 1))
+			admitted(t, s.Admit(t.Context(), source, hashOf(20+i), 1))
 		}
-		refused(t, s.Admit(source, hashOf(99), 1))
+		refused(t, s.Admit(t.Context(), source, hashOf(99), 1))
 	})
 }

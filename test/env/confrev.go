@@ -45,8 +45,8 @@ func (c *Cluster) Build(ctx context.Context, race bool) (string, error) {
 type Confrev struct {
 	// Log is the file that it logs to, all runs in one.
 	Log string
-	// Metrics is the URL of its metrics.
-	Metrics string
+	// Metrics is the URL of its metrics, Webhook that of its webhooks, without a path.
+	Metrics, Webhook string
 
 	binary  string
 	args    []string
@@ -74,6 +74,7 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 	return &Confrev{
 		Log:     filepath.Join(c.Dir, name+".log"),
 		Metrics: "http://" + addresses[1] + "/metrics",
+		Webhook: "https://" + addresses[2],
 		binary:  binary,
 		health:  "http://" + addresses[0] + "/readyz",
 		args: append([]string{

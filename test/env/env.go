@@ -159,6 +159,8 @@ func (c *Cluster) Install(ctx context.Context, set ...string) error {
 	args := []string{
 		"upgrade", "--install", "confrev", "charts/confrev", "--namespace", Namespace, "--create-namespace",
 		"--set", "replicas=0", "--set", "webhook.url=" + c.WebhookURL, "--wait",
+		// The relay of an earlier run had another address, in a URL whose path confrev wrote.
+		"--force-conflicts",
 	}
 	for _, s := range set {
 		args = append(args, "--set", s)

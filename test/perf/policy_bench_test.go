@@ -223,8 +223,9 @@ func load(b *testing.B, c client.Client) originals {
 		}
 	}
 	told := config.Webhooks[0].ClientConfig
-	url := strings.Replace(*told.URL, "/pin-workloads", "/resolve-pins", 1)
-	told.URL = &url
+	// Behind the workload webhook's path comes its secret part.
+	base, _, _ := strings.Cut(*told.URL, "/pin-workloads")
+	told.URL = new(base + "/resolve-pins")
 	o.webhook = &admissionv1.MutatingWebhook{
 		Name: "resolve-pins.confrev.io", ClientConfig: told, AdmissionReviewVersions: []string{"v1"},
 		FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone), ReinvocationPolicy: new(admissionv1.IfNeededReinvocationPolicy),

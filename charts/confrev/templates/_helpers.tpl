@@ -29,15 +29,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
-{{/* Where the API server finds a webhook. confrev puts its certificate there, or cert-manager does. */}}
+{{/*
+Where the API server finds a webhook. confrev puts its certificate there, or cert-manager does; and confrev the path, where it is
+secret.
+*/}}
 {{- define "confrev.webhookClient" -}}
 {{- with .root.Values.webhook.url -}}
-url: {{ . | trimSuffix "/" }}{{ $.path }}
+{{- $url := printf "%s%s" (trimSuffix "/" .) $.path -}}
+{{- /* A URL has its path in it, so an upgrade must leave the one that confrev wrote. Without an API server to ask, confrev writes it again. */ -}}
+{{- $live := lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" (printf "%s-pin-workloads" (include "confrev.fullname" $.root)) -}}
+{{- if and $live (eq $.path "") -}}
+{{- $told := dig "clientConfig" "url" "" (first $live.webhooks) -}}
+{{- if hasPrefix (printf "%s/pin-workloads/" $url) $told -}}
+{{- $url = $told -}}
+{{- end -}}
+{{- end -}}
+url: {{ $url }}
 {{- else -}}
 service:
   name: {{ include "confrev.fullname" .root }}
   namespace: {{ .root.Release.Namespace }}
-  path: {{ .path }}
+  {{- with .path }}
+  path: {{ . }}
+  {{- end }}
 {{- end -}}
 {{- end -}}
 

@@ -1,0 +1,132 @@
+package admission
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What the Secret that all replicas share holds: the authority's certificate, twice as Secrets of type kubernetes.io/tls have it,
+// and its private key.
+const (
+	caKey          = "ca.crt"
+	certificateKey = corev1.TLSCertKey
+	privateKey     = corev1.TLSPrivateKeyKey
+)
+
+const (
+	authorityLife   = 365 * 24 * time.Hour
+	certificateLife = 7 * 24 * time.Hour
+)
+
+// authority signs the certificates of the webhook server.
+type authority struct {
+	pem         []byte
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// readAuthority reads an authority from the data of a Secret.
+func readAuthority(data map[string][]byte) (*authority, error) {
+	if !bytes.Equal(data[caKey], data[certificateKey]) {
+		return nil, errors.New("its two certificates differ")
+	}
+	pair, err := tls.X509KeyPair(data[certificateKey], data[privateKey])
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok || !certificate.IsCA {
+		return nil, errors.New("it holds no authority")
+	}
+	return &authority{data[caKey], certificate, key}, nil
+}
+
+// isGood reports whether an authority need not be replaced: it has a third of its life left, and is not distrusted.
+func (a *authority) isGood(now, distrusted time.Time) bool {
+	return now.Before(renewal(a.certificate)) && !a.certificate.NotBefore.Before(distrusted)
+}
+
+// renewal is when a certificate is to be replaced.
+func renewal(c *x509.Certificate) time.Time { return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3) }
+
+// makeAuthority returns the data of a Secret with a new authority.
+func makeAuthority(now time.Time) (map[string][]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "confrev-webhook-ca"}, NotBefore: now, NotAfter: now.Add(authorityLife),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := sign(template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return map[string][]byte{
+		caKey: certificate, certificateKey: certificate,
+		privateKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}, nil
+}
+
+// issue makes a certificate for the webhook server. Its key never leaves the process.
+func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	until := now.Add(certificateLife)
+	if a.certificate.NotAfter.Before(until) {
+		until = a.certificate.NotAfter
+	}
+	template := &x509.Certificate{
+		DNSNames: dnsNames, NotBefore: now, NotAfter: until, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := sign(template, a.certificate, &key.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// issued reports whether a certificate is this authority's and need not be replaced.
+func (a *authority) issued(c *tls.Certificate, now time.Time) bool {
+	return c != nil && now.Before(renewal(c.Leaf)) && c.Leaf.CheckSignatureFrom(a.certificate) == nil
+}
+
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	return der, nil
+}

@@ -1,0 +1,114 @@
+package admission
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// Where the shared Secret keeps the secret part of the workload webhook's path: the present one, the one before, and since when.
+const (
+	pathKey       = "path"
+	pathBeforeKey = "path-before"
+	pathSinceKey  = "path-since"
+)
+
+const (
+	// pathStays is how long the path before works after a change: an API server may hear of the change late.
+	pathStays = time.Hour
+	// pathSpreads is when every replica has heard of a change, so that API servers may be told.
+	pathSpreads = 3 * lookEvery
+)
+
+// paths are the secret parts of the workload webhook's path that work. They keep out whoever reaches the port but cannot read
+// the configuration of webhooks: the API server shows no credentials by which a request could be known as its own.
+type paths struct {
+	present, before string
+	since           time.Time
+}
+
+func readPaths(data map[string][]byte) paths {
+	// One that cannot be read was long ago.
+	since, _ := time.Parse(time.RFC3339, string(data[pathSinceKey]))
+	return paths{string(data[pathKey]), string(data[pathBeforeKey]), since}
+}
+
+// renew makes a new path, and keeps the present one as the one before unless it is distrusted.
+func (p paths) renew(now time.Time, distrusted bool) paths {
+	next := paths{present: rand.Text() + rand.Text(), before: p.present, since: now}
+	if distrusted {
+		next.before = ""
+	}
+	return next
+}
+
+func (p paths) write(data map[string][]byte) {
+	data[pathKey], data[pathBeforeKey] = []byte(p.present), []byte(p.before)
+	data[pathSinceKey] = []byte(p.since.UTC().Format(time.RFC3339))
+}
+
+// accepts reports whether a request for a path is to be answered.
+func (p paths) accepts(path string, now time.Time) bool {
+	return same(path, p.present) || same(path, p.before) && now.Sub(p.since) < pathStays
+}
+
+func same(path, secret string) bool {
+	return secret != "" && subtle.ConstantTimeCompare([]byte(path), []byte(secret)) == 1
+}
+
+// told returns the secret part of the path that API servers are to be told, given what they are told now.
+func (p paths) told(now string, at time.Time) string {
+	if p.before != "" && now == p.before && at.Sub(p.since) < pathSpreads {
+		return p.before
+	}
+	return p.present
+}
+
+// secretOf returns the secret part of the path that an API server is told of; empty when there is none.
+func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) string {
+	path := ""
+	switch {
+	case told.Service != nil && told.Service.Path != nil:
+		path = *told.Service.Path
+	case told.URL != nil:
+		if address, err := url.Parse(*told.URL); err == nil {
+			path = address.Path
+		}
+	}
+	secret, ok := strings.CutPrefix(path, prefix)
+	if !ok {
+		return ""
+	}
+	return secret
+}
+
+// tell returns the operation on one webhook's clientConfig that tells API servers of a path.
+func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string) map[string]any {
+	if told.URL == nil {
+		return map[string]any{"op": "add", "path": pointer + "/service/path", "value": path}
+	}
+	address, err := url.Parse(*told.URL)
+	if err != nil {
+		// The API server checked it.
+		address = &url.URL{}
+	}
+	address.Path, address.RawPath = path, ""
+	return map[string]any{"op": "replace", "path": pointer + "/url", "value": address.String()}
+}
+
+// Guard answers requests below a path for which the secret part is right, and says of all others that there is nothing.
+func (c *Certificates) Guard(prefix string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secret, ok := strings.CutPrefix(r.URL.Path, prefix)
+		if !ok || !c.accepts(secret) {
+			http.NotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
