@@ -48,7 +48,7 @@ type WorkloadStatus struct {
 
 // stays reports whether a person has to act.
 func (w *WorkloadStatus) stays() bool {
-	return w.State.stays() && !(w.State == statePaused && w.resumes)
+	return w.State.stays() && (w.State != statePaused || !w.resumes)
 }
 
 // SourceStatus is one source of a workload.
