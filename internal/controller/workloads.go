@@ -357,7 +357,8 @@ func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []wa
 	return limited
 }
 
-// refresh keeps the sources' labels and the notes on the revisions that are current.
+// refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
+// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout goes on without.
 func (r *workloads) refresh(ctx context.Context, seen observed, p plan.Plan) error {
 	var errs []error
 	for _, d := range p.Decisions {
@@ -365,7 +366,10 @@ func (r *workloads) refresh(ctx context.Context, seen observed, p plan.Plan) err
 			continue
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		errs = append(errs, r.store.Label(ctx, source), r.store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
+		if err := r.store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
+			log.FromContext(ctx).Info("cannot label a source; going on without", "source", d.Source.String(), "error", err.Error())
+		}
+		errs = append(errs, r.store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
 	}
 	return errors.Join(errs...)
 }
