@@ -142,13 +142,33 @@ func (d *doctor) revisions(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if len(users) == 0 {
-				d.find(severityWarning, "Leak", revision.GVK(kind), client.ObjectKeyFromObject(obj),
-					"the controller deletes it when it runs and nobody else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -o yaml",
-					"no template and no holder is pinned to this revision of %s, for %s", revision.SourceOf(kind, obj), duration.HumanDuration(age))
+			if len(users) > 0 {
+				continue
+			}
+			if err := d.unused(ctx, kind, obj, age); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
+}
+
+// unused says what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
+func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, age time.Duration) error {
+	derived, err := d.Derived(ctx, kind, obj)
+	if err != nil {
+		return err
+	}
+	source, about := revision.SourceOf(kind, obj), client.ObjectKeyFromObject(obj)
+	if !derived {
+		d.find(severityWarning, "NotARevision", revision.GVK(kind), about,
+			"if nothing needs it: kubectl delete "+string(kind)+" "+obj.GetName()+" -n "+obj.GetNamespace(),
+			"it looks like a revision of %s, but its data does not bear that out: confrev does not delete it", source)
+		return nil
+	}
+	d.find(severityWarning, "Leak", revision.GVK(kind), about,
+		"the controller deletes it when it runs and nothing else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -o yaml",
+		"no template and no holder is pinned to this revision of %s, for %s", source, duration.HumanDuration(age))
 	return nil
 }
 

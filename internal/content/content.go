@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -92,25 +93,14 @@ func mustWrite(w io.Writer, value []byte) {
 	}
 }
 
-const (
-	// maxName is the longest name of a ConfigMap or Secret.
-	maxName = 253
-	// suffixLength is how many characters of the hash a revision's name ends with: about 47 bits.
-	suffixLength = 10
-	// nameAlphabet is the one of Kubernetes' generated names: no vowels, so no words, and nothing that reads like
-	// another character (k8s.io/apimachinery/pkg/util/rand).
-	nameAlphabet = "bcdfghjklmnpqrstvwxz2456789"
-)
-
 // RevisionName names the revision of a source with the given hash. salt is 0 but when that name is taken by something
 // else; then 1, 2, … give other names.
 func RevisionName(source string, hash Hash, salt int) string {
 	sum := sha256.New()
 	writeString(sum, string(hash))
-	base := source
-	if longest := maxName - 1 - suffixLength; len(base) > longest {
+	base := pin.Base(source)
+	if base != source {
 		// Two long names may differ only behind the cut.
-		base = strings.TrimRight(base[:longest], "-.")
 		writeString(sum, source)
 	}
 	if salt > 0 {
@@ -120,9 +110,9 @@ func RevisionName(source string, hash Hash, salt int) string {
 }
 
 func suffix(sum hash.Hash) string {
-	out := sum.Sum(nil)[:suffixLength]
+	out := sum.Sum(nil)[:pin.SuffixLength]
 	for i, b := range out {
-		out[i] = nameAlphabet[int(b)%len(nameAlphabet)]
+		out[i] = pin.Alphabet[int(b)%len(pin.Alphabet)]
 	}
 	return string(out)
 }
@@ -138,8 +128,14 @@ func SourceLabel(source string) string {
 	}
 	sum := sha256.New()
 	writeString(sum, source)
-	return strings.TrimRight(source[:maxLabel-1-suffixLength], "-.") + "-" + suffix(sum)
+	return strings.TrimRight(source[:maxLabel-1-pin.SuffixLength], "-.") + "-" + suffix(sum)
 }
+
+// form is that of a hash of this version: what the guards' policy demands of a revision's label.
+var form = regexp.MustCompile(`^` + hashVersion + `-[a-z2-7]{52}$`)
+
+// IsHash reports whether a text has the form of a hash. It says nothing of what the hash is of.
+func IsHash(text string) bool { return form.MatchString(text) }
 
 // IsCurrentVersion tells whether a hash was made the way that Hash makes them now. Others cannot be compared with it.
 func IsCurrentVersion(hash Hash) bool { return strings.HasPrefix(string(hash), hashVersion+"-") }

@@ -89,10 +89,11 @@ func without(finalizers []string) []string {
 // unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
 const unusedFor = revision.PinWindow
 
-// sweepAttached deletes a source that confrev attached and that nobody uses any more. Owners that a user gave it are no
-// reason to delete anything.
+// sweepAttached deletes a source that confrev attached and that nothing uses any more. Owners that a user gave it are no
+// reason to delete anything. One that has no owners was never used by a workload: whatever its annotations say, it may serve
+// something that confrev does not know, such as an Ingress.
 func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
-	if !revision.Attached(obj) {
+	if !revision.Attached(obj) || len(obj.OwnerReferences) == 0 {
 		return 0, nil
 	}
 	since, known := r.unused.Get(obj.UID)
@@ -103,5 +104,7 @@ func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 	if wait := since.(time.Time).Add(unusedFor).Sub(r.now()); wait > 0 {
 		return wait, nil
 	}
-	return r.sweep(ctx, obj, r.options.Grace, names(ref))
+	return r.sweep(ctx, obj, r.options.Grace, func(ctx context.Context) (bool, error) {
+		return r.usedInNamespace(ctx, ref.Namespace, names(ref))
+	})
 }

@@ -164,7 +164,8 @@ func TestKept(t *testing.T) {
 	}{
 		"a source":                      {metav1.ObjectMeta{}, false},
 		"a source that may be attached": {metav1.ObjectMeta{Annotations: map[string]string{keys.Attach: "true"}}, true},
-		"one that was attached":         {metav1.ObjectMeta{Annotations: map[string]string{keys.Attached: "true"}}, true},
+		"one that was attached":         {metav1.ObjectMeta{UID: "u", Annotations: map[string]string{keys.Attached: "u"}}, true},
+		"another one was attached":      {metav1.ObjectMeta{UID: "u", Annotations: map[string]string{keys.Attached: "v"}}, false},
 		"one that is protected":         {metav1.ObjectMeta{Finalizers: []string{keys.ProtectFinalizer}}, true},
 		"somebody else's finalizer":     {metav1.ObjectMeta{Finalizers: []string{"example.com/keep"}}, false},
 	} {

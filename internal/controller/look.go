@@ -183,12 +183,21 @@ func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Sour
 	meta := revision.Metadata(ref)
 	err := p.Snapshot.Get(ctx, key(meta), meta)
 	if apierrors.IsNotFound(err) {
-		return p.store.Observe(ctx, ref, nil)
+		return p.store.Observe(ctx, ref, nil, "")
 	}
 	if err != nil {
 		return revision.Observation{}, err
 	}
-	return p.store.Observe(ctx, ref, meta)
+	return p.store.Observe(ctx, ref, meta, "")
+}
+
+// Derived reports whether what looks like a revision is proven to be one that the controller may delete (rule 20). It reads its data.
+func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object) (bool, error) {
+	meta := revision.Metadata(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	if err := p.Snapshot.Get(ctx, key(meta), meta); err != nil {
+		return false, err
+	}
+	return p.store.Derived(ctx, meta)
 }
 
 // Pods gives the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).

@@ -194,7 +194,7 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			errs = append(errs, err)
 			return revision.Observation{}, false
 		}
-		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta)
+		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
 			seen.say(terminal.Reason, "%s", terminal.Message)
 			return source, false
@@ -207,9 +207,15 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 		return source, true
 	}
 	for _, use := range seen.pins.Uses {
-		if source, ok := look(use); ok {
-			seen.pins.Sources[use.Source] = source.Source
+		source, ok := look(use)
+		if !ok {
+			continue
 		}
+		if err := r.credit(ctx, seen, use.Source, source.Revisions); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		seen.pins.Sources[use.Source] = source.Source
 	}
 	for _, use := range seen.hashes.Uses {
 		if !slices.Contains(pin.Kinds, use.Kind) {

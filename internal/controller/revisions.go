@@ -77,8 +77,14 @@ func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	if client.IgnoreNotFound(err) != nil {
 		return 0, err
 	}
-	if err == nil && !revision.IsRevision(obj) {
-		return r.keepAttached(ctx, obj, ref)
+	if err == nil {
+		is, err := r.isRevision(ctx, obj)
+		if err != nil {
+			return 0, err
+		}
+		if !is {
+			return r.keepAttached(ctx, obj, ref)
+		}
 	}
 	users, usersErr := r.pinners(ctx, ref)
 	switch {
@@ -91,7 +97,23 @@ func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	case !users.empty():
 		return 0, r.attach(ctx, obj, users)
 	}
-	return r.sweep(ctx, obj, r.options.Grace, pins(ref))
+	// What a template names without a pin is in use as well.
+	naming, err := r.namers(ctx, ref)
+	if err != nil || !naming.empty() {
+		return r.options.Grace, err
+	}
+	return r.sweep(ctx, obj, r.options.Grace, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
+}
+
+// isRevision reports whether to keep an object as a revision. One that only looks like it may be a source to be attached.
+func (r *revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMetadata) (bool, error) {
+	if !revision.IsRevision(obj) {
+		return false, nil
+	}
+	if !attachable(obj) {
+		return true, nil
+	}
+	return r.store.Derived(ctx, obj)
 }
 
 func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
@@ -104,10 +126,10 @@ func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadat
 	return nil
 }
 
-func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, grace time.Duration, uses uses) (time.Duration, error) {
-	deleted, wait, err := r.store.Sweep(ctx, obj, grace, func(ctx context.Context) (bool, error) {
-		return r.inUse(ctx, obj, uses)
-	})
+func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, grace time.Duration,
+	inUse func(context.Context) (bool, error),
+) (time.Duration, error) {
+	deleted, wait, err := r.store.Sweep(ctx, obj, grace, inUse)
 	if deleted {
 		metricDeleted.Inc()
 		log.FromContext(ctx).Info("deleted what nobody uses any more")

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
@@ -83,8 +84,10 @@ func TestSelectUses(t *testing.T) {
 			options.Compat.Reloader = true
 			app, extra := gen.ConfigMap("app", nil), gen.ConfigMap("extra", nil)
 			app.Annotations, extra.Annotations = test.source, test.source
-			made := gen.ConfigMap("extra-revision", nil)
-			made.Labels, made.Annotations = map[string]string{keys.Content: "v1-x"}, map[string]string{keys.SourceName: "extra"}
+			hash := content.FromConfigMap(extra).Hash()
+			made := gen.ConfigMap(content.RevisionName(extra.Name, hash, 0), nil)
+			made.Labels, made.Annotations = map[string]string{keys.Content: string(hash)}, map[string]string{keys.SourceName: "extra"}
+			made.Immutable = new(true)
 			c := fake.NewClientBuilder().WithObjects([]client.Object{
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()

@@ -27,9 +27,9 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, Look,
 	source := gen.ConfigMap("app", map[string]string{"v": "2"})
 	web := gen.Deployment("web", append(modifiers, gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app")))...)
 	first := web.DeepCopy()
-	gen.Pinned("configmap/app=app-a@1")(first)
+	gen.Pinned("configmap/app=" + appA + "@1")(first)
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source, web,
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf("app-a", "1", "1"), madeOf("app-b", "2", "2"),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
 		gen.ReplicaSet("web-1", first, 1)).Build()
 	planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
 	if err != nil {
@@ -40,6 +40,16 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, Look,
 		t.Fatal(err)
 	}
 	return planner, look, c
+}
+
+// appA and appB are the names of the revisions with the values 1 and 2.
+var appA, appB = revisionNameOf("1"), revisionNameOf("2")
+
+// heldFromB is the note of a hold from the second on the first.
+var heldFromB = "configmap/app=" + appB + "@2;on=" + appA + "@1"
+
+func revisionNameOf(value string) string {
+	return content.RevisionName("app", content.FromConfigMap(gen.ConfigMap("app", map[string]string{"v": value})).Hash(), 0)
 }
 
 // madeOf makes a revision of ConfigMap app that nobody owns.
@@ -54,9 +64,9 @@ func madeOf(name, number, value string) *corev1.ConfigMap {
 
 // A hold is noted with the pins, although no holder shows that the workload was ever on current (rule 4).
 func TestSteeringBackHoldsAtOnce(t *testing.T) {
-	planner, look, c := steered(t, gen.Pinned("configmap/app=app-b@2"))
+	planner, look, c := steered(t, gen.Pinned("configmap/app="+appB+"@2"))
 	back := look.Pins.Decisions[0]
-	back.To = pin.Pin{Revision: "app-a", Number: 1}
+	back.To = pin.Pin{Revision: appA, Number: 1}
 	steering := planner.Steer(look, back)
 	if got := steering.After.Decisions[0].Verdict; got != plan.Held {
 		t.Errorf("afterwards it is %s", got)
@@ -74,13 +84,13 @@ func TestSteeringBackHoldsAtOnce(t *testing.T) {
 	}
 	for what, obj := range map[string]client.Object{"sent": sent, "would": would} {
 		web := obj.(*appsv1.Deployment)
-		if pins, held := web.Spec.Template.Annotations[keys.Pins], web.Annotations[keys.Held]; pins != "configmap/app=app-a@1" || !strings.HasPrefix(held, heldB+";keys=") {
+		if pins, held := web.Spec.Template.Annotations[keys.Pins], web.Annotations[keys.Held]; pins != "configmap/app="+appA+"@1" || !strings.HasPrefix(held, heldFromB+";keys=") {
 			t.Errorf("%s: pins %q, held from %q", what, pins, held)
 		}
 	}
 	// The revision must not go with its other users before a holder is seen (rule 12).
 	kept := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: "app-a"}, kept); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: appA}, kept); err != nil {
 		t.Fatal(err)
 	}
 	if len(kept.OwnerReferences) != 1 || kept.OwnerReferences[0].Name != "web" || kept.Annotations[keys.Renewed] == "" {
@@ -90,7 +100,7 @@ func TestSteeringBackHoldsAtOnce(t *testing.T) {
 
 // What was decided on an older state is not written.
 func TestSteeringNoticesThatTheWorkloadChanged(t *testing.T) {
-	planner, look, c := steered(t, gen.Pinned("configmap/app=app-a@1"), gen.Annotated(keys.Held, heldB))
+	planner, look, c := steered(t, gen.Pinned("configmap/app="+appA+"@1"), gen.Annotated(keys.Held, heldFromB))
 	forward := look.Pins.Decisions[0]
 	if forward.Verdict != plan.Held {
 		t.Fatalf("it begins as %s", forward.Verdict)
@@ -109,7 +119,7 @@ func TestSteeringNoticesThatTheWorkloadChanged(t *testing.T) {
 
 // A resumed workload has no note of a hold left.
 func TestSteeringForwardEndsTheHold(t *testing.T) {
-	planner, look, _ := steered(t, gen.Pinned("configmap/app=app-a@1"), gen.Annotated(keys.Held, heldB))
+	planner, look, _ := steered(t, gen.Pinned("configmap/app="+appA+"@1"), gen.Annotated(keys.Held, heldFromB))
 	forward := look.Pins.Decisions[0]
 	forward.To = forward.Current
 	steering := planner.Steer(look, forward)
@@ -118,17 +128,17 @@ func TestSteeringForwardEndsTheHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := would.(*appsv1.Deployment)
-	if pins, held := web.Spec.Template.Annotations[keys.Pins], web.Annotations[keys.Held]; pins != "configmap/app=app-b@2" || held != "" {
+	if pins, held := web.Spec.Template.Annotations[keys.Pins], web.Annotations[keys.Held]; pins != "configmap/app="+appB+"@2" || held != "" {
 		t.Errorf("pins %q, held from %q", pins, held)
 	}
 }
 
 // A revision that went meanwhile is not pinned.
 func TestSteeringToWhatIsGone(t *testing.T) {
-	planner, look, c := steered(t, gen.Pinned("configmap/app=app-b@2"))
+	planner, look, c := steered(t, gen.Pinned("configmap/app="+appB+"@2"))
 	back := look.Pins.Decisions[0]
-	back.To = pin.Pin{Revision: "app-a", Number: 1}
-	if err := c.Delete(t.Context(), madeOf("app-a", "1", "1")); err != nil {
+	back.To = pin.Pin{Revision: appA, Number: 1}
+	if err := c.Delete(t.Context(), madeOf(appA, "1", "1")); err != nil {
 		t.Fatal(err)
 	}
 	steering := planner.Steer(look, back)

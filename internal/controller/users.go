@@ -262,9 +262,11 @@ const page = 500
 // uses tells whether a workload or holder, as the API server has it, uses what is about to be deleted.
 type uses func(facts workload.Facts) bool
 
-// pins makes the uses of a revision, names those of an attached source.
-func pins(ref revision.Ref) uses {
-	return func(facts workload.Facts) bool { return slices.Contains(pinned(facts.Pins), ref.Text()) }
+// needs makes the uses of a revision, by a pin or by its name, names those of an attached source.
+func needs(ref revision.Ref) uses {
+	return func(facts workload.Facts) bool {
+		return slices.Contains(pinned(facts.Pins), ref.Text()) || slices.Contains(facts.References, ref.Text())
+	}
 }
 
 func names(ref revision.Ref) uses {

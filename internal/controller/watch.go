@@ -44,8 +44,11 @@ func (r *revisions) itself(kind pin.Kind) refHandler {
 
 // kept tells whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
 // attached or once was.
-func kept(obj client.Object) bool {
-	return revision.IsRevision(obj) || optin.Attachable(obj) || revision.Attached(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
+func kept(obj client.Object) bool { return revision.IsRevision(obj) || attachable(obj) }
+
+// attachable reports whether an object is a source that may be attached, or once was.
+func attachable(obj client.Object) bool {
+	return optin.Attachable(obj) || revision.Attached(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
 }
 
 // used are what an object's template uses: the revisions that it pins, and the sources that it names.

@@ -109,10 +109,11 @@ func (r *workloads) within(ctx context.Context, namespace client.Object) []recon
 	return requests(found)
 }
 
-// usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business.
+// usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business; what only looks like
+// one matters as a source.
 func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		if revision.IsRevision(obj) || r.options.excluded(obj.GetNamespace()) {
+		if r.store.Proven(obj) || r.options.excluded(obj.GetNamespace()) {
 			return nil
 		}
 		source := pin.Source{Kind: kind, Name: obj.GetName()}

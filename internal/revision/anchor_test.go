@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
@@ -64,10 +65,13 @@ func replicaSets(n int) (objects []client.Object, owners []Owner) {
 	return objects, owners
 }
 
+// appX is the name of the revision that ownedBy makes.
+var appX = content.RevisionName("app", snapshotOf(gen.ConfigMap("app", map[string]string{"k": "v"})).Hash, 0)
+
 // ownedBy makes a revision with owners.
 func ownedBy(owners ...Owner) *corev1.ConfigMap {
 	source := gen.ConfigMap("app", map[string]string{"k": "v"})
-	made := object(source, snapshotOf(source), "app-x", 1, owners...)
+	made := object(source, snapshotOf(source), appX, 1, owners...)
 	made.SetUID("uid-of-app-x")
 	return made.(*corev1.ConfigMap)
 }
@@ -76,7 +80,7 @@ func ownedBy(owners ...Owner) *corev1.ConfigMap {
 func metadataOf(t *testing.T, c client.Client) *metav1.PartialObjectMetadata {
 	t.Helper()
 	meta := NewMetadata(pin.ConfigMap)
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: "app-x"}, meta); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: appX}, meta); err != nil {
 		t.Fatal(err)
 	}
 	return meta

@@ -22,9 +22,9 @@ func TestASourceRemembersThatItWasAttached(t *testing.T) {
 	for name, lacks := range map[string][]Owner{"to its users": owners[:2], "to the anchor": owners} {
 		t.Run(name, func(t *testing.T) {
 			other := Owner{APIVersion: "v1", Kind: "Other", Name: "other", UID: "9"}
-			source := gen.ConfigMap("app-x", map[string]string{"k": "v"})
+			source := gen.ConfigMap(appX, map[string]string{"k": "v"})
 			source.OwnerReferences = append(source.OwnerReferences, other.reference())
-			source.Annotations = map[string]string{"other": "x"}
+			source.Annotations = map[string]string{"other": "x", keys.Attach: "true"}
 			source.Finalizers = []string{keys.ProtectFinalizer, "example.com/keep"}
 			store, c, sent := storeOf(t, append([]client.Object{source, anchorObject(ours)}, objects...)...)
 			before := metadataOf(t, c)
@@ -45,7 +45,7 @@ func TestASourceRemembersThatItWasAttached(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := metadataOf(t, c)
-			if Attached(got) || !cmp.Equal(map[string]string{"other": "x"}, got.Annotations) ||
+			if Attached(got) || !cmp.Equal(map[string]string{"other": "x", keys.Attach: "true"}, got.Annotations) ||
 				!cmp.Equal([]string{"other"}, ownerNames(got)) || !cmp.Equal([]string{"example.com/keep"}, got.Finalizers) {
 				t.Errorf("detached: %+v", got.ObjectMeta)
 			}
@@ -75,18 +75,18 @@ func TestRefreshDoesNotRaiseTheNumberOfWhatChangesTooOften(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			snapshot := snapshotOf(source)
-			made := object(source, snapshot, "app-x", 1)
+			made := object(source, snapshot, appX, 1)
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source.DeepCopy(), made).
 				WithIndex(&corev1.ConfigMap{}, BySource, IndexBySource(pin.ConfigMap)).Build()
 			store := NewStore(c, c, c, time.Now, appsKinds{}, 2)
-			seen := Observation{Source: plan.Source{Present: true, Hash: snapshot.Hash}, Snapshot: snapshot, noted: map[string]string{"app-x": snapshot.Version}}
+			seen := Observation{Source: plan.Source{Present: true, Hash: snapshot.Hash}, Snapshot: snapshot, noted: map[string]string{appX: snapshot.Version}}
 			for i := range test.earlier {
 				if err := store.Admit(t.Context(), ref, hashOf(i), int64(i)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for range 2 {
-				if err := store.Refresh(t.Context(), ref, seen, pin.Pin{Revision: "app-x", Number: 5}); err != nil {
+				if err := store.Refresh(t.Context(), ref, seen, pin.Pin{Revision: appX, Number: 5}); err != nil {
 					t.Fatal(err)
 				}
 				if got := number(metadataOf(t, c)); got != test.want {
@@ -94,11 +94,16 @@ func TestRefreshDoesNotRaiseTheNumberOfWhatChangesTooOften(t *testing.T) {
 				}
 			}
 			// A version that is only noted is no change.
-			seen.Snapshot.Version = "u/2"
-			if err := store.Refresh(t.Context(), ref, seen, pin.Pin{Revision: "app-x", Number: test.want}); err != nil {
+			now := source.DeepCopy()
+			now.Labels = map[string]string{"team": "a"}
+			if err := c.Update(t.Context(), now); err != nil {
 				t.Fatal(err)
 			}
-			if got := metadataOf(t, c).Annotations[keys.SourceVersion]; got != "u/2" {
+			seen.Snapshot.Version = version(now)
+			if err := store.Refresh(t.Context(), ref, seen, pin.Pin{Revision: appX, Number: test.want}); err != nil {
+				t.Fatal(err)
+			}
+			if got := metadataOf(t, c).Annotations[keys.SourceVersion]; got != version(now) {
 				t.Errorf("version %q is noted", got)
 			}
 		})

@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,8 @@ const maxSalt = 16
 // collector could take a revision that is used again along with the last of its former holders, before the new holder is
 // seen, or while confrev is down (rule 12). Only one that is just being created has no UID yet, and cannot.
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
-	flight := fmt.Sprintf("ensure %s %s %d", source, seen.Snapshot.Version, number)
+	// Each owner has a flight of its own: one that joined another's would not own the revision.
+	flight := fmt.Sprintf("ensure %s %s %d %s", source, seen.Snapshot.Version, number, owner.UID)
 	shared, err, _ := s.flights.Do(flight, func() (any, error) {
 		// Of all that share the flight, only the caller whose function runs created the revision.
 		p, made, err := s.ensure(ctx, source, seen, number, owner)
@@ -125,7 +127,7 @@ func tooBig(err error) bool {
 // remember notes what a revision holds, by the UID of the object that was created or read.
 func (s *Store) remember(ref Ref, revision client.Object) {
 	held := contentOf(revision)
-	s.verified.Add(revision.GetUID(), Snapshot{Hash: held.Hash(), Digests: held.Digests()})
+	s.found(revision.GetUID(), proof{Snapshot{Hash: held.Hash(), Digests: held.Digests()}, true})
 	s.known.Add(ref, revision.GetUID())
 }
 
@@ -149,6 +151,9 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 	if meta.DeletionTimestamp != nil {
 		return pin.Pin{}, false, Changed("revision %s is being deleted and", ref)
 	}
+	if current, err := s.isCurrent(ctx, source, seen); err != nil || !current {
+		return pin.Pin{}, false, cmp.Or(err, Changed("%s", source))
+	}
 	raised := max(least, number(meta))
 	if raised > number(meta) {
 		if err := s.Admit(ctx, source, seen.Hash, raised); err != nil {
@@ -167,23 +172,31 @@ func (s *Store) mayExist(seen Observation, ref Ref) bool {
 	return known || seen.Exists(ref.Name)
 }
 
-// sameContent tells whether an immutable object has the observed content. Its data is read once per UID.
+// sameContent reports whether an object is a revision with the observed content, from its data (rule 20).
 func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialObjectMetadata, seen Observation) (bool, error) {
-	if held, ok := s.verified.Get(meta.UID); ok {
-		return held.(Snapshot).Hash == seen.Hash, nil
-	}
-	obj, snapshot, err := s.read(ctx, ref)
-	if apierrors.IsNotFound(err) {
-		return false, Changed("revision %s", ref)
-	}
-	if err != nil {
-		return false, err
-	}
-	if !isImmutable(obj) || !IsRevision(obj) {
+	if !IsRevision(meta) {
 		return false, nil
 	}
-	s.remember(ref, obj)
-	return snapshot.Hash == seen.Hash, nil
+	held, proven, err := s.prove(ctx, meta)
+	if err != nil || !proven {
+		return false, err
+	}
+	s.known.Add(ref, meta.UID)
+	return held.Hash == seen.Hash, nil
+}
+
+// isCurrent reports whether a source is still as it was observed. A cache may lag behind: a number that is raised for what was
+// there before makes the old content look newer than the new (rule 5).
+func (s *Store) isCurrent(ctx context.Context, source Ref, seen Observation) (bool, error) {
+	live, err, _ := s.flights.Do("look at "+source.String(), func() (any, error) {
+		meta := NewMetadata(source.Kind)
+		err := s.live.Get(ctx, source.key(), meta)
+		return version(meta), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return false, fmt.Errorf("look at %s: %w", source, err)
+	}
+	return live.(string) == seen.Snapshot.Version, nil
 }
 
 // Refresh brings the notes on the revision of the present content up to date: its number, raised to be strictly the
@@ -199,6 +212,13 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	}
 	if number(meta) >= current.Number && seen.noted[current.Revision] == seen.Snapshot.Version {
 		return nil
+	}
+	if same, err := s.sameContent(ctx, ref, meta, seen); err != nil || !same {
+		return ignoreChanged(err)
+	}
+	if current, err := s.isCurrent(ctx, source, seen); err != nil || !current {
+		// The event of the change is on its way.
+		return err
 	}
 	if number(meta) < current.Number {
 		if err := s.Admit(ctx, source, seen.Hash, current.Number); err != nil {
@@ -223,12 +243,19 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	}
 	metadata := map[string]any{"annotations": annotations}
 	if owner != nil && owner.UID != "" && !s.ownedByWorkload(meta) {
-		metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+		derived, err := s.Derived(ctx, meta)
+		if err != nil {
+			return err
+		}
+		if derived {
+			metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+		}
 	}
 	if len(annotations) == 0 && len(metadata) == 1 {
 		return nil
 	}
-	flight := fmt.Sprintf("refresh %s %s %d %s", meta.UID, meta.ResourceVersion, raised, version)
+	// A renewal, or an owner, is another write than one without.
+	flight := fmt.Sprintf("refresh %s %s %d %s %v %v", meta.UID, meta.ResourceVersion, raised, version, annotations[keys.Renewed], metadata["ownerReferences"])
 	return s.once(flight, func() error {
 		return s.patch(ctx, meta, metadata)
 	})
@@ -238,13 +265,17 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 const renewInterval = time.Second
 
 func (s *Store) renewedLately(meta client.Object) bool {
-	return s.now().Sub(renewed(meta)) < renewInterval
+	return s.now().Sub(s.renewed(meta)) < renewInterval
 }
 
+// maxSkew is how far ahead of this clock a renewal may be. One further ahead was written by a hand, and would never be over.
+const maxSkew = 10 * time.Minute
+
 // renewed is when a revision was last about to be pinned, or was created.
-func renewed(meta client.Object) time.Time {
+func (s *Store) renewed(meta client.Object) time.Time {
 	at := meta.GetCreationTimestamp().Time
-	if t, err := time.Parse(time.RFC3339, meta.GetAnnotations()[keys.Renewed]); err == nil && t.After(at) {
+	t, err := time.Parse(time.RFC3339, meta.GetAnnotations()[keys.Renewed])
+	if err == nil && t.After(at) && t.Sub(s.now()) <= maxSkew {
 		return t
 	}
 	return at

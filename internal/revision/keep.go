@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -26,7 +27,14 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	if meta.DeletionTimestamp != nil || !IsRevision(meta) || SourceOf(revision.Kind, meta) != source {
 		return Changed("revision %s", revision)
 	}
+	if _, proven, err := s.prove(ctx, meta); err != nil || !proven {
+		return cmp.Or(err, Changed("revision %s", revision))
+	}
 	lacking := missing(meta, []Owner{owner})
+	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
+		// It is used, but not confrev's to give away.
+		return err
+	}
 	owned := s.Anchored(meta) || len(lacking) == 0
 	switch {
 	case owned && shown:

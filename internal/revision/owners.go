@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 )
 
 // Owner is a holder or a workload that should own a revision (rule 12).
@@ -30,6 +31,12 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	lacking := missing(revision, owners)
 	if len(lacking) == 0 || s.Anchored(revision) {
 		return 0, nil
+	}
+	if !optin.Attachable(revision) {
+		// To own an object is to take it along: only what is proven to be a revision gets owners.
+		if derived, err := s.Derived(ctx, revision); err != nil || !derived {
+			return 0, err
+		}
 	}
 	if len(revision.OwnerReferences)+len(lacking) > MaxOwners {
 		return 1, s.anchor(ctx, revision)
@@ -55,14 +62,18 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 // is what keeps owners that others add meanwhile. A source remembers that its owners are confrev's doing.
 func (s *Store) setOwners(ctx context.Context, obj *metav1.PartialObjectMetadata, references []metav1.OwnerReference) error {
 	metadata := map[string]any{"ownerReferences": references}
-	if !IsRevision(obj) {
-		metadata["annotations"] = map[string]any{keys.Attached: "true"}
+	if optin.Attachable(obj) {
+		metadata["annotations"] = map[string]any{keys.Attached: string(obj.UID)}
 	}
 	return s.patch(ctx, obj, metadata)
 }
 
-// Attached tells whether confrev made the users of a source own it.
-func Attached(source client.Object) bool { return source.GetAnnotations()[keys.Attached] != "" }
+// Attached reports whether confrev made the users of a source own it: this very object, not one whose annotations it was made
+// with.
+func Attached(source client.Object) bool {
+	uid := source.GetAnnotations()[keys.Attached]
+	return uid != "" && uid == string(source.GetUID())
+}
 
 // Detach takes back what Attach made of a source: it no longer goes with its users.
 func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata, finalizers []string) error {

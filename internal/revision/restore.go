@@ -26,8 +26,8 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))
 	if apierrors.IsAlreadyExists(err) {
 		// Restored meanwhile, or somebody else's object now.
-		_, other, err := s.read(ctx, revision)
-		return err == nil && other.Hash == snapshot.Hash, client.IgnoreNotFound(err)
+		held, other, err := s.read(ctx, revision)
+		return err == nil && isImmutable(held) && other.Hash == snapshot.Hash, client.IgnoreNotFound(err)
 	}
 	return err == nil, err
 }

@@ -73,11 +73,6 @@ func NewMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// IsRevision tells whether an object is a revision.
-func IsRevision(obj client.Object) bool {
-	return obj.GetLabels()[keys.Content] != "" && obj.GetAnnotations()[keys.SourceName] != ""
-}
-
 // SourceOf gives the source of a revision.
 func SourceOf(kind pin.Kind, obj client.Object) pin.Source {
 	return pin.Source{Kind: kind, Name: obj.GetAnnotations()[keys.SourceName]}

@@ -37,12 +37,13 @@ func TestARevisionIsACopyOfTheContentAndOfNothingElse(t *testing.T) {
 	source.Finalizers = []string{"example.com/keep"}
 	seen := snapshotOf(source)
 
-	got := object(source, seen, "app-xyz", 3)
+	name := content.RevisionName("app", seen.Hash, 0)
+	got := object(source, seen, name, 3)
 	immutable := true
 	digests, _ := seen.Digests.Text()
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: gen.Namespace, Name: "app-xyz",
+			Namespace: gen.Namespace, Name: name,
 			Labels: map[string]string{keys.Source: "app", keys.Content: string(seen.Hash)},
 			Annotations: map[string]string{
 				keys.SourceName: "app", keys.Number: "3", keys.SourceVersion: "configmap-app/1", keys.KeyDigests: digests,
@@ -103,25 +104,22 @@ func TestWhatCannotBeReadOfARevisionIsUnknown(t *testing.T) {
 }
 
 func TestIsRevision(t *testing.T) {
-	label, annotation := map[string]string{keys.Content: "v1-x"}, map[string]string{keys.SourceName: "app"}
-	tests := map[string]struct {
-		labels, annotations map[string]string
-		want                bool
-	}{
-		"both marks":         {label, annotation, true},
-		"only the label":     {label, nil, false},
-		"only an annotation": {nil, annotation, false},
-		// The source itself carries the label confrev.io/source.
-		"a source":    {map[string]string{keys.Source: "app"}, nil, false},
-		"empty marks": {map[string]string{keys.Content: ""}, map[string]string{keys.SourceName: ""}, false},
+	forms := gen.RevisionForms()
+	if len(forms) < 10 {
+		t.Fatalf("only %d forms", len(forms))
 	}
-	for name, test := range tests {
+	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
-			obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: test.labels, Annotations: test.annotations}}
-			if got := IsRevision(obj); got != test.want {
+			if got := IsRevision(form.ConfigMap); got != form.Is {
 				t.Errorf("IsRevision = %v", got)
 			}
-			if got := IndexBySource(pin.ConfigMap)(obj); (len(got) == 1 && got[0] == "configmap/app") != test.want {
+			// Metadata does not show whether the data is immutable.
+			meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, form.ConfigMap.Name})
+			meta.ObjectMeta = form.ConfigMap.ObjectMeta
+			if got, want := IsRevision(meta), form.Is || form.Mutable; got != want {
+				t.Errorf("IsRevision of its metadata = %v", got)
+			}
+			if got := IndexBySource(pin.ConfigMap)(form.ConfigMap); (len(got) == 1) != form.Is {
 				t.Errorf("indexed by %v", got)
 			}
 		})

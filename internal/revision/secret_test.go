@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
@@ -24,12 +25,13 @@ func TestTheRevisionOfASecretHasItsTypeAndDataAndNothingElse(t *testing.T) {
 	seen := snapshotOf(source)
 	owner := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "1"}
 
-	got := object(source, seen, "db-xyz", 2, owner)
+	name := content.RevisionName("db", seen.Hash, 0)
+	got := object(source, seen, name, 2, owner)
 	immutable := true
 	digests, _ := seen.Digests.Text()
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: gen.Namespace, Name: "db-xyz",
+			Namespace: gen.Namespace, Name: name,
 			Labels: map[string]string{keys.Source: "db", keys.Content: string(seen.Hash)},
 			Annotations: map[string]string{
 				keys.SourceName: "db", keys.Number: "2", keys.SourceVersion: "secret-db/1", keys.KeyDigests: digests, keys.ChangeCause: "rotated",

@@ -16,7 +16,6 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
 
@@ -43,8 +42,7 @@ type Store struct {
 	flights singleflight.Group
 	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
 	snapshots *lru.Cache
-	// verified has, by UID, the content (plan.Revision) of revisions whose data was read or created here. They are
-	// immutable, so it stays true.
+	// verified has, by UID, the proof of revisions whose data was read or created here.
 	verified *lru.Cache
 	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
 	known *lru.Cache
@@ -95,17 +93,21 @@ func (o Observation) Exists(revision string) bool {
 }
 
 // Observe looks at a source, of which the caller has read the metadata (nil when it does not exist), and its revisions. It
-// reads the source's data only when no revision notes its present version.
-func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObjectMetadata) (Observation, error) {
+// reads the source's data only when the revision that the caller has it pinned to does not note its present version; notes on
+// other revisions may be anyone's.
+func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObjectMetadata, pinned string) (Observation, error) {
 	revisions, err := s.list(ctx, source)
 	if err != nil {
 		return Observation{}, err
 	}
 	seen := Observation{noted: map[string]string{}}
 	for i := range revisions {
-		described, err := s.describe(ctx, source.Kind, &revisions[i])
+		described, believed, err := s.describe(ctx, &revisions[i], pinned)
 		if err != nil {
 			return Observation{}, err
+		}
+		if !believed {
+			continue
 		}
 		seen.Revisions = append(seen.Revisions, described)
 		seen.noted[described.Name] = revisions[i].Annotations[keys.SourceVersion]
@@ -113,25 +115,75 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 	if meta == nil {
 		return seen, nil
 	}
-	if IsRevision(meta) {
-		return Observation{}, &TerminalError{"NotASource", fmt.Sprintf(
-			"%s is itself a revision; refer to its source %s instead", source.Text(), SourceOf(source.Kind, meta))}
+	if err := s.notItself(ctx, meta); err != nil {
+		return Observation{}, err
 	}
-	snapshot, present, err := s.snapshot(ctx, source, version(meta), seen)
+	snapshot, present, err := s.snapshot(ctx, source, version(meta), seen, pinned)
 	if err != nil || !present {
 		return seen, err
 	}
 	seen.Object, seen.Snapshot = meta, snapshot
 	seen.Present, seen.Hash, seen.Digests = true, snapshot.Hash, snapshot.Digests
-	seen.Name = nameFor(source, seen)
-	return seen, nil
+	return seen, s.settleName(ctx, source, &seen, revisions, pinned)
 }
 
-// nameFor gives the name of the revision with the source's content: that of one that exists, if any.
-func nameFor(source Ref, seen Observation) string {
+// settleName finds the name of the revision of the present content. Its number counts from now on, so it is proven; those that
+// are not what their labels say are out of the running (rule 20).
+func (s *Store) settleName(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
+	for {
+		seen.Name = nameFor(source, *seen, pinned)
+		at := slices.IndexFunc(seen.Revisions, func(r plan.Revision) bool { return r.Name == seen.Name && r.Hash == seen.Hash })
+		if at < 0 || seen.Name == pinned {
+			return nil
+		}
+		i := slices.IndexFunc(revisions, func(m metav1.PartialObjectMetadata) bool { return m.Name == seen.Name })
+		held, proven, err := s.prove(ctx, &revisions[i])
+		if err != nil || proven && held.Hash == seen.Hash {
+			return ignoreChanged(err)
+		}
+		if proven {
+			seen.Revisions[at].Hash, seen.Revisions[at].Digests = held.Hash, held.Digests
+			continue
+		}
+		seen.Revisions = slices.Delete(seen.Revisions, at, at+1)
+		delete(seen.noted, seen.Name)
+	}
+}
+
+// notItself refuses a source that is a revision. One that only looks like it is a source like any other.
+func (s *Store) notItself(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
+	derived, err := s.Derived(ctx, meta)
+	if err != nil || !derived {
+		return ignoreChanged(err)
+	}
+	source := SourceOf(kindOf(meta), meta)
+	return &TerminalError{"NotASource", fmt.Sprintf("%s/%s is itself a revision; refer to its source %s instead", source.Kind, meta.Name, source)}
+}
+
+// nameFor returns the name of the revision with the source's content: that of one that exists, if any. Where several have it,
+// the choice must not depend on their order: first the one that is pinned already, then the first name that confrev would take.
+func nameFor(source Ref, seen Observation, pinned string) string {
+	var equal, taken []string
 	for _, revision := range seen.Revisions {
 		if revision.Hash == seen.Hash {
-			return revision.Name
+			equal = append(equal, revision.Name)
+		}
+		taken = append(taken, revision.Name)
+	}
+	if slices.Contains(equal, pinned) {
+		return pinned
+	}
+	for salt := range maxSalt {
+		if name := content.RevisionName(source.Name, seen.Hash, salt); slices.Contains(equal, name) {
+			return name
+		}
+	}
+	if len(equal) > 0 {
+		return slices.Min(equal)
+	}
+	for salt := range maxSalt {
+		if name := content.RevisionName(source.Name, seen.Hash, salt); !slices.Contains(taken, name) {
+			return name
 		}
 	}
 	return content.RevisionName(source.Name, seen.Hash, 0)
@@ -146,33 +198,31 @@ func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMet
 	return slices.DeleteFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil }), nil
 }
 
-// describe tells a revision's content. Its metadata says it, but for a revision with too many keys, or one that another
-// version of the hash named: those are read, once (rule 8: a new hash causes no rollout).
-func (s *Store) describe(ctx context.Context, kind pin.Kind, meta *metav1.PartialObjectMetadata) (plan.Revision, error) {
+// describe returns what a revision holds, and whether to believe that it is one. Its metadata says what it holds; a revision that
+// says too little, or what its name does not bear out, is read, once (rule 20; rule 8: a new hash causes no rollout).
+func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata, pinned string) (plan.Revision, bool, error) {
 	described := describe(meta)
-	if described.Digests != nil && content.IsCurrentVersion(described.Hash) {
-		return described, nil
+	_, known := s.proof(meta)
+	if !known && described.Digests != nil && content.IsCurrentVersion(described.Hash) && believable(meta, pinned) {
+		return described, true, nil
 	}
-	if read, ok := s.verified.Get(meta.UID); ok {
-		described.Hash, described.Digests = read.(Snapshot).Hash, read.(Snapshot).Digests
-		return described, nil
+	held, proven, err := s.prove(ctx, meta)
+	described.Hash, described.Digests = held.Hash, held.Digests
+	return described, proven, ignoreChanged(err)
+}
+
+// ignoreChanged drops the error that an object of the cache is gone, or another by now; its event is on the way.
+func ignoreChanged(err error) error {
+	if IsChanged(err) {
+		return nil
 	}
-	_, snapshot, err := s.read(ctx, Ref{kind, meta.Namespace, meta.Name})
-	if apierrors.IsNotFound(err) {
-		return described, nil
-	}
-	if err != nil {
-		return plan.Revision{}, err
-	}
-	s.verified.Add(meta.UID, snapshot)
-	described.Hash, described.Digests = snapshot.Hash, snapshot.Digests
-	return described, nil
+	return err
 }
 
 // snapshot gives the source's content at the given version or later, and whether the source still exists.
-func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen Observation) (Snapshot, bool, error) {
+func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen Observation, pinned string) (Snapshot, bool, error) {
 	for _, revision := range seen.Revisions {
-		if seen.noted[revision.Name] == version && revision.Digests != nil {
+		if revision.Name == pinned && seen.noted[revision.Name] == version && revision.Digests != nil {
 			return Snapshot{Version: version, Hash: revision.Hash, Digests: revision.Digests}, true, nil
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
 )
 
 // PinWindow is how long the sweeper keeps away from a revision that is about to be pinned. A pin is written within
@@ -29,8 +31,11 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 	if len(revision.OwnerReferences) > 0 {
 		grace = PinWindow
 	}
-	if wait := renewed(revision).Add(grace).Sub(s.now()); wait > 0 {
+	if wait := s.renewed(revision).Add(grace).Sub(s.now()); wait > 0 {
 		return false, wait, nil
+	}
+	if mine, err := s.mayDelete(ctx, revision); err != nil || !mine {
+		return false, 0, err
 	}
 	if used, err := inUse(ctx); err != nil || used {
 		return false, grace, err
@@ -46,4 +51,13 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 		return false, 0, fmt.Errorf("delete unused revision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	return true, 0, nil
+}
+
+// mayDelete reports whether an object is confrev's to delete: a revision whose name follows from its content, or a source whose
+// users confrev made own it. Labels and annotations alone are no evidence: anyone may have written them (rule 20).
+func (s *Store) mayDelete(ctx context.Context, obj *metav1.PartialObjectMetadata) (bool, error) {
+	if optin.Attachable(obj) && Attached(obj) && len(obj.OwnerReferences) > 0 {
+		return true, nil
+	}
+	return s.Derived(ctx, obj)
 }

@@ -16,6 +16,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // unguarded runs kubectl as the garbage collector, whom guards let through, to do what they keep others from.
@@ -190,8 +191,8 @@ func TestARevisionThatNobodyOwnsMayBeDeleted(t *testing.T) {
 	w := newWorld(t)
 	ana := w.tenant()
 	w.create(orphan())
-	ana.mayNot("only confrev changes its labels", "label", "configmap", "orphan-1", "team=a", "--dry-run=server")
-	ana.may("delete", "configmap", "orphan-1")
+	ana.mayNot("only confrev changes its labels", "label", "configmap", orphan().Name, "team=a", "--dry-run=server")
+	ana.may("delete", "configmap", orphan().Name)
 }
 
 // Rule 17: guards are about revisions and anchors. What is the user's, is the user's.
@@ -210,39 +211,30 @@ func TestGuardsLeaveSourcesAlone(t *testing.T) {
 	ana.may("delete", "deployment", "web")
 }
 
-// Rule 17: the policy and IsRevision must tell the same objects to be revisions. Some other object owns them all, so that
+// Rules 17, 20: the policy and IsRevision must tell the same objects to be revisions. Some other object owns them all, so that
 // they would be in use.
 func TestGuardsKnowARevisionAsConfrevDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := configMap("owner")
 	w.create(owner)
-	values := map[string]*string{"absent": nil, "empty": new(""), "set": new("x")}
 	guarded := 0
-	for labelled, label := range values {
-		for annotated, annotation := range values {
-			meta := metav1.ObjectMeta{Namespace: w.ns, Name: "label-" + labelled + "-annotation-" + annotated,
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}}
-			if label != nil {
-				meta.Labels = map[string]string{keys.Content: *label}
+	for name, form := range gen.RevisionForms() {
+		form.ConfigMap.Namespace = w.ns
+		form.ConfigMap.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
+		for _, obj := range []client.Object{form.ConfigMap, &corev1.Secret{ObjectMeta: form.ConfigMap.ObjectMeta, Immutable: form.ConfigMap.Immutable}} {
+			w.must(cluster.Client.Create(w.ctx, obj))
+			err := cluster.Client.Delete(w.ctx, obj, client.DryRunAll)
+			if got := apierrors.IsForbidden(err); got != revision.IsRevision(obj) || !got && err != nil {
+				t.Errorf("%T, %s: IsRevision says %t, the policy %v", obj, name, revision.IsRevision(obj), err)
 			}
-			if annotation != nil {
-				meta.Annotations = map[string]string{keys.SourceName: *annotation}
-			}
-			for _, obj := range []client.Object{&corev1.ConfigMap{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}} {
-				w.must(cluster.Client.Create(w.ctx, obj))
-				err := cluster.Client.Delete(w.ctx, obj, client.DryRunAll)
-				if got := apierrors.IsForbidden(err); got != revision.IsRevision(obj) || !got && err != nil {
-					t.Errorf("%T %s: IsRevision says %t, the policy %v", obj, obj.GetName(), revision.IsRevision(obj), err)
-				}
-				if revision.IsRevision(obj) {
-					guarded++
-				}
+			if revision.IsRevision(obj) {
+				guarded++
 			}
 		}
 	}
-	if guarded != 2 {
-		t.Errorf("%d of the objects are revisions, want 2", guarded)
+	if guarded != 10 {
+		t.Errorf("%d of the objects are revisions, want 10", guarded)
 	}
 }
 
@@ -354,7 +346,7 @@ func TestGuardsKeepOutOfTheSystem(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{metav1.NamespaceSystem, env.Namespace} {
 		forged := orphan()
-		forged.Namespace, forged.Name = namespace, "e2e-guards"
+		forged.Namespace = namespace
 		mustCreate(t, cluster.Client, forged)
 		forged.Labels["team"] = "a"
 		if err := cluster.Client.Update(t.Context(), forged); err != nil {

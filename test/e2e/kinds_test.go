@@ -367,7 +367,7 @@ func TestKindThatIsUninstalledStopsNothing(t *testing.T) {
 	// Whether anything uses the orphan is looked up in all kinds.
 	w.create(orphan())
 	w.eventually("the orphan is deleted", func() string {
-		if !w.gone("orphan-1") {
+		if !w.gone(orphan().Name) {
 			return "still there"
 		}
 		return ""

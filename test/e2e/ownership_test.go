@@ -198,21 +198,18 @@ func TestLostRevisionIsReportedAndComesBackWithItsContent(t *testing.T) {
 
 // orphan makes a revision that nobody uses.
 func orphan() *corev1.ConfigMap {
-	orphan := configMap("orphan-1", "k", "v")
-	orphan.Labels = map[string]string{keys.Source: "orphan", keys.Content: string(content.FromConfigMap(orphan).Hash())}
-	orphan.Annotations = map[string]string{keys.SourceName: "orphan", keys.Number: "1"}
-	orphan.Immutable = new(true)
-	return orphan
+	return forged(trueName("orphan", "k", "v"), "orphan", hashOf("k", "v"), nil, "k", "v")
 }
 
 // Rule 13: no holder and no template names it, and it has no owner that would take it along.
 func TestRevisionThatNobodyUsesGoesAfterTheGraceTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(orphan())
+	orphan := orphan()
+	w.create(orphan)
 	created := time.Now()
 	w.eventually("the orphan is deleted", func() string {
-		if !w.gone("orphan-1") {
+		if !w.gone(orphan.Name) {
 			return "still there"
 		}
 		return ""
@@ -227,12 +224,10 @@ func TestRevisionThatNobodyUsesGoesAfterTheGraceTime(t *testing.T) {
 // was there before is gone too.
 func (w *world) graceTimePasses() {
 	w.Helper()
-	orphan := configMap("orphan-1", "k", "v")
-	orphan.Labels = map[string]string{keys.Source: "orphan", keys.Content: "v1-x"}
-	orphan.Annotations = map[string]string{keys.SourceName: "orphan", keys.Number: "1"}
+	orphan := orphan()
 	w.create(orphan)
 	w.eventually("the orphan is deleted", func() string {
-		if !w.gone("orphan-1") {
+		if !w.gone(orphan.Name) {
 			return "still there"
 		}
 		return ""

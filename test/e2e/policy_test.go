@@ -236,6 +236,7 @@ func TestPoliciesUseTheCELOfKubernetes130(t *testing.T) {
 	environment, err := cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(), cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(cel.OptionalTypesVersion(0)),
 		ext.Strings(ext.StringsVersion(2)), ext.Sets(),
+		cel.Function("find", cel.MemberOverload("string_find_string", []*cel.Type{cel.StringType, cel.StringType}, cel.StringType)),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType),
 		cel.Variable("namespaceObject", cel.DynType), cel.Variable("variables", cel.DynType),
 	)

@@ -29,8 +29,9 @@ const patches = 200
 // The metrics are medians in milliseconds, and ratios to the same without guards.
 func BenchmarkGuards(b *testing.B) {
 	w := newWorld(b)
-	revision := configMap("perf-revision", "v")
-	revision.Labels = map[string]string{keys.Content: "v1-x"}
+	revision := configMap("perf-bcdfghjklm", "v")
+	revision.Immutable = new(true)
+	revision.Labels = map[string]string{keys.Content: "v1-" + strings.Repeat("a", 52)}
 	revision.Annotations = map[string]string{keys.SourceName: "perf"}
 	// Of a kind that is not served: garbage collection leaves it alone, and so does confrev.
 	revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Thing", Name: "perf", UID: "0"}}

@@ -70,6 +70,26 @@ the two to the same answers.
 ^(configmap|secret)/[a-z0-9][a-z0-9.-]*=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14}$
 {{- end -}}
 
+{{/*
+Whether an object has the form of a revision of a source. It is IsRevision of internal/revision and Names of internal/pin;
+test/e2e/guards_test.go holds them to the same answers.
+*/}}
+{{- define "confrev.revisionForm" -}}
+{{ . }}.?immutable.orValue(false) == true &&
+{{ . }}.metadata.?labels[?'confrev.io/content'].orValue('').matches('^v1-[a-z2-7]{52}$') &&
+{{ . }}.metadata.?annotations[?'confrev.io/source-name'].orValue('').matches('^[a-z0-9][a-z0-9.-]*$') &&
+{{ include "confrev.revisionName" (list (printf "%s.metadata.annotations['confrev.io/source-name']" .) (printf "%s.metadata.name" .)) }}
+{{- end -}}
+
+{{/* Whether a name has the form of the name of a source's revision. */}}
+{{- define "confrev.revisionName" -}}
+{{- $source := index . 0 -}}
+{{- $name := index . 1 -}}
+{{ $name }}.matches('-[bcdfghjklmnpqrstvwxz2456789]{10}$') &&
+{{ $name }}.substring(0, {{ $name }}.size() - 11) ==
+({{ $source }}.size() <= 242 ? {{ $source }} : {{ $source }}.substring(0, 242).find('^.*[^-.]'))
+{{- end -}}
+
 {{/* Every namespace save the system's and confrev's own, so that neither can ever be in its own way (rule 18). */}}
 {{- define "confrev.matchNamespaces" -}}
 namespaceSelector:

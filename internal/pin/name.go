@@ -1,0 +1,29 @@
+package pin
+
+import "strings"
+
+const (
+	// MaxName is the longest name of a ConfigMap or Secret.
+	MaxName = 253
+	// SuffixLength is how many characters of a hash a revision's name ends with: about 47 bits.
+	SuffixLength = 10
+	// Alphabet is the one of Kubernetes' generated names: no vowels, so no words, and nothing that reads like another
+	// character (k8s.io/apimachinery/pkg/util/rand).
+	Alphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// Base returns what the names of a source's revisions begin with, before "-" and the characters of the hash: the source's
+// name, cut where the whole would be too long.
+func Base(source string) string {
+	if longest := MaxName - 1 - SuffixLength; len(source) > longest {
+		return strings.TrimRight(source[:longest], "-.")
+	}
+	return source
+}
+
+// Names reports whether a name has the form that revisions of a source have. The guards' policy says the same in CEL, and
+// a test holds the two to the same answers.
+func Names(source, name string) bool {
+	suffix, ok := strings.CutPrefix(name, Base(source)+"-")
+	return ok && len(suffix) == SuffixLength && strings.Trim(suffix, Alphabet) == ""
+}

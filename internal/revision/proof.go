@@ -1,0 +1,105 @@
+package revision
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+)
+
+// What counts as a revision is decided here, in two steps (rule 20). Anyone who may create ConfigMaps can write every label and
+// annotation of one, so neither says what an object holds.
+//
+// The *form* is what metadata shows, and the guards' policy knows it too: whoever has it may be a revision. The *proof* is the
+// data: an immutable object holds what its data hashes to, whatever its label or its name says. confrev pins, keeps and restores
+// only what is proven. It deletes, and makes others own, only what is *derived* as well: an object whose name follows from
+// its content, which no one gives to another object by chance.
+
+// IsRevision reports whether an object has the form of a revision. Metadata alone does not tell whether the data is immutable;
+// a proof does.
+func IsRevision(obj client.Object) bool {
+	source := obj.GetAnnotations()[keys.SourceName]
+	if !content.IsHash(obj.GetLabels()[keys.Content]) || !pin.Names(source, obj.GetName()) {
+		return false
+	}
+	if _, err := pin.ParseSource(string(pin.ConfigMap) + "/" + source); err != nil {
+		return false
+	}
+	_, unknown := obj.(*metav1.PartialObjectMetadata)
+	return unknown || isImmutable(obj)
+}
+
+// proof is what the data of an object was found to be. It stays true: the data of a UID never changes once it is immutable,
+// and what is not immutable is read again when its resourceVersion changes.
+type proof struct {
+	Snapshot
+	immutable bool
+}
+
+// prove reads the data of an object that has the form of a revision, once, and returns what it holds. It is not proven when the
+// data can still change.
+func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (Snapshot, bool, error) {
+	if kept, ok := s.proof(meta); ok {
+		return kept.Snapshot, kept.immutable, nil
+	}
+	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
+	obj, snapshot, err := s.read(ctx, ref)
+	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != meta.UID {
+		return Snapshot{}, false, Changed("revision %s", ref)
+	}
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	found := proof{snapshot, isImmutable(obj)}
+	s.found(obj.GetUID(), found)
+	return found.Snapshot, found.immutable, nil
+}
+
+// found remembers a proof. What has no UID cannot be told from others.
+func (s *Store) found(uid types.UID, p proof) {
+	if uid != "" {
+		s.verified.Add(uid, p)
+	}
+}
+
+// proof returns what is known of an object without reading it.
+func (s *Store) proof(meta *metav1.PartialObjectMetadata) (proof, bool) {
+	kept, ok := s.verified.Get(meta.UID)
+	if !ok {
+		return proof{}, false
+	}
+	found := kept.(proof)
+	return found, found.immutable || found.Version == version(meta)
+}
+
+// Derived reports whether an object is a revision that confrev may delete and make others own: proven, with a name that follows
+// from its content.
+func (s *Store) Derived(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
+	if !IsRevision(meta) {
+		return false, nil
+	}
+	held, proven, err := s.prove(ctx, meta)
+	return proven && names(SourceOf(kindOf(meta), meta).Name, held.Hash, meta.Name), err
+}
+
+// Proven reports whether an object is known to be a revision, without reading it.
+func (s *Store) Proven(obj client.Object) bool {
+	kept, ok := s.verified.Get(obj.GetUID())
+	return ok && kept.(proof).immutable && IsRevision(obj)
+}
+
+// believable reports whether the label of an object may be believed before the data is read: its name follows from the label,
+// or the workload at hand pins it. Confrev proved it when it pinned it, and the guards keep its metadata since then. What is
+// believed is still proven before it is pinned.
+func believable(meta *metav1.PartialObjectMetadata, pinned string) bool {
+	if meta.Name == pinned {
+		return true
+	}
+	return names(SourceOf(kindOf(meta), meta).Name, content.Hash(meta.Labels[keys.Content]), meta.Name)
+}

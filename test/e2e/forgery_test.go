@@ -1,0 +1,133 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/keys"
+)
+
+// forged makes what looks like a revision of a source: with this name, and with the label of a content that it need not have.
+func forged(name, source string, claimed content.Hash, annotations map[string]string, data ...string) *corev1.ConfigMap {
+	made := configMap(name, data...)
+	made.Labels = map[string]string{keys.Source: source, keys.Content: string(claimed)}
+	made.Annotations = map[string]string{keys.SourceName: source, keys.Number: "1"}
+	for key, value := range annotations {
+		made.Annotations[key] = value
+	}
+	made.Immutable = new(true)
+	return made
+}
+
+// hashOf is the hash of a ConfigMap of key, value, key, value, ….
+func hashOf(data ...string) content.Hash {
+	return content.FromConfigMap(configMap("x", data...)).Hash()
+}
+
+// trueName is the name of the revision of a source with the given content.
+func trueName(source string, data ...string) string {
+	return content.RevisionName(source, hashOf(data...), 0)
+}
+
+// Rules 13 and 20: labels and annotations get nothing deleted, whoever writes them.
+func TestForgedMetadataGetsNothingDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("mounted", "k", "v"), configMap("ingress", "k", "v"), deployment("web", untracked(), envFrom("mounted")))
+	hash := string(hashOf("k", "v"))
+	ana := w.tenant()
+	for _, name := range []string{"mounted", "ingress"} {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get(name, cm))
+		ana.may("label", "configmap", name, keys.Content+"="+hash)
+		ana.may("annotate", "configmap", name, keys.SourceName+"="+name, keys.Attach+"=true", keys.Attached+"="+string(cm.UID), keys.Number+"=1")
+	}
+	w.create(
+		// What some tool named by a hash of its own.
+		forged("tool-bcdfghjklm", "tool", hashOf("k", "v"), nil, "k", "v"),
+		// The name of one content, and the data of another.
+		forged(trueName("web", "k", "1"), "web", hashOf("k", "1"), nil, "k", "2"),
+	)
+	w.graceTimePasses()
+	for _, name := range []string{"mounted", "ingress", "tool-bcdfghjklm", trueName("web", "k", "1")} {
+		if w.gone(name) {
+			t.Errorf("%s was deleted", name)
+		}
+	}
+}
+
+// Rule 13: what a template names is in use, pinned or not.
+func TestARevisionThatATemplateNamesStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	named := forged(trueName("web", "k", "v"), "web", hashOf("k", "v"), nil, "k", "v")
+	w.create(deployment("web", untracked(), envFrom(named.Name)), named)
+	w.graceTimePasses()
+	if w.gone(named.Name) {
+		t.Error("it was deleted")
+	}
+}
+
+// Rules 17 and 20: a change makes no object look like a revision.
+func TestNobodyElseMakesAnObjectLookLikeARevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	shaped := configMap("web-bcdfghjklm", "k", "v")
+	shaped.Immutable = new(true)
+	half := forged("app-bcdfghjklm", "app", hashOf("k", "v"), nil, "k", "v")
+	half.Immutable = nil
+	w.create(shaped, half)
+	const words = "would look like a revision of configmap/"
+	ana := w.tenant()
+	ana.mayNot(words+"web", "patch", "configmap", shaped.Name, "--type=merge", "-p", fmt.Sprintf(
+		`{"metadata":{"labels":{%q:%q},"annotations":{%q:"web"}}}`, keys.Content, hashOf("k", "v"), keys.SourceName))
+	ana.mayNot(words+"app", "patch", "configmap", half.Name, "--type=merge", "-p", `{"immutable":true}`)
+	ana.may("label", "configmap", shaped.Name, keys.Content+"=v1-x")
+	ana.may("label", "configmap", half.Name, "team=a")
+	ana.may("delete", "configmap", shaped.Name, half.Name)
+}
+
+// Rules 4, 5, 8 and 20: forged revisions stop no rollout, end no hold and bring in no content.
+func TestForgedRevisionsStopNothing(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	never := map[string]string{keys.Renewed: "2999-01-01T00:00:00Z", keys.Number: "900"}
+	w.create(
+		// It has the name that content B will have, and other data.
+		forged(trueName("web", "color", "B"), "web", hashOf("color", "B"), never, "color", "evil"),
+		// It claims content B under a name that says nothing.
+		forged("web-bcdfghjklm", "web", hashOf("color", "B"), never, "color", "evil"),
+		// A label that is no content's.
+		forged("web-zxwvtsrqpn", "web", hashOf("garbage", "x"), never, "color", "evil"),
+	)
+	w.edit("web", "color", "B")
+	b := w.waitPinned("web", "web", "color", "B")
+	if b.Number != a.Number+1 {
+		t.Errorf("%s follows %s", b, a)
+	}
+	// It says that the source has its content now.
+	source := &corev1.ConfigMap{}
+	w.must(w.get("web", source))
+	w.create(forged(trueName("web", "color", "evil"), "web", hashOf("color", "evil"), map[string]string{
+		keys.SourceVersion: string(source.UID) + "/" + source.ResourceVersion, keys.Number: "800",
+	}, "color", "evil"))
+	w.undo("web")
+	w.waitHeld("web", "web")
+	// Newer than anything, as it says.
+	w.create(forged(trueName("web", "color", "C"), "web", hashOf("color", "C"), map[string]string{keys.Number: "999999"}, "color", "C"))
+	w.kubectl("annotate", "deployment", "web", "note=look-again")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("pinned to %s, was rolled back to %s", got, a)
+	}
+	w.edit("web", "color", "D")
+	d := w.waitPinned("web", "web", "color", "D")
+	if d.Number != b.Number+1 {
+		t.Errorf("%s follows %s", d, b)
+	}
+}
