@@ -29,6 +29,10 @@ type app struct {
 	conf, secret string
 	// job is the last Job of a kind that has such holders.
 	job string
+	// form gives the template. Nil is everyForm.
+	form func(name, conf, secret string) map[string]any
+	// referrerFirst makes what refers to the template before what has it.
+	referrerFirst bool
 }
 
 // app names a workload that is not there yet, with sources of its own.
@@ -48,15 +52,28 @@ func (a *app) createSources(value string) {
 // createWorkload makes the workload, opted in by annotations, and what it needs.
 func (a *app) createWorkload(annotations map[string]string) {
 	a.Helper()
-	template := everyForm(a.name, a.conf, a.secret)
+	for _, obj := range a.objects(annotations) {
+		a.create(obj)
+	}
+}
+
+// objects are the workload and what it needs, in the order in which they are made.
+func (a *app) objects(annotations map[string]string) []*unstructured.Unstructured {
+	form := a.form
+	if form == nil {
+		form = everyForm
+	}
+	template := form(a.name, a.conf, a.secret)
+	var all []*unstructured.Unstructured
 	if a.others != nil {
-		for _, other := range a.others(a.name, template) {
-			a.create(other)
-		}
+		all = a.others(a.name, template)
 	}
 	obj := objectOf(a.kind, a.name, a.spec(a.name, template))
 	obj.SetAnnotations(annotations)
-	a.create(obj)
+	if a.referrerFirst {
+		return append([]*unstructured.Unstructured{obj}, all...)
+	}
+	return append(all, obj)
 }
 
 // launch makes a tracked workload with the value A in its sources, and waits until its pods read that.

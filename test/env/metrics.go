@@ -54,6 +54,25 @@ func (m Metrics) SumWith(name, label, value string) float64 {
 	return sum
 }
 
+// Count adds up how many observations the histograms of a name have that have all these labels, given as name, value, ….
+func (m Metrics) Count(name string, labels ...string) float64 {
+	var count uint64
+	for _, metric := range m[name].GetMetric() {
+		has := map[string]string{}
+		for _, pair := range metric.GetLabel() {
+			has[pair.GetName()] = pair.GetValue()
+		}
+		wanted := true
+		for i := 0; i < len(labels); i += 2 {
+			wanted = wanted && has[labels[i]] == labels[i+1]
+		}
+		if wanted {
+			count += metric.GetHistogram().GetSampleCount()
+		}
+	}
+	return float64(count)
+}
+
 // PodAdmission tells what resolves pins, as confrev sees it: "policy", "webhook" or "none".
 func (c *Confrev) PodAdmission(ctx context.Context) (string, error) {
 	metrics, err := c.ReadMetrics(ctx)

@@ -1,0 +1,68 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hang suspends confrev: it accepts connections and answers none. The function that it returns, and the test's end, let it go on.
+func hang(t *testing.T) (goOn func()) {
+	t.Helper()
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(confrev.PID(), s); err != nil {
+			t.Error(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	goOn = func() { signal(syscall.SIGCONT) }
+	t.Cleanup(goOn)
+	return goOn
+}
+
+// Rule 18: a confrev that hangs refuses no connection, so the API server waits for it as long as the chart says, which is not
+// long: workloads then pass and are repaired, and pods that carry pins are refused. Not parallel.
+func TestAWebhookThatHangs(t *testing.T) {
+	w := newWorld(t)
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		if err := cluster.Install(context.Background(), chartValues...); err != nil {
+			t.Error(err)
+		}
+	})
+	byDefault := slices.DeleteFunc(slices.Clone(chartValues), func(value string) bool { return strings.HasPrefix(value, "webhook.timeoutSeconds=") })
+	w.must(cluster.Install(w.ctx, append(byDefault, "podAdmission=webhook")...))
+	w.waitPodAdmission("webhook")
+	w.create(configMap("web", "color", "A"), configMap("late", "k", "v"), deployment("web", envFrom("web")))
+	a := w.waitPinned("web", "web", "color", "A")
+	w.podsRead(a.Revision)
+
+	goOn := hang(t)
+	began := time.Now()
+	w.create(deployment("late", envFrom("late")))
+	t.Logf("a Deployment was created %s after it was asked for", time.Since(began).Round(time.Millisecond))
+	if got := w.pinsText("late"); got != "" {
+		t.Errorf("a confrev that hangs pinned it: %s", got)
+	}
+	w.eventually("it rolls out without confrev", func() string { return w.notRolledOut("late") })
+	set := w.replicaSets("web")[0].Name
+	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.waitEvent("FailedCreate", set, `failed calling webhook "resolve-pins.confrev.io"`)
+	if note := w.events("FailedCreate", set)[0]; !strings.Contains(note, "deadline exceeded") && !strings.Contains(note, "Timeout") {
+		t.Errorf("it was refused, but not after waiting: %s", note)
+	}
+	if got := w.readers(); len(got) > 0 {
+		t.Errorf("pods that carry pins started: %v", got)
+	}
+
+	goOn()
+	w.waitPinned("late", "late", "k", "v")
+	w.podsRead(a.Revision)
+	w.barrier()
+	w.onlyReplicaSets("web", 1)
+}

@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/env"
+)
+
+// metrics returns what confrev's metrics are now.
+func (w *world) metrics() env.Metrics {
+	w.Helper()
+	metrics, err := confrev.ReadMetrics(w.ctx)
+	w.must(err)
+	return metrics
+}
+
+// What docs/install.md lists, and its alerts build on, moves when that happens which it counts. Not parallel: others would move
+// it too.
+func TestMetrics(t *testing.T) {
+	w := newWorld(t)
+	before := w.metrics()
+	w.create(deployment("late", envFrom("late"), tracking("configmap/late"), annotated("confrev.io/advance", "manual")),
+		configMap("web", "color", "A"), configMap("other", "k", "1"),
+		deployment("web", envFrom("web")), deployment("restarting", inMode(optin.Restart), envFrom("other")), orphan())
+	a := w.waitPinned("web", "web", "color", "A")
+	w.waitEvent("SourceMissing", "late", "configmap/late does not exist")
+	// It is paused until then, and pinned by the controller.
+	w.create(configMap("late", "k", "v"))
+	w.waitPinned("late", "late", "k", "v")
+	w.waitFollowed("restarting", "configmap/other")
+	w.edit("other", "k", "2")
+	w.waitRestarted("restarting", "configmap/other", "")
+	b := w.editTo("B")
+	w.undo("web")
+	w.waitHeld("web", "web")
+	w.waitEvent("Held", "web", a.String())
+	w.unguarded("delete", "configmap", a.Revision)
+	w.waitEvent("RevisionMissing", "web", a.Revision)
+	w.unguarded("delete", "configmap", b.Revision)
+	w.waitEvent("RevisionRecreated", "web", b.Revision)
+	w.eventually("the orphan is deleted", func() string {
+		if !w.gone("orphan-1") {
+			return "still there"
+		}
+		return ""
+	})
+
+	deployments := func(name string) func(env.Metrics) float64 {
+		return func(m env.Metrics) float64 { return m.SumWith(name, "workload", "deployment") }
+	}
+	all := func(name string) func(env.Metrics) float64 {
+		return func(m env.Metrics) float64 { return m.Sum(name) }
+	}
+	counts := func(name string, labels ...string) func(env.Metrics) float64 {
+		return func(m env.Metrics) float64 { return m.Count(name, labels...) }
+	}
+	grow := map[string]func(env.Metrics) float64{
+		"confrev_advances_total":             deployments("confrev_advances_total"),
+		"confrev_pinned_total":               deployments("confrev_pinned_total"),
+		"confrev_holds_total":                deployments("confrev_holds_total"),
+		"confrev_restarts_total":             deployments("confrev_restarts_total"),
+		"confrev_revisions_created_total":    all("confrev_revisions_created_total"),
+		"confrev_revisions_recreated_total":  all("confrev_revisions_recreated_total"),
+		"confrev_revisions_deleted_total":    all("confrev_revisions_deleted_total"),
+		"confrev_owners_attached_total":      all("confrev_owners_attached_total"),
+		"confrev_plan_duration_seconds":      counts("confrev_plan_duration_seconds"),
+		"confrev_admission_duration_seconds": counts("confrev_admission_duration_seconds", "workload", "deployment", "result", "patched"),
+		"confrev_change_to_pin_seconds":      counts("confrev_change_to_pin_seconds"),
+		"confrev_warnings_total": func(m env.Metrics) float64 {
+			return min(m.SumWith("confrev_warnings_total", "reason", "SourceMissing"), m.SumWith("confrev_warnings_total", "reason", "RevisionMissing"))
+		},
+	}
+	after := w.metrics()
+	for name, value := range grow {
+		if now, was := value(after), value(before); now <= was {
+			t.Errorf("%s went from %v to %v", name, was, now)
+		}
+	}
+	if by := after.SumWith("confrev_pod_admission", "by", "policy") + after.SumWith("confrev_pod_admission", "by", "webhook"); by != 1 {
+		t.Errorf("confrev_pod_admission says that %v things resolve pins", by)
+	}
+	for _, name := range metricsOfDocs(t) {
+		if grow[name] == nil && name != "confrev_pod_admission" {
+			t.Errorf("docs/install.md has %s, which this test does not move", name)
+		}
+	}
+}
+
+// metricsOfDocs lists the metrics of the table in docs/install.md.
+func metricsOfDocs(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(env.Root(), "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(confrev_[a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		names = append(names, match[1])
+	}
+	if len(names) < 10 || !slices.Contains(names, "confrev_warnings_total") {
+		t.Fatalf("docs/install.md lists %q: the test reads it wrongly", names)
+	}
+	return names
+}

@@ -1,0 +1,162 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/test/env"
+)
+
+// revertTemplates does what many an operator does with a Deployment that it owns: whenever it sees annotations in the template
+// that it did not write, it writes back the whole object without them. It returns how often it did.
+func (w *world) revertTemplates(ctx context.Context, name string) (reverts *atomic.Int64) {
+	w.Helper()
+	watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
+	w.must(err)
+	watching, err := watcher.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(w.ns), client.MatchingFields{"metadata.name": name})
+	w.must(err)
+	reverts = &atomic.Int64{}
+	go func() {
+		for event := range watching.ResultChan() {
+			d, ok := event.Object.(*appsv1.Deployment)
+			if !ok || len(d.Spec.Template.Annotations) == 0 {
+				continue
+			}
+			d.Spec.Template.Annotations = nil
+			err := watcher.Update(ctx, d, client.FieldOwner("operator"))
+			switch {
+			case err == nil:
+				reverts.Add(1)
+			case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil:
+				w.Errorf("the operator: %v", err)
+			}
+		}
+	}()
+	return reverts
+}
+
+// An operator that takes the pins out of a template changes nothing while the webhook answers: they are back within its request, so
+// that there is neither a rollout nor anything for it to see, and no fight.
+func TestAnOperatorThatRevertsTemplates(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	reverts := w.revertTemplates(ctx, "web")
+	w.eventually("the operator has reverted", func() string {
+		if reverts.Load() == 0 {
+			return "not yet"
+		}
+		return ""
+	})
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("the pin is %s, want %s", got, a)
+	}
+	w.onlyReplicaSets("web", 1)
+	w.editTo("B")
+	w.barrier()
+	w.onlyReplicaSets("web", 2)
+	w.undo("web")
+	w.waitHeld("web", "web")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("after the undo the pin is %s, want %s", got, a)
+	}
+	w.quiet()
+	settled := reverts.Load()
+	w.barrier()
+	w.barrier()
+	if more := reverts.Load() - settled; more > 0 {
+		t.Errorf("the operator goes on: %d times more, after %d", more, settled)
+	}
+	t.Logf("the operator wrote %d times", settled)
+}
+
+// Rules 13, 15: however many edits, the revisions are those of the history; and what a sweep asks for does not grow with the
+// objects of the namespace.
+func TestASweepPastTheHistoryLimit(t *testing.T) {
+	t.Parallel()
+	const limit, edits = 2, 6
+	w, _ := deployed(t, historyLimit(limit), replicas(0))
+	sweep := func(value string) map[string]int {
+		mark := auditMark(t)
+		w.owned(w.editTo(value).Revision, "web")
+		w.eventually("the revisions are those of the history", func() string {
+			if got := len(w.revisions("web")); got > limit+1 {
+				return fmt.Sprint(got, " revisions")
+			}
+			return ""
+		})
+		requests, err := cluster.Requests(mark, func(r env.Request) bool { return fromConfrev(r) && r.Object.Namespace == w.ns })
+		w.must(err)
+		counts := map[string]int{}
+		for _, r := range requests {
+			counts[r.Verb+" "+r.Object.Resource]++
+		}
+		return counts
+	}
+	for i := range edits {
+		sweep(fmt.Sprint("edit ", i))
+	}
+	made := w.revisionNames("web")
+	if len(made) != limit+1 {
+		t.Errorf("%d revisions, want %d", len(made), limit+1)
+	}
+	few := sweep("few")
+	for i := range 20 {
+		name := fmt.Sprintf("other-%d", i)
+		w.create(configMap(name, "k", "v"), deployment(name, envFrom(name), replicas(0)))
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("other-%d", i)
+		w.owned(w.waitPinned(name, name, "k", "v").Revision, name)
+	}
+	many := sweep("many")
+	t.Logf("an edit with its sweep: %v, among many: %v", few, many)
+	if few["delete configmaps"] != 1 || many["delete configmaps"] != 1 {
+		t.Errorf("deleted %d and %d revisions, want one each", few["delete configmaps"], many["delete configmaps"])
+	}
+	for what, n := range many {
+		if n > few[what]+1 {
+			t.Errorf("%s: %d times among many, %d among few", what, n, few[what])
+		}
+	}
+}
+
+// fromConfrev tells the requests of confrev's own account.
+func fromConfrev(r env.Request) bool {
+	return r.User.Username == "system:serviceaccount:"+env.Namespace+":confrev" && r.Object.Resource != "leases"
+}
+
+// confrev.io/restart-on follows objects of other kinds, custom ones too.
+func TestRestartOnACustomResource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	palette := objectOf(webApp, "palette", map[string]any{"color": "blue", "other": "x"})
+	w.create(palette, configMap("web", "k", "v"),
+		deployment("web", envFrom("web"), annotated("confrev.io/restart-on", "webapps.v1.e2e.confrev.io/palette{.spec.color}")))
+	w.waitPinned("web", "web", "k", "v")
+	w.waitFollowed("web", "webapps.v1.e2e.confrev.io/palette")
+	change := func(patch string) {
+		w.must(cluster.Client.Patch(w.ctx, palette, client.RawPatch(types.MergePatchType, []byte(patch))))
+	}
+	change(`{"spec":{"other":"y"}}`)
+	w.barrier()
+	if got := w.hashes("web"); got != "" {
+		t.Errorf("restarted for a field that it does not name: %s", got)
+	}
+	change(`{"spec":{"color":"green"}}`)
+	w.waitRestarted("web", "webapps.v1.e2e.confrev.io/palette", "")
+	w.barrier()
+	w.onlyReplicaSets("web", 2)
+}
