@@ -178,13 +178,13 @@ func TestConfrevsOwnAccountNeedsConsent(t *testing.T) {
 	t.Parallel()
 	w, c := newWorld(t), thief(t)
 	pin := `{"op":"add","path":"/spec/template/metadata/annotations","value":{"confrev.io/pins":"x"}}`
-	note := `{"op":"add","path":"/metadata/annotations","value":{"confrev.io/held":"x"}}`
+	note := `{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}`
 	const refused = "confrev may not change a workload that does not opt in"
 	for name, tt := range map[string]struct {
 		annotations map[string]string
 		want        string
 	}{
-		"nothing":    {nil, refused},
+		"nothing":    {map[string]string{"own": "own"}, refused},
 		"track":      {map[string]string{keys.Track: "configmap/x"}, ""},
 		"restart-on": {map[string]string{keys.RestartOn: "configmap/x"}, ""},
 		"mode":       {map[string]string{keys.Mode: "attach"}, ""},
@@ -197,7 +197,7 @@ func TestConfrevsOwnAccountNeedsConsent(t *testing.T) {
 		d.Annotations = tt.annotations
 		w.create(d)
 		w.steal(c, d, tt.want, pin)
-		if tt.annotations == nil {
+		if name == "nothing" {
 			w.steal(c, d, refused, note)
 		}
 	}

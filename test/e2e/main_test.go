@@ -92,6 +92,10 @@ func run(m *testing.M) (code int, err error) {
 	if err = errors.Join(err, <-built); err != nil {
 		return 1, err
 	}
+	began, err := cluster.AuditNow()
+	if err != nil {
+		return 1, err
+	}
 	config, err := configOfChart(ctx)
 	if err != nil {
 		return 1, err
@@ -114,6 +118,12 @@ func run(m *testing.M) (code int, err error) {
 	if err := confrev.Stop(); err != nil {
 		return 1, fmt.Errorf("confrev did not end well, see %s: %w", confrev.Log, err)
 	}
+	// Now, since watches are noted in full when they end.
+	rights, err := cluster.ReportRights(ctx, began)
+	if err != nil {
+		return 1, err
+	}
+	fmt.Fprintln(os.Stderr, "e2e:", rights)
 	return code, checkLog()
 }
 

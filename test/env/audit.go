@@ -20,6 +20,7 @@ type Request struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	Object struct {
+		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
 		Namespace   string `json:"namespace"`
@@ -54,9 +55,11 @@ func (c *Cluster) AuditNow() (AuditMark, error) {
 
 // ConfrevRequests gives the requests that confrev completed since a mark, but for those of its lease.
 func (c *Cluster) ConfrevRequests(since AuditMark) ([]Request, error) {
-	return c.Requests(since, func(r Request) bool {
-		return r.User.Username == "system:serviceaccount:"+Namespace+":"+serviceAccount && r.Object.Resource != "leases"
-	})
+	return c.Requests(since, func(r Request) bool { return isConfrev(r) && r.Object.Resource != "leases" })
+}
+
+func isConfrev(r Request) bool {
+	return r.User.Username == "system:serviceaccount:"+Namespace+":"+serviceAccount
 }
 
 // Requests gives the completed requests since a mark that want accepts.
