@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
 	"sync"
@@ -147,9 +148,7 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 		if err != nil {
 			return nil, err
 		}
-		for key, value := range made {
-			secret.Data[key] = value
-		}
+		maps.Copy(secret.Data, made)
 	}
 	known.renew(now, known.since.Before(distrusted)).write(secret.Data)
 	if err := c.Client.Update(ctx, secret, client.FieldOwner(keys.FieldManager)); err != nil {

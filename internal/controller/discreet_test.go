@@ -15,9 +15,9 @@ import (
 // Rule 19: what the API server says of a refusal is kept as far as it repeats no value.
 func TestErrorsRepeatNoValue(t *testing.T) {
 	maps := schema.GroupResource{Resource: "configmaps"}
-	forbidden := func(why string) error { return apierrors.NewForbidden(maps, "app-1", errors.New(why)) }
+	forbidden := func(why string) *apierrors.StatusError { return apierrors.NewForbidden(maps, "app-1", errors.New(why)) }
 	terminating := forbidden("unable to create new content in namespace x because it is being terminated")
-	terminating.(*apierrors.StatusError).ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	path := field.NewPath("spec", "template")
 	tests := map[string]struct {
 		err  error
