@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -148,12 +149,37 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	if is, err := r.isLive(ctx, old); !is || err != nil {
 		return nil, nil, err
 	}
-	seen, err := r.observe(ctx, obj, r.viewOf(old, deploying))
+	request := obj
+	var undone pin.Set
+	isUndo := false
+	if old != nil {
+		var err error
+		if undone, isUndo, err = r.undoes(ctx, obj, old); err != nil {
+			return nil, nil, err
+		}
+	}
+	if isUndo {
+		obj = withSettings(obj, old)
+	}
+	seen, err := r.observe(ctx, obj, r.viewOf(old, deploying && !isUndo))
 	if err != nil || !seen.follows() {
 		return nil, seen.warnings, err
 	}
+	if old != nil {
+		if err := r.vouch(ctx, &seen); err != nil {
+			return nil, nil, err
+		}
+		seen.planFrom(undone, isUndo)
+	}
 	want := r.intend(seen)
-	said := slices.Concat(seen.warnings, warnings(want.pins, true))
+	var said []warning
+	if old != nil && !isUndo {
+		if want, err = r.endHolds(ctx, obj, old, &seen, want); err != nil {
+			return nil, nil, err
+		}
+		said = r.sayHeld(obj, old, seen, want)
+	}
+	said = slices.Concat(seen.warnings, warnings(want.pins, true), said)
 	if r.gate.Problem() != nil && seen.needsPolicies(want) {
 		// The reconciler says so, and pins when they are in place.
 		return nil, said, nil
@@ -167,7 +193,7 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 		said = append(said, refused...)
 		want.injectAgain(seen)
 	}
-	return r.admissionPatch(obj, old, seen, want), said, nil
+	return r.admissionPatch(request, old, seen, want, isUndo), said, nil
 }
 
 // isLive reports whether the object that a request replaces is the one that the API server has. If it is not, the request is forged,
@@ -246,13 +272,17 @@ func (r *workloads) viewOf(old client.Object, deploying bool) view {
 }
 
 // admissionPatch gives the operations that bring a request's object to the intent.
-func (r *workloads) admissionPatch(obj, old client.Object, seen observed, want intent) []operation {
+func (r *workloads) admissionPatch(obj, old client.Object, seen observed, want intent, isUndo bool) []operation {
 	pins, hashes := seen.notes.pins, seen.notes.stamped
 	if want.changes() {
 		pins, hashes = want.pins.Pins.String(), want.stamped(seen).String()
 	}
 	ops := r.templateOperations(seen, want, pins, hashes)
-	noted := want.notes(seen)
+	noted := map[string]string{}
+	if isUndo {
+		noted = keptSettings(obj, old)
+	}
+	maps.Copy(noted, want.notes(seen))
 	if waiting := seen.awaited(want.pins); old == nil && r.kind.Pauses && len(waiting) > 0 && !r.kind.Paused(obj) {
 		// Kubernetes makes no ReplicaSet of a new Deployment that is paused (rule 7).
 		noted[keys.Paused] = strings.Join(waiting, ",")

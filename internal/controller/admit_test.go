@@ -146,6 +146,15 @@ func appWith(value string) *corev1.ConfigMap {
 // pinTo is a pin of configmap/app: the revision with a value, and its number.
 func pinTo(value, number string) string { return "configmap/app=" + nameOf(value) + "@" + number }
 
+// made is the revision of configmap/app with a value.
+func made(value, number string) *corev1.ConfigMap {
+	cm := gen.ConfigMap(nameOf(value), map[string]string{"k": value})
+	cm.Immutable = new(true)
+	cm.Labels = map[string]string{keys.Content: string(content.FromConfigMap(appWith(value)).Hash()), keys.Source: "app"}
+	cm.Annotations = map[string]string{keys.SourceName: "app", keys.Number: number}
+	return cm
+}
+
 // heldOn is the note of a Deployment web that is held from a pin on another.
 func heldOn(from, on string) string {
 	app := gen.Source("configmap/app")
@@ -193,7 +202,8 @@ func TestAdmit(t *testing.T) {
 		"pins that are taken away come back":    {obj: web("1"), old: web("1", gen.Pinned(a)), pins: a},
 		"and with a new image, they move":       {obj: web("2"), old: web("1", gen.Pinned(a)), pins: b},
 		"pins written by hand":                  {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(pinTo("c", "3"))), pins: a},
-		"malformed pins":                        {obj: web("1", gen.Pinned("x")), old: web("1", gen.Pinned(a)), pins: b},
+		"malformed pins":                        {obj: web("1", gen.Pinned("x")), old: web("1", gen.Pinned(a)), pins: a},
+		"pins of another cluster":               {obj: web("2", gen.Pinned(pinTo("z", "9"))), old: web("1", gen.Pinned(a)), pins: b},
 		"an undo":                               {obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b)), pins: a, held: heldFrom},
 		"an undo of the configuration alone":    {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(b)), pins: a, held: heldFrom},
 		"a new image while held":                {obj: web("3", gen.Pinned(a), note), old: web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
@@ -211,6 +221,9 @@ func TestAdmit(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
+			if test.old != nil && test.obj.Spec.Template.Annotations[keys.Pins] == a && test.old.Spec.Template.Annotations[keys.Pins] != a {
+				objects = append(objects, made("a", "1"))
+			}
 			if test.source != "-" {
 				objects = append(objects, appWith("b"))
 			}

@@ -427,7 +427,7 @@ func TestASourceThatIsPinnedAndAReasonToRestartIsHeldAsBoth(t *testing.T) {
 		return d
 	}
 	first, second := both("1", "a", "1"), both("2", "b", "2")
-	w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+	w := newAdmissionWorld(t, workload.Deployment, appWith("b"), made("a", "1"))
 	undone := w.admitted(t, first, second, false).(*appsv1.Deployment)
 	for key, want := range map[string]string{
 		keys.Held: pinTo("b", "2"), keys.HeldHashes: second.Spec.Template.Annotations[keys.Hashes],

@@ -23,8 +23,18 @@ type memory struct {
 	refused  bool
 	rollouts rollouts
 	settling plan.Settling
+	// template are the template's pins when it was last looked at.
+	template string
 	// reported are the conditions that were last warned of, so that each is said once.
 	reported map[string]bool
+}
+
+// follow notes the pins of the template. When somebody else moves them, settling starts again (rule 21.2).
+func (m *memory) follow(template string) {
+	if m.template != "" && m.template != template {
+		m.settling = plan.Settling{}
+	}
+	m.template = template
 }
 
 // written is what a template was last given.

@@ -34,6 +34,8 @@ type observed struct {
 	notes notes
 	// before are the pins of the template that a request replaces.
 	before pin.Set
+	// request are the pins that the template has in the request.
+	request pin.Set
 	// reader reads the metadata of sources, which metas remembers; nil for one that does not exist.
 	reader client.Reader
 	metas  map[pin.Source]*metav1.PartialObjectMetadata
@@ -44,6 +46,8 @@ type observed struct {
 	// no reason to restart.
 	baseline pin.Set
 	sources  map[pin.Source]revision.Observation
+	// holders are those of which the plans know; nil for what no holder shows yet.
+	holders  []client.Object
 	warnings []warning
 	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
 	unbounded bool
@@ -89,6 +93,7 @@ type view struct {
 func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
 	seen := newObserved(obj.GetNamespace(), v.reader)
 	seen.before = r.pinsOf(v.old)
+	seen.request = r.pinsOf(obj)
 	cached := false
 	asked, referring, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
 	if err != nil {
@@ -148,29 +153,22 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 
 // observeHolders reads what the workload rolled out, as its holders show it, and as this process knows it before they do.
 func (r *workloads) observeHolders(ctx context.Context, obj client.Object, referring []client.Object, known *memory, seen *observed) error {
-	owners := []client.Object{obj}
-	kind := r.kind.Holder
-	if len(referring) > 0 {
-		// Their controllers roll the template out, so it is their holders that count.
-		owners = referring
+	found, err := r.holders(ctx, obj, referring)
+	if err != nil {
+		return err
 	}
 	shown := false
-	for _, owner := range owners {
-		found, err := list(ctx, r.client, kind.NewList(), obj.GetNamespace(), byController, string(owner.GetUID()))
-		if err != nil {
-			return fmt.Errorf("list the holders of %s %s: %w", r.kind.Resource(), key(obj), err)
+	for _, holder := range found {
+		facts := r.kind.Holder.Facts(holder)
+		pins, err := pin.Parse(facts.Pins)
+		hashes, hashErr := pin.ParseHashes(facts.Hashes)
+		if err != nil || hashErr != nil {
+			continue
 		}
-		for _, holder := range found {
-			facts := kind.Facts(holder)
-			pins, err := pin.Parse(facts.Pins)
-			hashes, hashErr := pin.ParseHashes(facts.Hashes)
-			if err != nil || hashErr != nil {
-				continue
-			}
-			seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: facts.Order, Pins: pins})
-			seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: facts.Order, Pins: hashes})
-			shown = shown || known.wrote != nil && maps.Equal(pins, known.wrote.pins) && maps.Equal(hashes, known.wrote.hashes)
-		}
+		seen.holders = append(seen.holders, holder)
+		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: facts.Order, Pins: pins})
+		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: facts.Order, Pins: hashes})
+		shown = shown || known.wrote != nil && maps.Equal(pins, known.wrote.pins) && maps.Equal(hashes, known.wrote.hashes)
 	}
 	if shown {
 		// From now on the holders speak for themselves, also when this one is pruned.
@@ -179,10 +177,28 @@ func (r *workloads) observeHolders(ctx context.Context, obj client.Object, refer
 	if known.wrote != nil {
 		// We wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled
 		// back at once. Without this, an undo within that moment would be undone.
+		seen.holders = append(seen.holders, nil)
 		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: known.wrote.pins})
 		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: known.wrote.hashes})
 	}
 	return nil
+}
+
+// holders lists the holders of a workload, or of those that refer to it: their controllers roll its template out then.
+func (r *workloads) holders(ctx context.Context, obj client.Object, referring []client.Object) ([]client.Object, error) {
+	owners := []client.Object{obj}
+	if len(referring) > 0 {
+		owners = referring
+	}
+	var all []client.Object
+	for _, owner := range owners {
+		found, err := list(ctx, r.client, r.kind.Holder.NewList(), obj.GetNamespace(), byController, string(owner.GetUID()))
+		if err != nil {
+			return nil, fmt.Errorf("list the holders of %s %s: %w", r.kind.Resource(), key(obj), err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // observeSources looks at the ConfigMaps and Secrets that are used.

@@ -242,6 +242,10 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Stays(false) },
 	})
 	want := r.intend(seen)
+	if err == nil {
+		want, err = r.endHolds(ctx, obj, nil, &seen, want)
+	}
+	known.follow(r.kind.PinsText(obj))
 	awaited := seen.awaited(want.pins)
 	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.kind.Paused(obj) || len(awaited) == 0)
 	metricPlan.Observe(r.now().Sub(started).Seconds())

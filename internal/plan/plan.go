@@ -57,6 +57,10 @@ type Input struct {
 	Stay bool
 	// Live is true when pods read the sources themselves, whatever the template says: its pins are hashes then.
 	Live bool
+	// Chosen are the sources whose pins may not move in this request, since who sent it chose them (rule 21.1).
+	Chosen map[pin.Source]bool
+	// Ended are the sources of which a deploy ends the hold (rule 21.3).
+	Ended map[pin.Source]bool
 }
 
 // Verdict says what the plan found of one source.
@@ -166,11 +170,11 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 		d.Verdict = KeyMissing
 		return d, in.Held[use.Source]
 	}
-	return h.decide(d, in.Stay)
+	return h.decide(d, in.Stay || in.Chosen[use.Source], in.Ended[use.Source])
 }
 
 // decide goes on where the source is present and has all that the workload requires of it (rule 4).
-func (h history) decide(d Decision, stay bool) (Decision, pin.Note) {
+func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 	rolledOut, wasRolledOut := h.rolledOut()
 	before, hadPin := h.lastPin()
 	switch {
@@ -190,7 +194,10 @@ func (h history) decide(d Decision, stay bool) (Decision, pin.Note) {
 	case h.isCurrent(d.From.Revision):
 		d.Verdict = InSync
 		return d, h.over()
-	case wasRolledOut:
+	case wasRolledOut && ended && stay:
+		d.Verdict = Waiting
+		return d, pin.Note{From: rolledOut, On: d.From, Ended: true}
+	case wasRolledOut && !ended:
 		d.Verdict = Held
 		return d, h.holding(rolledOut, d.From)
 	case stay && h.isNoted:

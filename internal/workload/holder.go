@@ -7,12 +7,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
 
@@ -44,6 +46,8 @@ type Facts struct {
 	// Pins and Hashes are annotations of the template, which may be malformed.
 	Pins   string `json:"pins,omitempty"`
 	Hashes string `json:"hashes,omitempty"`
+	// Code is a digest of what the template runs (podspec.Code).
+	Code string `json:"code,omitempty"`
 	// References are the sources that the template's pod spec names: "configmap/app".
 	References []string `json:"references,omitempty"`
 }
@@ -62,6 +66,11 @@ func (h HolderKind) Facts(obj client.Object) Facts {
 	return factsOf(obj, h.Path)
 }
 
+// Template returns the pod template of a holder as the API server has it, to read only.
+func (h HolderKind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
+	return templateOf(obj, h.Path)
+}
+
 // Facts reads the same of a workload.
 func (k Kind) Facts(obj client.Object) Facts { return factsOf(obj, k.Path) }
 
@@ -71,6 +80,9 @@ func factsOf(obj client.Object, path string) Facts {
 		return Facts{}
 	}
 	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes]}
+	// Malformed pins have injected nothing.
+	pins, _ := pin.Parse(facts.Pins)
+	facts.Code = podspec.CodeOf(&template.Spec, pins).Digest()
 	for _, use := range podspec.Uses(&template.Spec) {
 		facts.References = append(facts.References, use.String())
 	}

@@ -180,36 +180,6 @@ func (m *matrix) hadTemplates(templates func() []string, want int) {
 	}
 }
 
-// A rollback by hand, beside a tool that then deploys the same again: that brings back what the tool knows of, the image, and
-// the configuration stays held (rule 4).
-func TestMatrixUndoAndDeployAgain(t *testing.T) {
-	t.Parallel()
-	forced := helm4
-	// The image is kubectl's after the undo.
-	forced.flags = []string{"--force-conflicts"}
-	for _, tool := range []tool{flux(), argoCD("argo cd"), helm3.tool(), forced.tool()} {
-		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
-			first := release{image: "app:1", color: "A", injection: injection}
-			upgraded := release{image: "app:2", color: "B", injection: injection}
-			for _, r := range []release{first, upgraded} {
-				m.tool.deploy(m.world, r)
-				m.rolledOut(r)
-			}
-			m.undo("web")
-			m.waitHeld("web", "web")
-			m.rolledOut(first)
-			m.tool.deploy(m.world, upgraded)
-			m.rolledOut(release{image: "app:2", color: "A", injection: injection})
-			m.noDrift(upgraded)
-			// The way out: the ReplicaSet that has both.
-			m.undo("web", "--to-revision=2")
-			m.rolledOut(upgraded)
-			m.noDrift(upgraded)
-			m.quiet()
-		})
-	}
-}
-
 // What a person sets with kubectl stays, but Flux takes it for its own and away.
 func TestMatrixAnnotationsByHand(t *testing.T) {
 	t.Parallel()

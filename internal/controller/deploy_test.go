@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// ran is a ReplicaSet of Deployment web.
+func ran(name string, order int64, image, pins string) *appsv1.ReplicaSet {
+	rs := gen.ReplicaSet(name, web(image, gen.Pinned(pins)), order)
+	rs.Spec.Template.Spec.Containers[0].Image = image
+	return rs
+}
+
+// Rule 21, as the webhook applies it: the workload ran image 1 on a, then image 2 on b.
+func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
+	a, b, c := pinTo("a", "1"), pinTo("b", "2"), pinTo("c", "3")
+	onDeploy, manual := gen.Annotated(keys.Advance, "on-deploy"), gen.Annotated(keys.Advance, "manual")
+	held := gen.Annotated(keys.Held, heldOn(b, a))
+	variable := func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Env = append(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "LOG", Value: "debug"})
+	}
+	restarted := func(d *appsv1.Deployment) { d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = "now" }
+	undone := []client.Object{ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)}
+	tests := map[string]struct {
+		source   string
+		holders  []client.Object
+		obj, old *appsv1.Deployment
+		pins     string
+		holds    bool // whether it is held from b on a afterwards
+		warned   bool
+		advance  string
+	}{
+		"an undo leaves waiting what never ran": {
+			source: "c", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
+			obj: web("1", gen.Pinned(a), onDeploy), old: web("2", gen.Pinned(b), onDeploy), pins: a, advance: "on-deploy",
+		},
+		"an undo keeps the settings that it would bring back": {
+			source: "c", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
+			obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b), manual), pins: a, advance: "manual",
+		},
+		"an undo of code alone": {
+			source: "c", holders: []client.Object{ran("web-1", 1, "1", b), ran("web-2", 2, "2", b)},
+			obj: web("1", gen.Pinned(b)), old: web("2", gen.Pinned(b)), pins: b,
+		},
+		"other code takes it along": {
+			source: "c", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
+			obj: web("3", gen.Pinned(b), onDeploy), old: web("2", gen.Pinned(b), onDeploy), pins: c, advance: "on-deploy",
+		},
+		"the same release again": {source: "b", holders: undone, obj: web("2", gen.Pinned(a), held), old: web("1", gen.Pinned(a), held), pins: b},
+		"the same release again, by replace": {
+			source: "b", holders: undone, obj: web("2"), old: web("1", gen.Pinned(a), held), pins: b,
+		},
+		"the same release, before the ReplicaSet shows the undo": {
+			source: "b", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
+			obj: web("2", gen.Pinned(a), held), old: web("1", gen.Pinned(a), held), pins: b,
+		},
+		"fixed code": {source: "b", holders: undone, obj: web("3", gen.Pinned(a), held), old: web("1", gen.Pinned(a), held), pins: b},
+		"fixed code, where a person says when to advance": {
+			source: "b", holders: undone, obj: web("3", gen.Pinned(a), held, manual), old: web("1", gen.Pinned(a), held, manual), pins: a, advance: "manual",
+		},
+		"a restart": {source: "b", holders: undone, obj: web("1", gen.Pinned(a), held, restarted), old: web("1", gen.Pinned(a), held), pins: a, holds: true},
+		"another variable": {
+			source: "b", holders: undone, obj: web("1", gen.Pinned(a), held, variable), old: web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
+		},
+		"new code after an undo of the configuration": {
+			source: "b", holders: []client.Object{ran("web-2", 2, "1", b), ran("web-1", 3, "1", a)},
+			obj: web("2", gen.Pinned(a), held), old: web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
+		},
+		"new code, when history is pruned": {
+			source: "b", holders: []client.Object{ran("web-1", 3, "1", a)},
+			obj: web("2", gen.Pinned(a), held), old: web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := append([]client.Object{appWith(test.source), made("a", "1"), made("b", "2")}, test.holders...)
+			w := newAdmissionWorld(t, workload.Deployment, objects...)
+			got := w.admitted(t, test.obj, test.old, true).(*appsv1.Deployment)
+			if pins := got.Spec.Template.Annotations[keys.Pins]; pins != test.pins {
+				t.Errorf("pins %q, want %q", pins, test.pins)
+			}
+			notes, err := pin.ParseNotes(got.Annotations[keys.Held])
+			if held := len(notes.Holding(gen.Pins(test.pins))) > 0; err != nil || held != test.holds {
+				t.Errorf("held: %v, by %q", held, got.Annotations[keys.Held])
+			}
+			if got.Annotations[keys.Advance] != test.advance {
+				t.Errorf("advance is %q, want %q", got.Annotations[keys.Advance], test.advance)
+			}
+			_, said, err := w.admit(t.Context(), test.obj, w.serve(t, test.old), true)
+			warned := strings.Contains(strings.Join(texts(said), "\n"), "kubectl confrev resume deployment/web configmap/app")
+			if err != nil || warned != test.warned {
+				t.Errorf("%v, warned: %q", err, texts(said))
+			}
+		})
+	}
+}
+
+// Rule 21.3: the controller ends a hold that a deploy ended while the webhook did not answer.
+func TestTheControllerEndsAHoldThatTheWebhookMissed(t *testing.T) {
+	a, b := pinTo("a", "1"), pinTo("b", "2")
+	tests := map[string]struct {
+		image   string
+		holders []client.Object
+		pins    string
+	}{
+		"fixed code":                                  {"3", []client.Object{ran("web-2", 2, "2", b), ran("web-1", 3, "1", a), ran("web-3", 4, "3", a)}, b},
+		"the same again":                              {"2", []client.Object{ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)}, b},
+		"the undo itself":                             {"1", []client.Object{ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)}, a},
+		"before its ReplicaSet shows the undo":        {"1", []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)}, a},
+		"new code after an undo of the configuration": {"3", []client.Object{ran("web-2", 2, "1", b), ran("web-1", 3, "1", a), ran("web-3", 4, "3", a)}, a},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := web(test.image, gen.Pinned(a), gen.Annotated(keys.Held, heldOn(b, a)))
+			w := newAdmissionWorld(t, workload.Deployment, append([]client.Object{appWith("b"), made("a", "1"), made("b", "2")}, test.holders...)...)
+			seen, err := w.observe(t.Context(), d, view{known: &memory{}, reader: w.client, stays: func(optin.Advance) bool { return false }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := w.endHolds(t.Context(), d, nil, &seen, w.intend(seen))
+			if err != nil || want.pins.Pins.String() != test.pins {
+				t.Errorf("%v; pins %s, want %s", err, want.pins.Pins, test.pins)
+			}
+		})
+	}
+}

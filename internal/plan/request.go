@@ -1,0 +1,105 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// Template is what a request or a holder has of a template, as far as rule 21 compares it.
+type Template struct {
+	// Code is a digest (podspec.Code.Digest).
+	Code string
+	Pins pin.Set
+}
+
+func (t Template) equal(other Template) bool {
+	return t.Code == other.Code && maps.Equal(t.Pins, other.Pins)
+}
+
+// Undo finds the holder that a request goes back to (rule 21.2): one that has the request's code and pins, and is not that of
+// the template that the request replaces. It returns the pins of the template then: the holder's, and those before where the
+// holder has none. A webhook that is called again sees just these pins.
+func Undo(old, request Template, holders []Template) (pins pin.Set, is bool) {
+	for _, holder := range holders {
+		if holder.Code != request.Code || holder.equal(old) {
+			continue
+		}
+		pins := maps.Clone(old.Pins)
+		if pins == nil {
+			pins = pin.Set{}
+		}
+		maps.Copy(pins, holder.Pins)
+		if maps.Equal(request.Pins, holder.Pins) || maps.Equal(request.Pins, pins) {
+			// What runs already is not gone back to.
+			if pins := (Template{holder.Code, pins}); pins.equal(old) {
+				continue
+			}
+			return pins, true
+		}
+	}
+	return nil, false
+}
+
+// Chosen returns the pins from which to plan for a request that replaces a template with the pins of in (rule 21.1), and which
+// sources must stay on theirs, since who sent the request chose them. Refused are pins that the request has and that name no
+// revision of their source.
+func Chosen(in Input, request pin.Set) (pins pin.Set, chosen map[pin.Source]bool, refused []pin.Source) {
+	pins, chosen = maps.Clone(in.Pins), map[pin.Source]bool{}
+	if pins == nil {
+		pins = pin.Set{}
+	}
+	planned := Make(in).Pins
+	for _, source := range request.Sources() {
+		wanted := request[source]
+		switch {
+		case wanted == in.Pins[source] || wanted == planned[source]:
+		case in.uses(source) && !in.Sources[source].has(wanted.Revision) && wanted.Revision != in.Sources[source].Name:
+			refused = append(refused, source)
+		default:
+			pins[source], chosen[source] = wanted, true
+		}
+	}
+	return pins, chosen, refused
+}
+
+func (in Input) uses(source pin.Source) bool {
+	return slices.ContainsFunc(in.Uses, func(use podspec.Use) bool { return use.Source == source })
+}
+
+func (s Source) has(revision string) bool {
+	return slices.ContainsFunc(s.Revisions, func(r Revision) bool { return r.Name == revision })
+}
+
+// Rollback is where a hold came from: the holders between which the workload was rolled back (rule 21.3). They are -1 where
+// no holder shows it any more.
+type Rollback struct{ From, To int }
+
+// RolledBack finds them: the newest holder that has the revision which the source is held from, and the oldest that was rolled
+// out after it with the pin that the template has.
+func RolledBack(holders []Holder, source pin.Source, from pin.Pin, on pin.Pin) Rollback {
+	found := Rollback{-1, -1}
+	for i, holder := range holders {
+		if holder.Pins[source].Revision == from.Revision && (found.From < 0 || holder.Order > holders[found.From].Order) {
+			found.From = i
+		}
+	}
+	if found.From < 0 {
+		return found
+	}
+	for i, holder := range holders {
+		if holder.Pins[source] == on && holder.Order > holders[found.From].Order && (found.To < 0 || holder.Order < holders[found.To].Order) {
+			found.To = i
+		}
+	}
+	return found
+}
+
+// EndsHold reports whether a deploy ends a hold (rule 21.3): it changes a field of the code that the rollback had changed.
+// from and to are the code of the rollback's holders, before and after that of the template.
+func EndsHold(from, to, before, after podspec.Code) bool {
+	undone := from.Differences(to)
+	return slices.ContainsFunc(after.Differences(before), func(field string) bool { return slices.Contains(undone, field) })
+}

@@ -1,0 +1,144 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+// undoTools are the tools that deploy after a rollback by hand.
+func undoTools() []tool {
+	forced := helm4
+	// The image is kubectl's after the undo.
+	forced.flags = []string{"--force-conflicts"}
+	return []tool{applied("client-side"), flux(), argoCD("argo cd"), helm3.tool(), forced.tool()}
+}
+
+// Rule 21.3: the release that was undone is deployed again, by self-heal or by a pipeline. It brings back both halves.
+func TestMatrixUndoAndDeployAgain(t *testing.T) {
+	t.Parallel()
+	for _, tool := range undoTools() {
+		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
+			first := release{image: "app:1", color: "A", injection: injection}
+			upgraded := release{image: "app:2", color: "B", injection: injection}
+			m.undone(first, upgraded)
+			m.tool.deploy(m.world, upgraded)
+			m.rolledOut(upgraded)
+			m.noDrift(upgraded)
+			m.quiet()
+		})
+	}
+}
+
+// Rule 21.3: fixed code ends the hold of an undo that was about code, and takes the present configuration along.
+func TestMatrixUndoAndFixedCode(t *testing.T) {
+	t.Parallel()
+	for _, tool := range undoTools() {
+		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
+			m.undone(release{image: "app:1", color: "A", injection: injection}, release{image: "app:2", color: "B", injection: injection})
+			fixed := release{image: "app:3", color: "B", injection: injection}
+			m.tool.deploy(m.world, fixed)
+			m.rolledOut(fixed)
+			m.noDrift(fixed)
+			m.quiet()
+		})
+	}
+}
+
+// Rule 21.3: a faulty configuration that was rolled back stays out, whatever code is deployed, until the source changes.
+func TestMatrixUndoOfTheConfigurationAndNewCode(t *testing.T) {
+	t.Parallel()
+	for _, tool := range undoTools() {
+		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
+			m.undone(release{image: "app:1", color: "A", injection: injection}, release{image: "app:1", color: "B", injection: injection})
+			m.tool.deploy(m.world, release{image: "app:2", color: "B", injection: injection})
+			m.rolledOut(release{image: "app:2", color: "A", injection: injection})
+			m.waitHeld("web", "web")
+			fixed := release{image: "app:2", color: "C", injection: injection}
+			m.tool.deploy(m.world, fixed)
+			m.rolledOut(fixed)
+			m.quiet()
+		})
+	}
+}
+
+// undone deploys two releases and goes back from the second by kubectl rollout undo.
+func (m *matrix) undone(first, second release) {
+	m.Helper()
+	for _, r := range []release{first, second} {
+		m.tool.deploy(m.world, r)
+		m.rolledOut(r)
+	}
+	m.undo("web")
+	m.waitHeld("web", "web")
+	m.rolledOut(first)
+}
+
+// Rule 21.3: what people do in the middle of an incident ends no hold, unless it touches what was undone.
+func TestAnIncidentEndsNoHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	a := w.waitPinned("web", "web", "color", "A")
+	w.edit("web", "color", "B")
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	b := w.waitPinned("web", "web", "color", "B")
+	w.undo("web")
+	w.waitHeld("web", "web")
+	for _, command := range [][]string{
+		{"rollout", "restart", "deployment/web"},
+		{"set", "resources", "deployment/web", "--limits=cpu=200m"},
+		{"set", "env", "deployment/web", "LOG=debug"},
+		{"scale", "deployment/web", "--replicas=2"},
+	} {
+		w.kubectl(command...)
+		w.barrier()
+		if got := w.pinOf("web", "web"); got != a {
+			t.Fatalf("after %v the pin is %s, want %s", command, got, a)
+		}
+		w.waitHeld("web", "web")
+	}
+	w.kubectl("set", "image", "deployment/web", "app=app:3")
+	if got := w.pinOf("web", "web"); got.Revision != b.Revision {
+		t.Errorf("fixed code has %s, want %s", got, b)
+	}
+}
+
+// Rule 21.2: an undo brings back what ran, and takes along nothing that waits.
+func TestAnUndoTakesAlongNothingThatWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.Advance, "on-deploy")))
+	a := w.waitPinned("web", "web", "color", "A")
+	w.edit("web", "color", "B")
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.waitPinned("web", "web", "color", "B")
+	w.edit("web", "color", "C")
+	w.waitEvent("WaitingToAdvance", "web", "configmap/web")
+	w.undo("web")
+	w.barrier()
+	if d := w.deployment("web"); w.pinOf("web", "web") != a || d.Spec.Template.Spec.Containers[0].Image != "app:1" {
+		t.Errorf("image %s with %s, want app:1 with %s", d.Spec.Template.Spec.Containers[0].Image, w.pinOf("web", "web"), a)
+	}
+	w.podsRead(a.Revision)
+	w.kubectl("set", "image", "deployment/web", "app=app:3")
+	w.waitPinned("web", "web", "color", "C")
+}
+
+// Rule 21.5: kubectl rollout undo restores the annotations of an old ReplicaSet. confrev's are kept as they were.
+func TestAnUndoKeepsSettings(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.editTo("B")
+	w.kubectl("annotate", "deployment/web", keys.Advance+"=manual", keys.Settle+"=1s")
+	w.undo("web", "--to-revision=1")
+	w.waitHeld("web", "web")
+	d := w.deployment("web")
+	if d.Annotations[keys.Advance] != "manual" || d.Annotations[keys.Settle] != "1s" || w.pinOf("web", "web") != a {
+		t.Errorf("pinned to %s, with %v", w.pinOf("web", "web"), d.Annotations)
+	}
+}
