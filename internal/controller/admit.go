@@ -221,7 +221,8 @@ func (r *workloads) concerns(obj, old client.Object, deploying bool) bool {
 		return old == nil && metav1.GetControllerOf(obj) == nil
 	}
 	return deploying || !equality.Semantic.DeepEqual(r.template(obj), r.template(old)) ||
-		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetAnnotations()), optin.Relevant(old.GetAnnotations()))
+		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetAnnotations()), optin.Relevant(old.GetAnnotations())) ||
+		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetLabels()), optin.Relevant(old.GetLabels()))
 }
 
 // template gives a workload's pod template; an empty one where there is none.

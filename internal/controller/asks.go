@@ -15,11 +15,12 @@ import (
 
 // read reads what a workload asks for.
 func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace client.Object) optin.Asked {
-	others := make([]map[string]string, 0, len(referring))
+	var others, labels []map[string]string
 	for _, other := range referring {
-		others = append(others, other.GetAnnotations())
+		others, labels = append(others, other.GetAnnotations()), append(labels, other.GetLabels())
 	}
 	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...),
+		Labels: optin.Merge(obj.GetLabels(), labels...),
 		NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
 	if template, err := kind.Template(obj); err == nil {
 		written.TemplateAnnotations = template.Annotations

@@ -68,7 +68,7 @@ func (r *workloads) setUp(manager ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(manager).
 		Named(name(r.kind)).
 		For(r.kind.New(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		WatchesMetadata(newNamespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(r.kind.New(), teller{r}.handler()).

@@ -5,6 +5,7 @@ package optin
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,8 @@ const (
 type Written struct {
 	// Annotations are the workload's, TemplateAnnotations those of its pod template.
 	Annotations, TemplateAnnotations map[string]string
+	// Labels are the workload's: kubectl rollout undo replaces annotations, but not these.
+	Labels map[string]string
 	// NamespaceLabels and NamespaceAnnotations are those of its namespace.
 	NamespaceLabels, NamespaceAnnotations map[string]string
 }
@@ -108,10 +111,11 @@ func Read(w Written, defaults Defaults) Asked {
 	asked.readTrack(w, defaults.Compat)
 	asked.readOwners(w)
 	asked.readMode(w.Annotations)
-	asked.readAdvance(w.Annotations)
+	asked.readAdvance("annotation", w.Annotations)
+	asked.readAdvance("label", w.Labels)
 	asked.readSettle(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
-	if strings.TrimSpace(w.Annotations[keys.Track]) != "none" {
+	if strings.TrimSpace(w.Annotations[keys.Track]) != "none" && w.Labels[keys.Track] != "none" {
 		asked.RestartOn = triggers
 	}
 	if err != nil {
@@ -125,7 +129,19 @@ func (a *Asked) complain(reason, format string, args ...any) {
 }
 
 func (a *Asked) readTrack(w Written, compat Compat) {
-	if text, ok := w.Annotations[keys.Track]; ok {
+	label, labelled := w.Labels[keys.Track]
+	if labelled && label != "all" && label != "none" {
+		a.complain(InvalidTrack, `label %s=%s: want "all" or "none"`, keys.Track, quote.Text(label))
+	}
+	if label == "none" {
+		a.Track = Track{none: true}
+		return
+	}
+	text, ok := w.Annotations[keys.Track]
+	if !ok && label == "all" {
+		text, ok = label, true
+	}
+	if ok {
 		track, err := ParseTrack(text)
 		if err != nil {
 			a.complain(InvalidTrack, "annotation %s: %v", keys.Track, err)
@@ -190,20 +206,21 @@ func (a *Asked) readMode(annotations map[string]string) {
 	}
 }
 
-// readAdvance reads when pins may move. With a slip they stay: what was to wait must not roll out because of a typo.
-func (a *Asked) readAdvance(annotations map[string]string) {
-	text, ok := annotations[keys.Advance]
+// readAdvance reads when pins may move, from annotations or labels; the strictest counts. With a slip they stay: what was to
+// wait must not roll out because of a typo.
+func (a *Asked) readAdvance(where string, written map[string]string) {
+	text, ok := written[keys.Advance]
 	if !ok {
 		return
 	}
-	switch advance := Advance(text); advance {
-	case Auto, OnDeploy, Manual:
-		a.Advance = advance
-	default:
-		a.Advance = Manual
-		a.complain(InvalidAdvance, "annotation %s: %s is not known: want %s, %s or %s; until it is corrected, nothing advances",
-			keys.Advance, quote.Text(text), Auto, OnDeploy, Manual)
+	order := []Advance{Auto, OnDeploy, Manual}
+	strictness := slices.Index(order, Advance(text))
+	if strictness < 0 {
+		strictness = len(order) - 1
+		a.complain(InvalidAdvance, "%s %s: %s is not known: want %s, %s or %s; until it is corrected, nothing advances",
+			where, keys.Advance, quote.Text(text), Auto, OnDeploy, Manual)
 	}
+	a.Advance = order[max(strictness, slices.Index(order, a.Advance))]
 }
 
 func (a *Asked) readSettle(annotations map[string]string) {

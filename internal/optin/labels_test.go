@@ -1,0 +1,63 @@
+package optin_test
+
+import (
+	"testing"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+// Rule 21.5: labels of the workload say the same as its annotations, and the strictest counts.
+func TestTheStrictestOfLabelAndAnnotationCounts(t *testing.T) {
+	advances := map[string]struct {
+		annotation, label string
+		want              optin.Advance
+		problems          int
+	}{
+		"neither":                   {want: optin.Auto},
+		"the annotation":            {annotation: "on-deploy", want: optin.OnDeploy},
+		"the label":                 {label: "manual", want: optin.Manual},
+		"a stricter label":          {annotation: "on-deploy", label: "manual", want: optin.Manual},
+		"a stricter annotation":     {annotation: "manual", label: "auto", want: optin.Manual},
+		"a label with a slip":       {annotation: "auto", label: "manul", want: optin.Manual, problems: 1},
+		"an annotation with a slip": {annotation: "manul", label: "auto", want: optin.Manual, problems: 1},
+	}
+	for name, test := range advances {
+		t.Run("advance: "+name, func(t *testing.T) {
+			asked := optin.Read(optin.Written{Annotations: written(keys.Advance, test.annotation), Labels: written(keys.Advance, test.label)}, optin.Defaults{})
+			if asked.Advance != test.want || len(asked.Problems) != test.problems {
+				t.Errorf("%s, %v", asked.Advance, asked.Problems)
+			}
+		})
+	}
+	tracks := map[string]struct {
+		annotation, label string
+		enabled, restarts bool
+		problems          int
+	}{
+		"neither":                  {restarts: true},
+		"the label all":            {label: "all", enabled: true, restarts: true},
+		"the label none":           {label: "none"},
+		"the label none wins":      {annotation: "all", label: "none"},
+		"the annotation none wins": {annotation: "none", label: "all"},
+		"a list and the label all": {annotation: "configmap/app", label: "all", enabled: true, restarts: true},
+		"a label that is neither":  {label: "some", restarts: true, problems: 1},
+	}
+	for name, test := range tracks {
+		t.Run("track: "+name, func(t *testing.T) {
+			annotations := written(keys.Track, test.annotation)
+			annotations[keys.RestartOn] = "configmap/x"
+			asked := optin.Read(optin.Written{Annotations: annotations, Labels: written(keys.Track, test.label)}, optin.Defaults{})
+			if asked.Track.Enabled() != test.enabled || (len(asked.RestartOn) > 0) != test.restarts || len(asked.Problems) != test.problems {
+				t.Errorf("enabled: %v, %v, %v", asked.Track.Enabled(), asked.RestartOn, asked.Problems)
+			}
+		})
+	}
+}
+
+func written(key, value string) map[string]string {
+	if value == "" {
+		return map[string]string{}
+	}
+	return map[string]string{key: value}
+}
