@@ -20,7 +20,7 @@ func (o Options) read(kind workload.Kind, obj client.Object, referring []client.
 		others, labels = append(others, other.GetAnnotations()), append(labels, other.GetLabels())
 	}
 	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...),
-		Labels: optin.Merge(obj.GetLabels(), labels...),
+		Labels:          optin.Merge(obj.GetLabels(), labels...),
 		NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
 	if template, err := kind.Template(obj); err == nil {
 		written.TemplateAnnotations = template.Annotations

@@ -85,8 +85,8 @@ const (
 	ChangeCause = "kubernetes.io/change-cause"
 )
 
-// DistrustBefore, on the Secret of the webhooks' authority, says from when on (RFC 3339) an authority must be to be trusted. A person
-// sets it to drop those before at once.
+// DistrustBefore is set by a person on the Secret of the webhooks' authority. It says from when on (RFC 3339) an authority must be to be
+// trusted: those before are dropped at once.
 const DistrustBefore = Prefix + "distrust-before"
 
 // FieldManager owns the fields that confrev writes.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -68,12 +69,25 @@ func (a *app) objects(annotations map[string]string) []*unstructured.Unstructure
 	if a.others != nil {
 		all = a.others(a.name, template)
 	}
+	for _, other := range all {
+		// What opts in is for the object with the template to say; all else may be on the workload that refers to it.
+		other.SetAnnotations(optingIn(annotations))
+	}
 	obj := objectOf(a.kind, a.name, a.spec(a.name, template))
 	obj.SetAnnotations(annotations)
 	if a.referrerFirst {
 		return append([]*unstructured.Unstructured{obj}, all...)
 	}
 	return append(all, obj)
+}
+
+// optingIn returns those of a workload's annotations that opt it in.
+func optingIn(annotations map[string]string) map[string]string {
+	opting := maps.Clone(annotations)
+	maps.DeleteFunc(opting, func(key, _ string) bool {
+		return !slices.Contains([]string{keys.Track, keys.Owners, keys.Mode, keys.RestartOn}, key)
+	})
+	return opting
 }
 
 // launch makes a tracked workload with the value A in its sources, and waits until its pods read that.
@@ -114,6 +128,9 @@ func (p pins) String() string { return p.conf.String() + " " + p.secret.String()
 func (p pins) revisions() string { return p.conf.Revision + " " + p.secret.Revision }
 
 func (a *app) resource() string { return strings.ToLower(a.kind.Kind) + "/" + a.name }
+
+// templateResource is the object with the template, which says whether it is opted in.
+func (a *app) templateResource() string { return strings.ToLower(a.templated.Kind) + "/" + a.name }
 
 func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	a.Helper()

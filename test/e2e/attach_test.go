@@ -234,7 +234,7 @@ func TestProtectedSourceGoesWithItsNamespace(t *testing.T) {
 	}
 	w.must(cluster.Client.Delete(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}))
 	w.waitGone("web-v1")
-	for _, name := range strings.Fields(w.kubectl("get", "replicasets", "-o", "name")) {
+	for name := range strings.FieldsSeq(w.kubectl("get", "replicasets", "-o", "name")) {
 		w.kubectl("patch", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	}
 	w.eventually("the namespace goes", func() string {

@@ -73,8 +73,8 @@ func TestAnnotationsOfOtherToolsThatCannotBeFollowedAreSaid(t *testing.T) {
 		deployment("web", envFrom("web"), untracked(), annotated("wave.pusher.com/update-on-config-change", "true"),
 			annotated("wave.pusher.com/extra-configmaps", "elsewhere/app")),
 		deployment("other", envFrom("web"), untracked(), annotated("configmap.reloader.stakater.com/reload", "web,(")))
-	w.waitEvent("InvalidCompat", "web", "elsewhere/app is in another namespace")
-	w.waitEvent("InvalidCompat", "other", "missing closing")
+	w.waitEvent("InvalidCompat", "web", `"elsewhere/app" is in another namespace`)
+	w.waitEvent("InvalidCompat", "other", "is not a regular expression")
 	w.waitFollowed("web", "configmap/web")
 	w.waitFollowed("other", "configmap/web")
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +18,7 @@ func forged(name, source string, claimed content.Hash, annotations map[string]st
 	made := configMap(name, data...)
 	made.Labels = map[string]string{keys.Source: source, keys.Content: string(claimed)}
 	made.Annotations = map[string]string{keys.SourceName: source, keys.Number: "1"}
-	for key, value := range annotations {
-		made.Annotations[key] = value
-	}
+	maps.Copy(made.Annotations, annotations)
 	made.Immutable = new(true)
 	return made
 }

@@ -46,7 +46,7 @@ func TestMetrics(t *testing.T) {
 	w.unguarded("delete", "configmap", b.Revision)
 	w.waitEvent("RevisionRecreated", "web", b.Revision)
 	w.eventually("the orphan is deleted", func() string {
-		if !w.gone("orphan-1") {
+		if !w.gone(orphan().Name) {
 			return "still there"
 		}
 		return ""

@@ -46,7 +46,7 @@ func TestOptingOutLeavesEveryKindAsItIs(t *testing.T) {
 		a, before := w.launch(s, "web")
 		a.waitOwned(before)
 		w.barrier()
-		w.kubectl("annotate", a.resource(), keys.Track+"=none", "--overwrite")
+		w.kubectl("annotate", a.templateResource(), keys.Track+"=none", "--overwrite")
 		a.staysAsItIs(before)
 	})
 }
@@ -78,7 +78,7 @@ func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
 		a.createSources("A")
-		a.createWorkload(map[string]string{keys.Owners: "true"})
+		a.createWorkload(nil)
 		a.own(a.object().GetAPIVersion(), a.object().GetKind(), string(a.object().GetUID()))
 		w.waitEvent("OwnerIgnored", a.templateObject().GetName(), "configmap/"+a.conf)
 		w.barrier()

@@ -80,7 +80,7 @@ func lacksFinding(status int, d cli.Diagnosis, severity, reason, object string) 
 func (w *world) doctorOfRelease(release string) (d cli.Diagnosis) {
 	w.Helper()
 	path := filepath.Join(w.TempDir(), "kubectl-confrev")
-	build := exec.CommandContext(w.ctx, "go", "build", "-ldflags", "-X confrev.io/confrev/internal/cli.release="+release, "-o", path, "./cmd/kubectl-confrev")
+	build := exec.CommandContext(w.ctx, "go", "build", "-ldflags", "-X confrev.io/confrev/internal/version.release="+release, "-o", path, "./cmd/kubectl-confrev")
 	build.Dir = env.Root()
 	if out, err := build.CombinedOutput(); err != nil {
 		w.Fatalf("%v\n%s", err, out)

@@ -76,7 +76,7 @@ func TestPluginHistoryRefused(t *testing.T) {
 	w.pluginFails(1, "services are not a kind of workload", "history", "service/web")
 	w.pluginFails(1, "cannot reach the API server", "history", "configmap/app", w.unreachable())
 	w.pluginFails(1, "cannot list resource", "history", "configmap/app", w.account("nothing"))
-	some := w.account("some", rights("apps", []string{"deployments"}, "list"), rights("", []string{"configmaps"}, "list"))
+	some := w.account("some", rights("apps", []string{"deployments"}, "list"), rights("", []string{"configmaps"}, "list", "get"))
 	w.pluginFails(1, `secrets is forbidden`, "history", "secret/db", some)
 	if got := w.plugin("history", "configmap/app", some); got.status != 0 || got.rowOf("configmap/app", "1") == nil ||
 		!strings.Contains(got.stderr, "note: you may not list pods") {

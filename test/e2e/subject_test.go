@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -123,11 +122,8 @@ var (
 			return spec
 		},
 		others: func(name string, template map[string]any) []*unstructured.Unstructured {
-			deployment := objectOf(deploymentKind, name, map[string]any{
-				"replicas": int64(0), "selector": selectorOf(name), "template": template, "revisionHistoryLimit": int64(1)})
-			// The consent is the Deployment's to give; all else may be on the Rollout.
-			deployment.SetAnnotations(map[string]string{keys.Track: "all"})
-			return []*unstructured.Unstructured{deployment}
+			return []*unstructured.Unstructured{objectOf(deploymentKind, name, map[string]any{
+				"replicas": int64(0), "selector": selectorOf(name), "template": template, "revisionHistoryLimit": int64(1)})}
 		},
 		rollBack: argoUndo, rollingOut: rolloutRollingOut,
 	}
