@@ -51,20 +51,22 @@ func TestPods(t *testing.T) {
 			gen.InitContainer("init", gen.EnvFrom(db), gen.Env(app, "k")), gen.Container("other", gen.EnvFrom("configmap/other")),
 		)
 	}
-	const pins = "configmap/app=app-x@3,secret/db=db-y@1"
+	const pins = "configmap/app=app-xxxxxxxxxx@3,secret/db=db-zzzzzzzzzz@1"
 	written := spec("configmap/app", "secret/db")
 	tests := map[string]struct {
 		pins       string
 		spec, want *corev1.PodSpec
 	}{
-		"every form is resolved":                {pins, written, spec("configmap/app-x", "secret/db-y")},
-		"a second time changes nothing":         {pins, spec("configmap/app-x", "secret/db-y"), spec("configmap/app-x", "secret/db-y")},
-		"what was added since is resolved":      {pins, spec("configmap/app", "secret/db-y"), spec("configmap/app-x", "secret/db-y")},
-		"other sources stay":                    {"configmap/web=web-x@1,configmap/db=no@1", written, written},
+		"every form is resolved":                {pins, written, spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"a second time changes nothing":         {pins, spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz"), spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"what was added since is resolved":      {pins, spec("configmap/app", "secret/db-zzzzzzzzzz"), spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"other sources stay":                    {"configmap/web=web-xxxxxxxxxx@1,configmap/db=db-xxxxxxxxxx@1", written, written},
 		"without pins nothing happens":          {"", written, written},
-		"malformed pins are left to the policy": {"configmap/app=app-x", written, written},
-		"and a source that is pinned twice":     {"configmap/app=app-x@1,configmap/app=app-y@2", written, written},
-		"and a revision that is itself pinned":  {"configmap/app=web@1,configmap/web=web-x@1", written, written},
+		"malformed pins are left to the policy": {"configmap/app=app-xxxxxxxxxx", written, written},
+		"and a source that is pinned twice":     {"configmap/app=app-xxxxxxxxxx@1,configmap/app=app-zzzzzzzzzz@2", written, written},
+		"and a revision that is itself pinned":  {"configmap/app=app-xxxxxxxxxx@1,configmap/app-xxxxxxxxxx=app-xxxxxxxxxx-zzzzzzzzzz@1", written, written},
+		"and what is no name of a revision":     {"configmap/app=other@1", written, written},
+		"and what the cluster itself writes":    {"configmap/kube-root-ca.crt=kube-root-ca.crt-xxxxxxxxxx@1", gen.PodSpec(gen.Volume("configmap/kube-root-ca.crt")), gen.PodSpec(gen.Volume("configmap/kube-root-ca.crt"))},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

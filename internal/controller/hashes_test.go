@@ -49,7 +49,7 @@ func hashed(t *testing.T, mode optin.Mode, pins, stamped, noted, now string) (wa
 func TestWhatARestartingWorkloadNotes(t *testing.T) {
 	const (
 		a, b, none = "configmap/app=aaa@1", "configmap/app=bbb@2", "configmap/app=absent@1"
-		frozen     = "configmap/app=app-a@1"
+		frozen     = "configmap/app=app-bbbbbbbbbb@1"
 	)
 	tests := map[string]struct {
 		mode                      optin.Mode // Restart when it is not given
@@ -70,7 +70,7 @@ func TestWhatARestartingWorkloadNotes(t *testing.T) {
 		"it comes back as it was":                    {stamped: b, now: "bbb", wantStamped: b},
 		"it comes back as another":                   {stamped: b, now: "ccc", wantStamped: "configmap/app=ccc@3", restarts: true},
 		"its pods read a frozen revision":            {pins: frozen, now: "aaa", wantStamped: a, restarts: true},
-		"its pods read one of another source":        {pins: "configmap/web=web-a@1", now: "aaa", wantNoted: a},
+		"its pods read one of another source":        {pins: "configmap/web=web-bbbbbbbbbb@1", now: "aaa", wantNoted: a},
 		"it is pinned, and the workload restarts on": {mode: optin.Revision, pins: frozen, now: "aaa", wantNoted: a},
 		"a frozen one that is gone":                  {pins: frozen},
 	}
@@ -217,7 +217,7 @@ func TestObstructed(t *testing.T) {
 	open := &admission.Gate{}
 	closed := admission.NewGate(nil, "confrev", time.Now)
 	changed := intent{pins: planFor("", pinA, "")}
-	references := intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "app-a"}}}
+	references := intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "app-bbbbbbbbbb"}}}
 	released := intent{pins: plan.Plan{Pins: pin.Set{}}, release: true}
 	restarts := intent{hashes: planFor(pinA, pinB, "")}
 	tests := map[string]struct {

@@ -40,8 +40,8 @@ func (s state) deployment(modifiers ...gen.DeploymentModifier) *appsv1.Deploymen
 }
 
 const (
-	both    = "configmap/app=app-a@1,secret/db=db-a@1"
-	bothNew = "configmap/app=app-b@2,secret/db=db-a@1"
+	both    = "configmap/app=app-bbbbbbbbbb@1,secret/db=db-bbbbbbbbbb@1"
+	bothNew = "configmap/app=app-cccccccccc@2,secret/db=db-bbbbbbbbbb@1"
 )
 
 // Switching mode or injection of a live workload is one change of its template, and none when there is nothing to change.
@@ -59,25 +59,25 @@ func TestInjection(t *testing.T) {
 	}{
 		"admission, in sync":                    {before: state{both, "", "app", "db"}, injection: optin.Admission, pins: both, after: state{both, "", "app", "db"}},
 		"admission, an advance":                 {before: state{both, "", "app", "db"}, injection: optin.Admission, pins: bothNew, changed: true, after: state{bothNew, "", "app", "db"}},
-		"template, in sync":                     {before: state{both, "", "app-a", "db-a"}, injection: optin.Template, pins: both, after: state{both, "", "app-a", "db-a"}},
-		"template, the first pins":              {before: state{"", "", "app", "db"}, injection: optin.Template, pins: both, changed: true, after: state{both, "", "app-a", "db-a"}},
-		"template, an advance":                  {before: state{both, "", "app-a", "db-a"}, injection: optin.Template, pins: bothNew, changed: true, after: state{bothNew, "", "app-b", "db-a"}},
-		"template, re-applied by its user":      {before: state{both, "", "app", "db"}, injection: optin.Template, pins: both, after: state{both, "", "app-a", "db-a"}},
-		"template, half re-applied":             {before: state{both, "", "app-a", "db"}, injection: optin.Template, pins: both, after: state{both, "", "app-a", "db-a"}},
-		"from admission to template":            {before: state{both, "", "app", "db"}, injection: optin.Template, pins: both, after: state{both, "", "app-a", "db-a"}},
-		"from template to admission":            {before: state{both, "", "app-a", "db-a"}, injection: optin.Admission, pins: both, after: state{both, "", "app", "db"}},
-		"from template to admission, advancing": {before: state{both, "", "app-a", "db-a"}, injection: optin.Admission, pins: bothNew, changed: true, after: state{bothNew, "", "app", "db"}},
-		"from revision to attach":               {before: state{both, "", "app-a", "db-a"}, mode: optin.Attach, injection: optin.Template, release: true, after: state{"", "", "app", "db"}},
+		"template, in sync":                     {before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Template, pins: both, after: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}},
+		"template, the first pins":              {before: state{"", "", "app", "db"}, injection: optin.Template, pins: both, changed: true, after: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}},
+		"template, an advance":                  {before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Template, pins: bothNew, changed: true, after: state{bothNew, "", "app-cccccccccc", "db-bbbbbbbbbb"}},
+		"template, re-applied by its user":      {before: state{both, "", "app", "db"}, injection: optin.Template, pins: both, after: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}},
+		"template, half re-applied":             {before: state{both, "", "app-bbbbbbbbbb", "db"}, injection: optin.Template, pins: both, after: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}},
+		"from admission to template":            {before: state{both, "", "app", "db"}, injection: optin.Template, pins: both, after: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}},
+		"from template to admission":            {before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Admission, pins: both, after: state{both, "", "app", "db"}},
+		"from template to admission, advancing": {before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Admission, pins: bothNew, changed: true, after: state{bothNew, "", "app", "db"}},
+		"from revision to attach":               {before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, mode: optin.Attach, injection: optin.Template, release: true, after: state{"", "", "app", "db"}},
 		"from revision by admission to attach":  {before: state{both, "", "app", "db"}, mode: optin.Attach, injection: optin.Admission, release: true, after: state{"", "", "app", "db"}},
-		"from revision to restart":              {before: state{both, "", "app-a", "db-a"}, mode: optin.Restart, injection: optin.Template, after: state{"", "", "app", "db"}},
+		"from revision to restart":              {before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, mode: optin.Restart, injection: optin.Template, after: state{"", "", "app", "db"}},
 		"a source that is no longer tracked stays": {
-			before: state{both, "", "app-a", "db-a"}, injection: optin.Template, pins: "configmap/app=app-a@1", after: state{both, "", "app-a", "db-a"}},
+			before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Template, pins: "configmap/app=app-bbbbbbbbbb@1", after: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}},
 		"and goes with the next change": {
-			before: state{both, "", "app-a", "db-a"}, injection: optin.Template, pins: "configmap/app=app-b@2", changed: true,
-			after: state{"configmap/app=app-b@2", "", "app-b", "db"}},
+			before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Template, pins: "configmap/app=app-cccccccccc@2", changed: true,
+			after: state{"configmap/app=app-cccccccccc@2", "", "app-cccccccccc", "db"}},
 		"also with a switch of injection": {
-			before: state{both, "", "app-a", "db-a"}, injection: optin.Admission, pins: "configmap/app=app-a@1",
-			after: state{"configmap/app=app-a@1", "", "app", "db"}},
+			before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Admission, pins: "configmap/app=app-bbbbbbbbbb@1",
+			after: state{"configmap/app=app-bbbbbbbbbb@1", "", "app", "db"}},
 		"a reference to something else is nobody's business": {
 			before: state{both, "", "other", "db"}, injection: optin.Admission, pins: both, after: state{both, "", "other", "db"}},
 	}
@@ -196,7 +196,7 @@ func TestThePatchBringsHashes(t *testing.T) {
 		"a further change": {
 			state{"", a, "app", "db"}.deployment(), state{"", b, "app", "db"}.deployment(), "", a, b, ""},
 		"from revision to restart, pins go and references are as they were": {
-			state{both, "", "app-a", "db-a"}.deployment(gen.Tracking("all")), state{"", a, "app", "db"}.deployment(gen.Tracking("all")), "", "", a, ""},
+			state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}.deployment(gen.Tracking("all")), state{"", a, "app", "db"}.deployment(gen.Tracking("all")), "", "", a, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestThePatchOfAKindWithoutGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `[{"op":"test","path":"/metadata/uid","value":"1"},{"op":"test","path":"/metadata/resourceVersion","value":"42"},` +
-		`{"op":"add","path":"/spec/template/metadata","value":{"annotations":{"confrev.io/pins":"configmap/app=app-a@1"}}}]`
+		`{"op":"add","path":"/spec/template/metadata","value":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}]`
 	if string(data) != want {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}

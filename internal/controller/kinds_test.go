@@ -192,7 +192,7 @@ func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
 		"what it names":                      {gen.Deployment("web", gen.Annotated("secret.reloader.stakater.com/reload", "db")), "secret/db"},
 		"what it has an expression for":      {gen.Deployment("web", gen.Annotated("configmap.reloader.stakater.com/reload", "a.*")), "configmap/*"},
 		"the source, not the revision that was injected": {
-			gen.Deployment("web", gen.Pinned("configmap/app=app-a@1"), gen.Template(gen.EnvFrom("configmap/app-a"))), "configmap/app"},
+			gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Template(gen.EnvFrom("configmap/app-bbbbbbbbbb"))), "configmap/app"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

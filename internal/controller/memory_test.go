@@ -66,15 +66,15 @@ func TestMemoryIsOfOneObjectAndNotOfItsName(t *testing.T) {
 }
 
 func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
-	app, a := pin.Source{Kind: pin.ConfigMap, Name: "app"}, pin.Pin{Revision: "app-a", Number: 1}
+	app, a := pin.Source{Kind: pin.ConfigMap, Name: "app"}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1}
 	tests := map[string]struct {
 		decision      plan.Decision
 		reason, parts string
 	}{
 		"missing and never pinned":     {plan.Decision{Verdict: plan.SourceMissing}, reasonSourceMissing, "configmap/app|does not exist|until it is created"},
-		"missing and pinned":           {plan.Decision{Verdict: plan.SourceMissing, From: a}, reasonSourceMissing, "configmap/app|any more|keep using|app-a@1"},
+		"missing and pinned":           {plan.Decision{Verdict: plan.SourceMissing, From: a}, reasonSourceMissing, "configmap/app|any more|keep using|app-bbbbbbbbbb@1"},
 		"without a key, never pinned":  {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}}, reasonKeyMissing, `configmap/app|"k"|once it has it`},
-		"without a key, but pinned":    {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}, From: a}, reasonKeyMissing, `configmap/app|"k"|keep using|app-a@1`},
+		"without a key, but pinned":    {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}, From: a}, reasonKeyMissing, `configmap/app|"k"|keep using|app-bbbbbbbbbb@1`},
 		"absent, which is fine":        {plan.Decision{Verdict: plan.Absent}, "", ""},
 		"held, which an event says":    {plan.Decision{Verdict: plan.Held, From: a}, "", ""},
 		"unknown, which an error says": {plan.Decision{Verdict: plan.Unknown}, "", ""},

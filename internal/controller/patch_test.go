@@ -96,10 +96,10 @@ func seenIn(d *appsv1.Deployment, p plan.Plan) (observed, intent) {
 }
 
 const (
-	pinA = "configmap/app=app-a@1"
-	pinB = "configmap/app=app-b@2"
+	pinA = "configmap/app=app-bbbbbbbbbb@1"
+	pinB = "configmap/app=app-cccccccccc@2"
 	// heldB is the note of a hold from b on a.
-	heldB = "configmap/app=app-b@2;on=app-a@1"
+	heldB = "configmap/app=app-cccccccccc@2;on=app-bbbbbbbbbb@1"
 )
 
 // The patch is applied by a JSON patch library, as the API server applies it.
@@ -234,7 +234,7 @@ func TestThePatchAppliesOnlyToTheGenerationThatThePlanWasMadeFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	const text = `[{"op":"test","path":"/metadata/uid","value":"deployment-web"},{"op":"test","path":"/metadata/generation","value":7},` +
-		`{"op":"add","path":"/spec/template/metadata/annotations/confrev.io~1pins","value":"configmap/app=app-b@2"}]`
+		`{"op":"add","path":"/spec/template/metadata/annotations/confrev.io~1pins","value":"configmap/app=app-cccccccccc@2"}]`
 	if string(data) != text {
 		t.Errorf("got  %s\nwant %s", data, text)
 	}
@@ -267,7 +267,7 @@ func TestTestFailedTellsAFailedTestFromARefusal(t *testing.T) {
 }
 
 func TestOutcome(t *testing.T) {
-	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "app-a", errors.New("going away"))
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "app-bbbbbbbbbb", errors.New("going away"))
 	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	other := errors.New("no route to host")
 	tests := map[string]struct {
@@ -295,8 +295,8 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestPinnedListsRevisionsAndNotSources(t *testing.T) {
-	got := pinned("configmap/app=app-a@1,secret/db=db-x@2")
-	want := map[string]bool{"configmap/app-a": true, "secret/db-x": true}
+	got := pinned("configmap/app=app-bbbbbbbbbb@1,secret/db=db-xxxxxxxxxx@2")
+	want := map[string]bool{"configmap/app-bbbbbbbbbb": true, "secret/db-xxxxxxxxxx": true}
 	if len(got) != 2 || !want[got[0]] || !want[got[1]] || got[0] == got[1] {
 		t.Errorf("pinned = %v", got)
 	}
@@ -308,7 +308,7 @@ func TestPinnedListsRevisionsAndNotSources(t *testing.T) {
 }
 
 func TestNeedsRevisionOnlyOfWhatIsPinnedAnew(t *testing.T) {
-	a, b := pin.Pin{Revision: "app-a", Number: 1}, pin.Pin{Revision: "app-b", Number: 2}
+	a, b := pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1}, pin.Pin{Revision: "app-cccccccccc", Number: 2}
 	tests := map[string]struct {
 		decision plan.Decision
 		want     bool

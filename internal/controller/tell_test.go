@@ -22,7 +22,7 @@ import (
 // What became of a workload is read off the objects before and after, whoever wrote them.
 func TestTell(t *testing.T) {
 	const (
-		a, b, c = "configmap/app=app-a@1", "configmap/app=app-b@2", "configmap/app=app-a@3"
+		a, b, c = "configmap/app=app-bbbbbbbbbb@1", "configmap/app=app-cccccccccc@2", "configmap/app=app-bbbbbbbbbb@3"
 		hashA   = "configmap/app=aaa@1"
 		hashB   = "configmap/app=bbb@2"
 	)
@@ -39,12 +39,12 @@ func TestTell(t *testing.T) {
 		want          []string
 	}{
 		"nothing":                          {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a)}, nil},
-		"a first pin":                      {nil, modifiers{gen.Pinned(a)}, []string{"Pinned configmap/app to its revision app-a@1"}},
-		"forward":                          {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(b)}, []string{"Rolled configmap/app forward from revision app-a@1 to app-b@2"}},
-		"to earlier content, which is new": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(c)}, []string{"forward from revision app-b@2 to app-a@3"}},
-		"back":                             {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a)}, []string{"Rolled configmap/app back from revision app-b@2 to app-a@1"}},
+		"a first pin":                      {nil, modifiers{gen.Pinned(a)}, []string{"Pinned configmap/app to its revision app-bbbbbbbbbb@1"}},
+		"forward":                          {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(b)}, []string{"Rolled configmap/app forward from revision app-bbbbbbbbbb@1 to app-cccccccccc@2"}},
+		"to earlier content, which is new": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(c)}, []string{"forward from revision app-cccccccccc@2 to app-bbbbbbbbbb@3"}},
+		"back":                             {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a)}, []string{"Rolled configmap/app back from revision app-cccccccccc@2 to app-bbbbbbbbbb@1"}},
 		"back, and held": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a), held(heldB)},
-			[]string{"back from", "Rolled back: staying on revision app-a@1 of configmap/app, not on app-b@2"}},
+			[]string{"back from", "Rolled back: staying on revision app-bbbbbbbbbb@1 of configmap/app, not on app-cccccccccc@2"}},
 		"a hold that has ended":    {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a), held(heldB + ";ended")}, nil},
 		"a note about another pin": {modifiers{gen.Pinned(c)}, modifiers{gen.Pinned(c), held(heldB)}, nil},
 		"held still":               {modifiers{gen.Pinned(a), held(heldB)}, modifiers{gen.Pinned(a), held(heldB)}, nil},
@@ -76,7 +76,7 @@ func TestTell(t *testing.T) {
 
 // What was there before this process was told by another, and confrev's own namespace is none of its business.
 func TestTellWhatIsNewOnly(t *testing.T) {
-	d := gen.Deployment("web", gen.Pinned("configmap/app=app-a@1"))
+	d := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"))
 	for initial, want := range map[bool]int{false: 1, true: 0} {
 		said := told(func(t teller) {
 			t.handler().Create(context.TODO(), event.CreateEvent{Object: d, IsInInitialList: initial}, nil)

@@ -11,13 +11,6 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// neverCopied are ConfigMaps that the cluster itself puts into namespaces and renews (rule 10).
-var neverCopied = []pin.Source{
-	{Kind: pin.ConfigMap, Name: "kube-root-ca.crt"},
-	{Kind: pin.ConfigMap, Name: "openshift-service-ca.crt"},
-	{Kind: pin.ConfigMap, Name: "istio-ca-root-cert"},
-}
-
 // neverCopiedTypes are the types of Secrets that others make and renew (rule 10).
 var neverCopiedTypes = map[corev1.SecretType]string{
 	corev1.SecretTypeServiceAccountToken: "it is the token of a service account",
@@ -85,7 +78,7 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 func never(source pin.Source, meta metav1.Object) string {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
 	switch {
-	case slices.Contains(neverCopied, source):
+	case source.OfCluster():
 		return "the cluster itself keeps writing it"
 	case annotations[leaderAnnotation] != "":
 		return "it is the lock of a leader election"

@@ -1,6 +1,9 @@
 package pin
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	// MaxName is the longest name of a ConfigMap or Secret.
@@ -21,9 +24,15 @@ func Base(source string) string {
 	return source
 }
 
-// Names reports whether a name has the form that revisions of a source have. The guards' policy says the same in CEL, and
-// a test holds the two to the same answers.
+// Names reports whether a name has the form that revisions of a source have. The admission policies say the same in
+// CEL, and a test holds the two to the same answers.
 func Names(source, name string) bool {
 	suffix, ok := strings.CutPrefix(name, Base(source)+"-")
 	return ok && len(suffix) == SuffixLength && strings.Trim(suffix, Alphabet) == ""
 }
+
+// ofCluster are ConfigMaps that the cluster itself puts into namespaces and renews (rule 10). The admission policies list them too.
+var ofCluster = []string{"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"}
+
+// OfCluster reports whether a source is a ConfigMap that the cluster itself puts into namespaces.
+func (s Source) OfCluster() bool { return s.Kind == ConfigMap && slices.Contains(ofCluster, s.Name) }

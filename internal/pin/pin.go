@@ -80,14 +80,15 @@ var form = regexp.MustCompile(`^((?:configmap|secret)/[a-z0-9][a-z0-9.-]*)=([a-z
 // cost that the API server allows for CEL; it allows more than twice as many with names of any length (Kubernetes 1.36).
 const MaxPins = 200
 
-// Parse reads the text form. The empty text is the empty set. A malformed pin, two pins of one source, or a pin to what is
-// itself a pinned source, is an error that quotes the pin at fault; no part of such a text is trusted.
+// Parse reads the text form. The empty text is the empty set. A malformed pin, two pins of one source, a pin to what has no name
+// of a revision of its source, or a pin to what is itself a pinned source, is an error that quotes the pin at fault; no part of
+// such a text is trusted.
 func Parse(text string) (Set, error) {
 	set, err := parse(text, form, "pin", "SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3")
 	if err != nil {
 		return nil, err
 	}
-	if err := set.unchained(); err != nil {
+	if err := cmp.Or(set.named(), set.unchained()); err != nil {
 		return nil, err
 	}
 	return set, nil
@@ -124,6 +125,20 @@ func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 		set[source] = Pin{Revision: match[2], Number: number}
 	}
 	return set, nil
+}
+
+// named refuses pins that no confrev writes. A pin is an annotation, which its writer may be allowed where a reference is not: if it
+// could name any object, it would be a right to mount any object.
+func (s Set) named() error {
+	for _, source := range s.Sources() {
+		if source.OfCluster() {
+			return fmt.Errorf("%s is pinned, which the cluster itself keeps writing", quote.Text(source.String()))
+		}
+		if revision := s[source].Revision; !Names(source.Name, revision) {
+			return fmt.Errorf("%s is pinned to %s, which is no name of a revision of it", quote.Text(source.String()), quote.Text(revision))
+		}
+	}
+	return nil
 }
 
 // unchained refuses pins that lead to pins: what they resolve to would depend on how often they are resolved.

@@ -15,6 +15,16 @@ var (
 	db  = pin.Source{Kind: pin.Secret, Name: "db"}
 )
 
+// What a hash may end a revision's name with, and names of revisions.
+const (
+	x    = "5f7d8c9b2k"
+	appX = "app-" + x
+	dbX  = "db-" + x
+)
+
+// long is the name of a source whose revisions have a part of it in their names.
+var long = strings.Repeat("n", pin.MaxName)
+
 func TestParse(t *testing.T) {
 	tests := map[string]struct {
 		text string
@@ -22,13 +32,14 @@ func TestParse(t *testing.T) {
 	}{
 		"no text is no pins":              {"", pin.Set{}},
 		"one pin":                         {"configmap/app=app-5f7d8c9b2k@3", pin.Set{app: {Revision: "app-5f7d8c9b2k", Number: 3}}},
-		"pins in any order":               {"secret/db=db-x@1,configmap/app=app-y@2", pin.Set{app: {Revision: "app-y", Number: 2}, db: {Revision: "db-x", Number: 1}}},
-		"a ConfigMap and a Secret alike":  {"configmap/db=db-x@1,secret/db=db-x@1", pin.Set{{Kind: pin.ConfigMap, Name: "db"}: {Revision: "db-x", Number: 1}, db: {Revision: "db-x", Number: 1}}},
-		"names with dots and dashes":      {"configmap/a.b-c=a.b-c-x@1", pin.Set{{Kind: pin.ConfigMap, Name: "a.b-c"}: {Revision: "a.b-c-x", Number: 1}}},
-		"names that start with a digit":   {"configmap/0=1@1", pin.Set{{Kind: pin.ConfigMap, Name: "0"}: {Revision: "1", Number: 1}}},
-		"the highest number, 15 digits":   {"configmap/app=a@999999999999999", pin.Set{app: {Revision: "a", Number: 999_999_999_999_999}}},
-		"two sources with one revision":   {"configmap/app=same@1,configmap/b=same@1", pin.Set{app: {Revision: "same", Number: 1}, {Kind: pin.ConfigMap, Name: "b"}: {Revision: "same", Number: 1}}},
-		"a source whose name is a prefix": {"configmap/app=a@1,configmap/app2=b@1", pin.Set{app: {Revision: "a", Number: 1}, {Kind: pin.ConfigMap, Name: "app2"}: {Revision: "b", Number: 1}}},
+		"pins in any order":               {"secret/db=" + dbX + "@1,configmap/app=" + appX + "@2", pin.Set{app: {Revision: appX, Number: 2}, db: {Revision: dbX, Number: 1}}},
+		"a ConfigMap and a Secret alike":  {"configmap/db=" + dbX + "@1,secret/db=" + dbX + "@1", pin.Set{{Kind: pin.ConfigMap, Name: "db"}: {Revision: dbX, Number: 1}, db: {Revision: dbX, Number: 1}}},
+		"names with dots and dashes":      {"configmap/a.b-c=a.b-c-" + x + "@1", pin.Set{{Kind: pin.ConfigMap, Name: "a.b-c"}: {Revision: "a.b-c-" + x, Number: 1}}},
+		"names that start with a digit":   {"configmap/0=0-" + x + "@1", pin.Set{{Kind: pin.ConfigMap, Name: "0"}: {Revision: "0-" + x, Number: 1}}},
+		"names that are cut":              {"configmap/" + long + "=" + long[:242] + "-" + x + "@1", pin.Set{{Kind: pin.ConfigMap, Name: long}: {Revision: long[:242] + "-" + x, Number: 1}}},
+		"the highest number, 15 digits":   {"configmap/app=" + appX + "@999999999999999", pin.Set{app: {Revision: appX, Number: 999_999_999_999_999}}},
+		"a source whose name is a prefix": {"configmap/app=" + appX + "@1,configmap/app2=app2-" + x + "@1", pin.Set{app: {Revision: appX, Number: 1}, {Kind: pin.ConfigMap, Name: "app2"}: {Revision: "app2-" + x, Number: 1}}},
+		"a Secret of the CA's name":       {"secret/kube-root-ca.crt=kube-root-ca.crt-" + x + "@1", pin.Set{{Kind: pin.Secret, Name: "kube-root-ca.crt"}: {Revision: "kube-root-ca.crt-" + x, Number: 1}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +66,15 @@ func TestMalformedPinsAreRefusedAsAWholeAndTheOneAtFaultIsQuoted(t *testing.T) {
 		"a hexadecimal number":           {"configmap/app=app-x@0x1", "app-x@0x1"},
 		"a number of 16 digits":          {"configmap/app=app-x@1000000000000000", "@1000000000000000"},
 		"a number beyond 64 bits":        {"configmap/app=app-x@99999999999999999999", "@9999"},
-		"a pin to a pinned source":       {"configmap/app=b@1,configmap/b=c@1", "configmap/app"},
-		"a source pinned to itself":      {"configmap/app=app@1", "configmap/app"},
+		"a pin to a pinned source":       {"configmap/app=" + appX + "@1,configmap/" + appX + "=" + appX + "-" + x + "@1", `"app-5f7d8c9b2k", which is itself pinned`},
+		"a source pinned to itself":      {"configmap/app=app@1", `"app", which is no name of a revision of it`},
+		"another object":                 {"secret/deploy-staging=deploy-prod@1", `"secret/deploy-staging" is pinned to "deploy-prod", which is no name`},
+		"another source's revision":      {"configmap/app=" + dbX + "@1", `"db-5f7d8c9b2k", which is no name`},
+		"a hash of other characters":     {"configmap/app=app-5f7d8c9b2a@1", `"app-5f7d8c9b2a", which is no name`},
+		"a hash that is too short":       {"configmap/app=app-5f7d8c9b2@1", `"app-5f7d8c9b2", which is no name`},
+		"a hash that is too long":        {"configmap/app=app-5f7d8c9b2kk@1", `"app-5f7d8c9b2kk", which is no name`},
+		"a name that is not cut":         {"configmap/" + long + "=" + long + "-" + x + "@1", "which is no name"},
+		"the cluster's CA":               {"configmap/kube-root-ca.crt=kube-root-ca.crt-" + x + "@1", `"configmap/kube-root-ca.crt" is pinned, which the cluster itself keeps writing`},
 		"no name":                        {"configmap/=app-x@1", "configmap/=app-x@1"},
 		"no revision's name":             {"configmap/app=@1", "configmap/app=@1"},
 		"no kind":                        {"app=app-x@1", "app=app-x@1"},
@@ -153,16 +171,19 @@ func TestResolveGivesTheRevisionOfThatVerySource(t *testing.T) {
 	}
 }
 
-// drawSet draws pins whose revisions are none of their sources, as Parse demands.
+// drawSet draws pins whose revisions are none of their sources, as Parse demands: the names of those are shorter.
 func drawSet(t *rapid.T) pin.Set {
-	name := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,12}[a-z0-9])?`)
+	name := rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,8}[a-z0-9])?`)
 	source := rapid.Custom(func(t *rapid.T) pin.Source {
 		return pin.Source{Kind: rapid.SampledFrom([]pin.Kind{pin.ConfigMap, pin.Secret}).Draw(t, "kind"), Name: "s" + name.Draw(t, "name")}
 	})
-	value := rapid.Custom(func(t *rapid.T) pin.Pin {
-		return pin.Pin{Revision: "r" + name.Draw(t, "revision"), Number: rapid.Int64Range(1, 999_999_999_999_999).Draw(t, "number")}
-	})
-	return rapid.MapOfN(source, value, 0, 8).Draw(t, "pins")
+	pins := pin.Set{}
+	for _, from := range rapid.SliceOfN(source, 0, 8).Draw(t, "sources") {
+		suffix := rapid.StringOfN(rapid.RuneFrom([]rune(pin.Alphabet)), pin.SuffixLength, pin.SuffixLength, -1)
+		pins[from] = pin.Pin{Revision: pin.Base(from.Name) + "-" + suffix.Draw(t, "hash"),
+			Number: rapid.Int64Range(1, 999_999_999_999_999).Draw(t, "number")}
+	}
+	return pins
 }
 
 func TestPinsSurviveTheirText(t *testing.T) {
@@ -181,8 +202,9 @@ func TestPinsSurviveTheirText(t *testing.T) {
 // FuzzParse checks that what Parse accepts means what it says: written again, it has the same pins, sorted.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "configmap/app=app-5f7d8c9b2k@3", "secret/db=db-x@1,configmap/app=app-y@2", "configmap/app=a@999999999999999",
-		"configmap/app=a@1000000000000000", "configmap/app=b@1,configmap/app=c@2", "configmap/app=b@1\n", ",",
+		"", "configmap/app=" + appX + "@3", "secret/db=" + dbX + "@1,configmap/app=" + appX + "@2", "configmap/app=" + appX + "@999999999999999",
+		"configmap/app=" + appX + "@1000000000000000", "configmap/app=b@1,configmap/app=c@2", "configmap/app=" + appX + "@1\n", ",",
+		"configmap/app=app@1", "configmap/istio-ca-root-cert=istio-ca-root-cert-" + x + "@1",
 	} {
 		f.Add(seed)
 	}
@@ -206,7 +228,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Parse(%q) again (-want +got):\n%s", text, diff)
 		}
 		for source, p := range pins {
-			if p.Number < 1 || p.Number > 999_999_999_999_999 || source.Name == "" || p.Revision == "" {
+			if p.Number < 1 || p.Number > 999_999_999_999_999 || !pin.Names(source.Name, p.Revision) || source.OfCluster() {
 				t.Errorf("Parse(%q) has %s=%s", text, source, p)
 			}
 		}

@@ -18,7 +18,8 @@ func TestNumbersThatNoPinCanHoldCountAsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := planCase{content: "b"}.input()
 			s := in.Sources[app]
-			s.Revisions = []plan.Revision{revision(pin.Pin{Revision: "app-a", Number: number})}
+			s.Name = "app-cccccccccc"
+			s.Revisions = []plan.Revision{revision(pin.Pin{Revision: "app-bbbbbbbbbb", Number: number})}
 			in.Sources[app] = s
 			p := plan.Make(in)
 			if _, err := pin.Parse(p.Pins.String()); err != nil {

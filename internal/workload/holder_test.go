@@ -77,7 +77,7 @@ func fleetSet(t testing.TB) *unstructured.Unstructured {
 func TestFactsOfEveryKindOfHolder(t *testing.T) {
 	facts := func(order int64) workload.Facts {
 		return workload.Facts{
-			Order: order, Pins: "configmap/app=app-a@1", Hashes: "secret/db=abc@2", References: []string{"configmap/app", "configmap/web", "secret/db"},
+			Order: order, Pins: "configmap/app=app-bbbbbbbbbb@1", Hashes: "secret/db=abc@2", References: []string{"configmap/app", "configmap/web", "secret/db"},
 		}
 	}
 	argo := dressed()
@@ -159,7 +159,7 @@ func checkIdentity(t *testing.T, want, got client.Object) {
 
 // The key of a compacted holder's facts is none that anyone could set, or a holder could lie.
 func TestNobodyCanWriteTheFactsOfAHolder(t *testing.T) {
-	rs := gen.ReplicaSet("web-1", gen.Deployment("web", gen.Pinned("configmap/app=app-a@1")), 4)
+	rs := gen.ReplicaSet("web-1", gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1")), 4)
 	workload.ReplicaSet.Compact(rs)
 	for key := range rs.Annotations {
 		if problems := validation.IsQualifiedName(key); len(problems) == 0 {

@@ -32,7 +32,7 @@ func sample() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
 			Labels:      map[string]string{"app": "web"},
-			Annotations: map[string]string{keys.Pins: "configmap/app=app-a@1", keys.Hashes: "secret/db=abc@2"},
+			Annotations: map[string]string{keys.Pins: "configmap/app=app-bbbbbbbbbb@1", keys.Hashes: "secret/db=abc@2"},
 		},
 		Spec: *gen.PodSpec(gen.EnvFrom("configmap/app"), gen.Volume("secret/db"), gen.InitContainer("init", gen.Env("configmap/web", "k"))),
 	}
@@ -88,7 +88,7 @@ func TestTheTemplateOfEveryKind(t *testing.T) {
 			if got := strings.Join(texts, " "); err != nil || got != "configmap/app configmap/web secret/db" {
 				t.Errorf("uses %q, %v", got, err)
 			}
-			if pins, err := kind.Pins(obj); err != nil || pins.String() != kind.PinsText(obj) || pins.String() != "configmap/app=app-a@1" {
+			if pins, err := kind.Pins(obj); err != nil || pins.String() != kind.PinsText(obj) || pins.String() != "configmap/app=app-bbbbbbbbbb@1" {
 				t.Errorf("pins %q, %v", pins, err)
 			}
 			if want := "/" + strings.ReplaceAll(kind.Path, ".", "/"); kind.TemplatePointer() != want {
@@ -101,14 +101,14 @@ func TestTheTemplateOfEveryKind(t *testing.T) {
 // What a user wrote is what counts, not what injection into the template made of it.
 func TestUsesAreOfTheSourcesAlsoWhenTheirRevisionsAreInjected(t *testing.T) {
 	injected := sample()
-	injected.Spec = *gen.PodSpec(gen.EnvFrom("configmap/app-a"), gen.Volume("configmap/app-b"))
+	injected.Spec = *gen.PodSpec(gen.EnvFrom("configmap/app-bbbbbbbbbb"), gen.Volume("configmap/app-cccccccccc"))
 	for _, kind := range every() {
 		obj := read(t, kind.New(), at(t, kind.GVK, kind.Path, injected))
 		uses, err := kind.Uses(obj)
-		if err != nil || len(uses) != 2 || uses[0].String() != "configmap/app" || uses[1].String() != "configmap/app-b" {
+		if err != nil || len(uses) != 2 || uses[0].String() != "configmap/app" || uses[1].String() != "configmap/app-cccccccccc" {
 			t.Errorf("%s: uses %+v, %v", kind.Resource(), uses, err)
 		}
-		if facts := kind.Facts(obj); !cmp.Equal(facts.References, []string{"configmap/app-a", "configmap/app-b"}) {
+		if facts := kind.Facts(obj); !cmp.Equal(facts.References, []string{"configmap/app-bbbbbbbbbb", "configmap/app-cccccccccc"}) {
 			t.Errorf("%s: the template names %q", kind.Resource(), facts.References)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestPins(t *testing.T) {
-	const text = "configmap/app=app-a@1"
+	const text = "configmap/app=app-bbbbbbbbbb@1"
 	got, err := workload.Deployment.Pins(gen.Deployment("web", gen.Pinned(text)))
 	if err != nil || got.String() != text {
 		t.Errorf("Pins = %v, %v", got, err)
@@ -44,7 +44,7 @@ func TestOrderOfReplicaSets(t *testing.T) {
 
 // What confrev reads of an object is the same before and after it went into the cache.
 func TestCompactKeepsWhatIsRead(t *testing.T) {
-	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned("configmap/app=app-a@1"), gen.Template(gen.EnvFrom("configmap/app")),
+	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Template(gen.EnvFrom("configmap/app")),
 		gen.Annotated(corev1.LastAppliedConfigAnnotation, strings.Repeat("x", 1000)))
 	d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	d.Status.Replicas = 3

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -31,6 +32,29 @@ func hashOf(data ...string) content.Hash {
 // trueName is the name of the revision of a source with the given content.
 func trueName(source string, data ...string) string {
 	return content.RevisionName(source, hashOf(data...), 0)
+}
+
+// Rule 1: who writes a pin gets no other object mounted by it, also where nothing opted in.
+func TestAPinMountsNothingButRevisions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(secret("deploy-staging", corev1.SecretTypeOpaque, "k", "v"), secret("deploy-prod", corev1.SecretTypeOpaque, "k", "v"))
+	const pins = "secret/deploy-staging=deploy-prod@1"
+	const words = "denied request: annotation confrev.io/pins pins a source to what is no revision of it"
+	d := deployment("web", untracked(), secretVolume("deploy-staging"))
+	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
+	w.create(d)
+	w.eventually("a ReplicaSet", func() string { return map[bool]string{true: "none"}[len(w.replicaSets("web")) == 0] })
+	w.waitEvent("FailedCreate", w.replicaSets("web")[0].Name, words)
+
+	manifest := w.writeFile(t.TempDir(), "pod.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: one, annotations: {confrev.io/pins: "`+pins+`"}},
+		spec: {containers: [{name: app, image: app, envFrom: [{secretRef: {name: deploy-staging}}]}]}}`)
+	w.tenant().mayNot(words, "create", "-f", manifest)
+	pods := &corev1.PodList{}
+	w.must(cluster.Client.List(w.ctx, pods, client.InNamespace(w.ns)))
+	for _, pod := range pods.Items {
+		t.Errorf("pod %s mounts %v", pod.Name, pod.Spec.Volumes)
+	}
 }
 
 // Rules 13 and 20: labels and annotations get nothing deleted, whoever writes them.

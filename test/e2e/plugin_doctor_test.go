@@ -38,7 +38,7 @@ func TestPluginDoctor(t *testing.T) {
 	// As if there had been no policies when it was made: nothing pins it, so nothing refuses it; then it says that it is pinned.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stray"}, Spec: deployment("stray", envFrom("app")).Spec.Template.Spec}
 	w.create(pod)
-	w.kubectl("annotate", "pod/stray", keys.Pins+"=configmap/app=app-aaaaaaaaaa@1")
+	w.kubectl("annotate", "pod/stray", keys.Pins+"=configmap/app=app-bbbbbbbbbb@1")
 
 	var d cli.Diagnosis
 	if status := w.pluginJSON(&d, "doctor", "--long=1ns"); status != 3 || d.Kind != "Diagnosis" || d.Versions.Server == "" || len(d.Notes) > 0 {
@@ -129,10 +129,10 @@ func TestPluginDoctorOfLostRevision(t *testing.T) {
 	w := newWorld(t)
 	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app"), annotated(keys.Track, "none")))
 	w.kubectl("patch", "deployment/web", "--type=merge", "-p",
-		`{"spec":{"replicas":0,"template":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-aaaaaaaaaa@1"}}}}}`)
+		`{"spec":{"replicas":0,"template":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}}}`)
 	var d cli.Diagnosis
 	w.pluginJSON(&d, "doctor")
-	if f := found(d, "RevisionMissing", "deployment/web"); f == nil || f.Severity != "Error" || !strings.Contains(f.Message, "app-aaaaaaaaaa@1") {
+	if f := found(d, "RevisionMissing", "deployment/web"); f == nil || f.Severity != "Error" || !strings.Contains(f.Message, "app-bbbbbbbbbb@1") {
 		t.Errorf("%+v", d.Findings)
 	}
 }

@@ -95,6 +95,7 @@ func TestPodWebhook(t *testing.T) {
 	t.Run("ResolvesWhatRewriteResolves", TestPolicyResolvesWhatRewriteResolves)
 	t.Run("AcceptsThePinsThatParse", TestPolicyAcceptsThePinsThatParse)
 	t.Run("RefusesMalformedPins", TestPolicyRefusesMalformedPins)
+	t.Run("RefusesPinsToAnythingButRevisions", TestPolicyRefusesPinsToAnythingButRevisions)
 	t.Run("RefusesARevisionThatIsItselfPinned", TestPolicyRefusesARevisionThatIsItselfPinned)
 	t.Run("LeavesOtherPodsAlone", TestPolicyLeavesOtherPodsAlone)
 	t.Run("LeavesUpdatesAlone", TestPolicyLeavesUpdatesAlone)
@@ -114,7 +115,7 @@ func TestPodWebhook(t *testing.T) {
 		if after := w.asked(); after != before {
 			t.Errorf("it was asked %v times about pods without pins", after-before)
 		}
-		w.must(p.create(t, podWith("configmap/app=app-1@3", volumeOf("configmap", "app"))))
+		w.must(p.create(t, podWith("configmap/app=app-5f7d8c9b2k@3", volumeOf("configmap", "app"))))
 		if after := w.asked(); after == before {
 			t.Error("it was not asked about a pod with pins: it is not asked at all")
 		}

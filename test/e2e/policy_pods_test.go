@@ -117,9 +117,10 @@ const volumesOfWidePod = 2
 // a projected volume. They take turns over the pins, whose names have the given length.
 func widePod(references, pins, nameLength, perContainer int) (*corev1.Pod, pin.Set) {
 	set := pin.Set{}
-	name := func(i int) string { return fmt.Sprintf("%0*d", nameLength, i%pins) }
+	// Names that differ at their beginning, since what revisions are called is cut at the end.
+	name := func(i int) string { return fmt.Sprintf("%03d", i%pins) + strings.Repeat("0", nameLength-3) }
 	for i := range pins {
-		set[pin.Source{Kind: pin.ConfigMap, Name: name(i)}] = pin.Pin{Revision: "r" + name(i)[1:], Number: 999_999_999_999_999}
+		set[pin.Source{Kind: pin.ConfigMap, Name: name(i)}] = pin.Pin{Revision: pin.Base(name(i)) + "-5f7d8c9b2k", Number: pin.MaxNumber}
 	}
 	var containers []corev1.Container
 	for i := range references {
@@ -160,9 +161,12 @@ func drawPins(t *rapid.T) pin.Set {
 			Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
 			Name: rapid.SampledFrom(append(slices.Clone(sourceNames), "unused")).Draw(t, "name"),
 		}
+		if source.OfCluster() {
+			continue
+		}
 		pins[source] = pin.Pin{
-			Revision: source.Name + rapid.StringMatching(`-[a-z0-9]{10}`).Draw(t, "hash"),
-			Number:   rapid.Int64Range(1, 999_999_999_999_999).Draw(t, "number"),
+			Revision: source.Name + rapid.StringMatching(`-[bcdfghjklmnpqrstvwxz2456789]{10}`).Draw(t, "hash"),
+			Number:   rapid.Int64Range(1, pin.MaxNumber).Draw(t, "number"),
 		}
 	}
 	return pins

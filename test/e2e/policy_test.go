@@ -30,6 +30,9 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
+// revisionOfApp has the name of a revision of the source app.
+const revisionOfApp = "app-5f7d8c9b2k"
+
 // Most tests here create pods with a server-side dry run: it passes the whole of admission and leaves nothing behind.
 
 func TestPolicyResolvesWhatRewriteResolves(t *testing.T) {
@@ -67,26 +70,26 @@ func TestPolicyRefusesMalformedPins(t *testing.T) {
 	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]string{
-		"the number is missing":               "configmap/app=app-1",
-		"the number is zero":                  "configmap/app=app-1@0",
-		"the number has a leading zero":       "configmap/app=app-1@03",
-		"the number is negative":              "configmap/app=app-1@-3",
-		"the number is too long":              "configmap/app=app-1@1234567890123456",
+		"the number is missing":               "configmap/app=app-5f7d8c9b2k",
+		"the number is zero":                  "configmap/app=app-5f7d8c9b2k@0",
+		"the number has a leading zero":       "configmap/app=app-5f7d8c9b2k@03",
+		"the number is negative":              "configmap/app=app-5f7d8c9b2k@-3",
+		"the number is too long":              "configmap/app=app-5f7d8c9b2k@1234567890123456",
 		"the revision is missing":             "configmap/app=@3",
-		"the source has no kind":              "app=app-1@3",
-		"the kind is unknown":                 "deployment/app=app-1@3",
-		"the kind is in upper case":           "ConfigMap/app=app-1@3",
-		"the source has no name":              "configmap/=app-1@3",
-		"the name is in upper case":           "configmap/App=app-1@3",
-		"a pin has two revisions":             "configmap/app=app-1=app-2@3",
-		"a pin has two numbers":               "configmap/app=app-1@3@4",
-		"pins are separated by spaces":        "configmap/app=app-1@3, secret/db=db-1@1",
-		"the list ends with a comma":          "configmap/app=app-1@3,",
+		"the source has no kind":              "app=app-5f7d8c9b2k@3",
+		"the kind is unknown":                 "deployment/app=app-5f7d8c9b2k@3",
+		"the kind is in upper case":           "ConfigMap/app=app-5f7d8c9b2k@3",
+		"the source has no name":              "configmap/=app-5f7d8c9b2k@3",
+		"the name is in upper case":           "configmap/App=app-5f7d8c9b2k@3",
+		"a pin has two revisions":             "configmap/app=app-5f7d8c9b2k=app-9xk2l5c7dz@3",
+		"a pin has two numbers":               "configmap/app=app-5f7d8c9b2k@3@4",
+		"pins are separated by spaces":        "configmap/app=app-5f7d8c9b2k@3, secret/db=db-9xk2l5c7dz@1",
+		"the list ends with a comma":          "configmap/app=app-5f7d8c9b2k@3,",
 		"the list is only a comma":            ",",
-		"a newline follows":                   "configmap/app=app-1@3\n",
-		"one pin of several is malformed":     "configmap/app=app-1@3,secret/db",
-		"a source is pinned twice":            "configmap/app=app-1@3,configmap/app=app-2@4",
-		"a source is pinned twice to one":     "configmap/app=app-1@3,secret/db=db-1@1,configmap/app=app-1@3",
+		"a newline follows":                   "configmap/app=app-5f7d8c9b2k@3\n",
+		"one pin of several is malformed":     "configmap/app=app-5f7d8c9b2k@3,secret/db",
+		"a source is pinned twice":            "configmap/app=app-5f7d8c9b2k@3,configmap/app=app-9xk2l5c7dz@4",
+		"a source is pinned twice to one":     "configmap/app=app-5f7d8c9b2k@3,secret/db=db-9xk2l5c7dz@1,configmap/app=app-5f7d8c9b2k@3",
 		"the annotation holds something else": "null",
 	}
 	for name, text := range tests {
@@ -105,17 +108,62 @@ func TestPolicyRefusesARevisionThatIsItselfPinned(t *testing.T) {
 	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]string{
-		"the revision is another source": "configmap/app=web@1,configmap/web=web-1@1",
-		"the revision is the source":     "configmap/app=app@1",
+		"the revision is another source": "configmap/app=%[1]s@1,configmap/%[1]s=%[1]s-5f7d8c9b2k@1",
+		"in another order":               "secret/%[1]s=%[1]s-5f7d8c9b2k@1,secret/app=%[1]s@1",
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
-			p.wantRefusal(t, podWith(text, corev1.PodSpec{}), "pins a source to a revision that is itself pinned")
+			p.wantRefusal(t, podWith(fmt.Sprintf(text, revisionOfApp), corev1.PodSpec{}), "pins a source to a revision that is itself pinned")
 		})
 	}
 	t.Run("but a revision may have the name of a pinned source of the other kind", func(t *testing.T) {
-		if err := p.create(t, podWith("configmap/app=db@1,secret/db=db-1@1", corev1.PodSpec{})); err != nil {
+		const pins = "configmap/app=%[1]s@1,secret/%[1]s=%[1]s-5f7d8c9b2k@1"
+		if err := p.create(t, podWith(fmt.Sprintf(pins, revisionOfApp), corev1.PodSpec{})); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A user may be let annotate pods who may not say what they mount. So a pin names a revision of its source and nothing else, opted in
+// or not, and what the cluster itself keeps writing has none (rule 10).
+func TestPolicyRefusesPinsToAnythingButRevisions(t *testing.T) {
+	t.Parallel()
+	p := newPolicyTest(t)
+	long := strings.Repeat("n", pin.MaxName)
+	tests := map[string]struct{ source, revision string }{
+		"another object":                          {"secret/deploy-staging", "deploy-prod"},
+		"the source itself":                       {"configmap/app", "app"},
+		"a revision of another source":            {"configmap/app", "web-5f7d8c9b2k"},
+		"a revision of a source that begins so":   {"configmap/app", "app-2-5f7d8c9b2k"},
+		"a revision of what the source is cut to": {"configmap/app", "ap-5f7d8c9b2k"},
+		"what generateName made of it":            {"configmap/app", "app-5f7d8"},
+		"a hash with a vowel":                     {"configmap/app", "app-5f7d8c9b2a"},
+		"a hash that is too long":                 {"configmap/app", "app-5f7d8c9b2kk"},
+		"a long source, and no part of it":        {"configmap/" + long, strings.Repeat("m", 242) + "-5f7d8c9b2k"},
+		"a CA of the cluster":                     {"configmap/kube-root-ca.crt", "kube-root-ca.crt-5f7d8c9b2k"},
+		"a CA of OpenShift":                       {"configmap/openshift-service-ca.crt", "openshift-service-ca.crt-5f7d8c9b2k"},
+		"a CA of Istio":                           {"configmap/istio-ca-root-cert", "istio-ca-root-cert-5f7d8c9b2k"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			text := tt.source + "=" + tt.revision + "@1"
+			if _, err := pin.Parse(text); err == nil {
+				t.Fatalf("Parse accepts %q", text)
+			}
+			kind, source, _ := strings.Cut(tt.source, "/")
+			pod := podWith(text, volumeOf(kind, source))
+			p.wantRefusal(t, pod, "annotation confrev.io/pins pins a source to what is no revision of it")
+			// Only some other pin is at fault.
+			pod.Annotations[keys.Pins] = "secret/other=other-9xk2l5c7dz@1," + text
+			p.wantRefusal(t, pod, "annotation confrev.io/pins pins a source to what is no revision of it")
+		})
+	}
+	t.Run("but names that are cut may be long", func(t *testing.T) {
+		pod := podWith("configmap/"+long+"="+long[:242]+"-5f7d8c9b2k@1", volumeOf("configmap", long))
+		if err := p.create(t, pod); err != nil {
+			t.Error(err)
+		} else if got := pod.Spec.Volumes[0].ConfigMap.Name; got != long[:242]+"-5f7d8c9b2k" {
+			t.Errorf("the reference became %q", got)
 		}
 	})
 }
@@ -126,11 +174,11 @@ func TestPolicyLeavesOtherPodsAlone(t *testing.T) {
 	tests := map[string]map[string]string{
 		"no annotations":          nil,
 		"an empty annotation":     {keys.Pins: ""},
-		"another tool's pins":     {"example.com/pins": "configmap/app=app-1@3"},
-		"pins of unused sources":  {keys.Pins: "configmap/other=other-1@3,secret/app=app-1@1"},
-		"pins of a longer name":   {keys.Pins: "configmap/app2=app-1@3"},
-		"pins of a shorter name":  {keys.Pins: "configmap/ap=app-1@3"},
-		"pins of the other kind":  {keys.Pins: "secret/app=app-1@3"},
+		"another tool's pins":     {"example.com/pins": "configmap/app=app-5f7d8c9b2k@3"},
+		"pins of unused sources":  {keys.Pins: "configmap/other=other-5f7d8c9b2k@3,secret/app=app-5f7d8c9b2k@1"},
+		"pins of a longer name":   {keys.Pins: "configmap/app2=app2-5f7d8c9b2k@3"},
+		"pins of a shorter name":  {keys.Pins: "configmap/ap=ap-5f7d8c9b2k@3"},
+		"pins of the other kind":  {keys.Pins: "secret/app=app-5f7d8c9b2k@3"},
 		"a suffix on the key":     {keys.Pins + "-old": "nonsense"},
 		"other annotations alone": {"example.com/owner": "team"},
 	}
@@ -157,7 +205,7 @@ func TestPolicyLeavesUpdatesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := pod.DeepCopy()
-	pod.Annotations = map[string]string{keys.Pins: "configmap/app=app-1@3"}
+	pod.Annotations = map[string]string{keys.Pins: "configmap/app=app-5f7d8c9b2k@3"}
 	if err := p.client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
 		t.Fatalf("add pins to a pod that exists: %v", err)
 	}
@@ -176,11 +224,11 @@ func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
 	for _, kind := range []pin.Kind{pin.ConfigMap, pin.Secret} {
 		for form, spec := range allForms(string(kind)) {
 			t.Run(fmt.Sprintf("%s in %s", kind, form), func(t *testing.T) {
-				pod := podWith(string(kind)+"/app=app-1@3", spec)
+				pod := podWith(string(kind)+"/app=app-5f7d8c9b2k@3", spec)
 				pod.Labels = labels
 				p.wantRefusal(t, pod, "annotation confrev.io/pins was not applied to "+string(kind)+"/app. Look at Mutating",
 					"confrev-resolve-pins")
-				if len(podspec.Rewrite(&pod.Spec, resolveTo("app-1"))) == 0 {
+				if len(podspec.Rewrite(&pod.Spec, resolveTo(revisionOfApp))) == 0 {
 					t.Fatal("the spec has no reference")
 				}
 				if err := p.create(t, pod); err != nil {
@@ -354,8 +402,8 @@ func newPolicyTest(t *testing.T) *policyTest {
 func (p *policyTest) waitForPolicies(t *testing.T) {
 	t.Helper()
 	p.poll(t, "the policies to act", func() bool {
-		pod := podWith("configmap/app=app-1@3", volumeOf("configmap", "app"))
-		resolved := p.create(t, pod) == nil && pod.Spec.Volumes[0].ConfigMap.Name == "app-1"
+		pod := podWith("configmap/app=app-5f7d8c9b2k@3", volumeOf("configmap", "app"))
+		resolved := p.create(t, pod) == nil && pod.Spec.Volumes[0].ConfigMap.Name == revisionOfApp
 		return resolved && p.create(t, podWith("malformed", corev1.PodSpec{})) != nil
 	})
 }

@@ -161,9 +161,10 @@ func Source(text string) pin.Source {
 	panic(fmt.Sprintf("gen: %q is not a source", text))
 }
 
-// Pins reads pins in their text form.
+// Pins reads pins in their text form. Unlike pin.Parse it takes any names for revisions, as hashes have, so that tests of what
+// follows from pins can use short ones.
 func Pins(text string) pin.Set {
-	pins, err := pin.Parse(text)
+	pins, err := pin.ParseHashes(text)
 	if err != nil {
 		panic("gen: " + err.Error())
 	}

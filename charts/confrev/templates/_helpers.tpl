@@ -71,6 +71,17 @@ the two to the same answers.
 {{- end -}}
 
 {{/*
+Whether every pin names a revision of its source, and none of a source that the cluster itself keeps writing (rule 10). Whoever may
+annotate a pod may not therefore choose what it mounts. It is `named` of internal/pin/pin.go; test/e2e/policy_test.go holds the two to
+the same answers. variables.parts are the pins: [source, revision, number].
+*/}}
+{{- define "confrev.pinsNameRevisions" -}}
+variables.parts.all(part,
+  !(part[0] in ['configmap/kube-root-ca.crt', 'configmap/openshift-service-ca.crt', 'configmap/istio-ca-root-cert']) &&
+  {{ include "confrev.revisionName" (list "part[0].split('/')[1]" "part[1]") | nindent 2 | trim }})
+{{- end -}}
+
+{{/*
 Whether an object has the form of a revision of a source. It is IsRevision of internal/revision and Names of internal/pin;
 test/e2e/guards_test.go holds them to the same answers.
 */}}
