@@ -88,8 +88,21 @@ func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, see
 	after.template = template
 	if len(after.resolved(want.pins.Pins)) == 0 {
 		*want = pinsOnly
+		return false, nil
 	}
-	return false, nil
+	return false, r.unmoved(ctx, would)
+}
+
+// unmoved fails with revision.Changed if a workload changed while the API server was asked what it would make of it: the webhook does
+// not answer for an object that is no longer the live one (rule 18), so its silence says nothing then.
+func (r *workloads) unmoved(ctx context.Context, asked client.Object) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(r.kind.GVK)
+	err := r.live.Get(ctx, key(asked), live)
+	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != asked.GetResourceVersion() {
+		return revision.Changed("%s %s", r.kind.Resource(), key(asked))
+	}
+	return err
 }
 
 // keeps reports whether the template has pins and hashes, if it is to have any, after they were written into it: a
