@@ -35,10 +35,12 @@ func TestPluginDoctor(t *testing.T) {
 	w.waitPinned("web", "app", "color", "B")
 	w.undo("web")
 	w.waitHeld("web", "app")
-	// As if there had been no policies when it was made: nothing pins it, so nothing refuses it; then it says that it is pinned.
+	// As if there had been no policies when it was made: nothing pins it, so nothing refuses it; then it says that it is pinned,
+	// by the only way that is open to those who run pods.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stray"}, Spec: deployment("stray", envFrom("app")).Spec.Template.Spec}
 	w.create(pod)
-	w.kubectl("annotate", "pod/stray", keys.Pins+"=configmap/app=app-bbbbbbbbbb@1")
+	w.kubectl("patch", "pod/stray", "--subresource=status", "--type=merge", "-p",
+		`{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}`)
 
 	var d cli.Diagnosis
 	if status := w.pluginJSON(&d, "doctor", "--long=1ns"); status != 3 || d.Kind != "Diagnosis" || d.Versions.Server == "" || len(d.Notes) > 0 {

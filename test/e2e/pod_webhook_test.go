@@ -98,7 +98,7 @@ func TestPodWebhook(t *testing.T) {
 	t.Run("RefusesPinsToAnythingButRevisions", TestPolicyRefusesPinsToAnythingButRevisions)
 	t.Run("RefusesARevisionThatIsItselfPinned", TestPolicyRefusesARevisionThatIsItselfPinned)
 	t.Run("LeavesOtherPodsAlone", TestPolicyLeavesOtherPodsAlone)
-	t.Run("LeavesUpdatesAlone", TestPolicyLeavesUpdatesAlone)
+	t.Run("KeepsThePinsOfAPodThatExists", TestPolicyKeepsThePinsOfAPodThatExists)
 	t.Run("PassesPodsWithinTheirCostLimits", TestPoliciesPassPodsWithinTheirCostLimits)
 	t.Run("AnswersAsThePolicyDoes", func(t *testing.T) {
 		onlyWithPolicies(t)

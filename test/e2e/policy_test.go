@@ -17,10 +17,13 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,22 +199,77 @@ func TestPolicyLeavesOtherPodsAlone(t *testing.T) {
 	}
 }
 
-func TestPolicyLeavesUpdatesAlone(t *testing.T) {
+// The pins of a pod say what it was started with. All other changes of it are none of the policies' business.
+func TestPolicyKeepsThePinsOfAPodThatExists(t *testing.T) {
 	t.Parallel()
 	p := newPolicyTest(t)
-	pod := podWith("", volumeOf("configmap", "app"))
-	pod.Namespace = p.namespace
-	if err := p.client.Create(t.Context(), pod); err != nil {
+	pods := map[string]*corev1.Pod{
+		"pinned":   podWith("configmap/app=app-5f7d8c9b2k@3", volumeOf("configmap", "app")),
+		"unpinned": podWith("", volumeOf("configmap", "app")),
+	}
+	for name, pod := range pods {
+		pod.Name, pod.Namespace = name, p.namespace
+		if err := p.client.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user := p.whoMayPatchPods(t)
+	tests := map[string]struct{ pod, patch string }{
+		"changed":     {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-9xk2l5c7dz@4"}}}`},
+		"taken away":  {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":null}}}`},
+		"emptied":     {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":""}}}`},
+		"added":       {"unpinned", `{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-5f7d8c9b2k@3"}}}`},
+		"malformed":   {"unpinned", `{"metadata":{"annotations":{"confrev.io/pins":"malformed"}}}`},
+		"in one list": {"pinned", `{"metadata":{"labels":{"a":"b"},"annotations":{"confrev.io/pins":"configmap/app=app-5f7d8c9b2k@4"}}}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := user.Patch(t.Context(), pods[tt.pod].DeepCopy(), client.RawPatch(types.MergePatchType, []byte(tt.patch)))
+			const words = "denied request: annotation confrev.io/pins says which revisions the pod was started with"
+			if !strings.Contains(errorText(err), words) {
+				t.Errorf("want a refusal with %q, got: %v", words, err)
+			}
+		})
+	}
+	for name, pod := range pods {
+		t.Run("but other changes are free: "+name, func(t *testing.T) {
+			label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}}}`))
+			got := pod.DeepCopy()
+			if err := user.Patch(t.Context(), got, label); err != nil || got.Labels["a"] != "b" {
+				t.Errorf("labels %v, %v", got.Labels, err)
+			}
+			if diff := gocmp.Diff(pod.Spec.Volumes, got.Spec.Volumes); diff != "" {
+				t.Errorf("the update changed references (-before +after):\n%s", diff)
+			}
+			status := client.RawPatch(types.MergePatchType, []byte(`{"status":{"message":"running"}}`))
+			if err := p.client.Status().Patch(t.Context(), got, status); err != nil || got.Status.Message != "running" {
+				t.Errorf("status %q, %v", got.Status.Message, err)
+			}
+		})
+	}
+}
+
+// whoMayPatchPods is a client of a user who may do nothing but read and patch the namespace's pods.
+func (p *policyTest) whoMayPatchPods(t *testing.T) client.Client {
+	t.Helper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "patcher", Namespace: p.namespace}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "patch"}}}}
+	name := "patcher-of-" + p.namespace
+	binding := &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}}
+	mustCreate(t, p.client, role)
+	mustCreate(t, p.client, binding)
+	config := rest.CopyConfig(p.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	user, err := client.New(config, client.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	before := pod.DeepCopy()
-	pod.Annotations = map[string]string{keys.Pins: "configmap/app=app-5f7d8c9b2k@3"}
-	if err := p.client.Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
-		t.Fatalf("add pins to a pod that exists: %v", err)
-	}
-	if diff := gocmp.Diff(before.Spec.Volumes, pod.Spec.Volumes); diff != "" {
-		t.Errorf("the update changed references (-before +after):\n%s", diff)
-	}
+	p.poll(t, "the user to have its rights", func() bool {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{}`))
+		return !apierrors.IsForbidden(user.Patch(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: p.namespace}}, patch))
+	})
+	return user
 }
 
 // In kube-system the chart's policies do not act, so a copy of the validating one stands there alone, as it does
@@ -372,6 +430,7 @@ func TestPoliciesPassPodsWithinTheirCostLimits(t *testing.T) {
 // policyTest has a cluster with the chart installed, and a namespace of its own.
 type policyTest struct {
 	client    client.Client
+	config    *rest.Config
 	namespace string
 }
 
@@ -393,7 +452,7 @@ func newPolicyTest(t *testing.T) *policyTest {
 	if err := c.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("create the default service account: %v", err)
 	}
-	p := &policyTest{client: c, namespace: namespace.Name}
+	p := &policyTest{client: c, config: config, namespace: namespace.Name}
 	p.waitForPolicies(t)
 	return p
 }
