@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -119,7 +120,7 @@ func (v *preview) dryRun(info *resource.Info, root openapi3.Root, empty func() c
 		ServerSideApply: v.serverSide, FieldManager: v.manager, ForceConflicts: v.force, IOStreams: v.IOStreams,
 	}.Merged()
 	if err != nil {
-		return e, err
+		return e, withoutData(e.gvk, err)
 	}
 	e.after = empty()
 	if err := convert(merged, e.after); err != nil {
@@ -264,4 +265,14 @@ func printAs(out io.Writer, format string, what any) error {
 	}
 	_, err = fmt.Fprintln(raw(out), string(text))
 	return err
+}
+
+// withoutData leaves out of an error about a Secret what may quote its data: pipelines keep what they print. What only names
+// objects and users stays.
+func withoutData(gvk schema.GroupVersionKind, err error) error {
+	if gvk.GroupKind() != revision.GVK(pin.Secret).GroupKind() || apierrors.IsForbidden(err) || apierrors.IsConflict(err) ||
+		apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+		return err
+	}
+	return errors.New("it cannot be applied. The reason may quote its data: kubectl apply --dry-run=server says it")
 }

@@ -177,8 +177,12 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 	set.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` to serve Prometheus metrics on; 0 for none")
 }
 
-// plainLevels writes the levels between debug and info, which logr's verbosity leads to, as debug.
-func plainLevels(_ []string, a slog.Attr) slog.Attr {
+// plain writes the levels between debug and info, which logr's verbosity leads to, as debug. It leaves out the notes of events, which
+// may repeat what was written for confrev: more people read the log than the events of a namespace (rule 19).
+func plain(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "note" {
+		return slog.Attr{}
+	}
 	if level, ok := a.Value.Any().(slog.Level); ok && a.Key == slog.LevelKey && level < slog.LevelInfo {
 		a.Value = slog.StringValue(slog.LevelDebug.String())
 	}
@@ -207,7 +211,7 @@ func newLogger(format, level string) (logr.Logger, error) {
 	if err := least.UnmarshalText([]byte(level)); err != nil {
 		return logr.Logger{}, fmt.Errorf("--log-level=%s: want debug, info, warn or error", level)
 	}
-	options := &slog.HandlerOptions{Level: least, ReplaceAttr: plainLevels}
+	options := &slog.HandlerOptions{Level: least, ReplaceAttr: plain}
 	switch strings.ToLower(format) {
 	case "text":
 		return logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, options)), nil

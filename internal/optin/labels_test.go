@@ -1,10 +1,15 @@
 package optin_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
 )
 
 // Rule 21.5: labels of the workload say the same as its annotations, and the strictest counts.
@@ -60,4 +65,22 @@ func written(key, value string) map[string]string {
 		return map[string]string{}
 	}
 	return map[string]string{key: value}
+}
+
+// Rule 19: of what was written for confrev, 64 bytes are repeated.
+func TestProblemsRepeatLittle(t *testing.T) {
+	text := strings.Repeat("-", 64) + "tail"
+	_, problems := optin.Compat{}.Describe(pin.Source{Kind: pin.ConfigMap, Name: "app"}, &metav1.ObjectMeta{Annotations: written(keys.Policy, text)})
+	for _, key := range []string{keys.Track, keys.Mode, keys.Injection, keys.Advance, keys.Settle, keys.Owners, keys.RestartOn} {
+		found := optin.Read(optin.Written{Annotations: written(key, text)}, optin.Defaults{}).Problems
+		if len(found) == 0 {
+			t.Errorf("no problem with %s", key)
+		}
+		problems = append(problems, found...)
+	}
+	for _, problem := range problems {
+		if strings.Contains(fmt.Sprint(problem), "tail") {
+			t.Errorf("it repeats everything: %v", problem)
+		}
+	}
 }

@@ -180,7 +180,7 @@ func (a *Asked) readOwners(w Written) {
 		case text == "true":
 			a.Track.owners = true
 		case text != "false":
-			a.complain(InvalidTrack, `%s %s: %q: want "true" or "false"`, said.what, keys.Owners, text)
+			a.complain(InvalidTrack, `%s %s: %s: want "true" or "false"`, said.what, keys.Owners, quote.Text(text))
 		}
 		return
 	}

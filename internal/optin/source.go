@@ -9,6 +9,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/quote"
 )
 
 // neverCopiedTypes are the types of Secrets that others make and renew (rule 10).
@@ -59,7 +60,7 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	case "":
 	default:
 		problems = append(problems, Problem{InvalidMode, "annotation " + keys.Policy + " of " + source.String() + ": " +
-			string(policy) + " is not a policy: want revision, live or ignore; using revision"})
+			quote.Text(string(policy)) + " is not a policy: want revision, live or ignore; using revision"})
 	}
 	if c.Reloader {
 		traits.Marked = annotations[reloaderMatch] == "true"

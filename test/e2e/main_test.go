@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
 )
 
@@ -146,7 +147,9 @@ var confinedOnPurpose string
 // error.
 func confined(log []byte) error {
 	for line := range bytes.Lines(log) {
-		if bytes.Contains(line, []byte("confines confrev's own account refused")) && !bytes.Contains(line, []byte(`msg="looking again"`)) &&
+		refused := bytes.Contains(line, []byte("reason="+revision.ConfinementRefused)) ||
+			bytes.Contains(line, []byte("confines confrev's own account refused"))
+		if refused && !bytes.Contains(line, []byte(`msg="looking again"`)) &&
 			(confinedOnPurpose == "" || !bytes.Contains(line, []byte(confinedOnPurpose))) {
 			return fmt.Errorf("confrev tried what its own account may not, see %s: %s", confrev.Log, line)
 		}
