@@ -162,7 +162,7 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 		obj = withSettings(obj, old)
 	}
 	seen, err := r.observe(ctx, obj, r.viewOf(old, deploying && !isUndo))
-	if err != nil || !seen.follows() {
+	if err != nil || !seen.follows() && !seen.mayDrop() {
 		return nil, seen.warnings, err
 	}
 	if old != nil {
@@ -178,6 +178,13 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 			return nil, nil, err
 		}
 		said = r.sayHeld(obj, old, seen, want)
+	}
+	if r.drops(obj, old, seen, want) {
+		want.release = true
+		want.injectAgain(seen)
+	}
+	if !seen.follows() && !want.release {
+		return nil, seen.warnings, nil
 	}
 	said = slices.Concat(seen.warnings, warnings(want.pins, true), said)
 	if r.gate.Problem() != nil && seen.needsPolicies(want) {

@@ -47,7 +47,12 @@ func (r *workloads) undoes(ctx context.Context, obj, old client.Object) (pins pi
 			templates = append(templates, plan.Template{Code: facts.Code, Pins: pins})
 		}
 	}
-	pins, is = plan.Undo(r.brings(old, nil), r.brings(obj, r.pinsOf(old)), templates)
+	before, request := r.brings(old, nil), r.brings(obj, r.pinsOf(old))
+	dropped, err := r.dropped(ctx, obj, before, request, templates)
+	if err != nil {
+		return nil, false, err
+	}
+	pins, is = plan.Undo(before, request, templates, dropped)
 	return pins, is, nil
 }
 
@@ -110,6 +115,7 @@ func (r *workloads) vouch(ctx context.Context, seen *observed) error {
 // planFrom says from which pins to plan for a request, once its sources were looked at (rules 21.1 and 21.2).
 func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	if isUndo {
+		seen.pins.Undo = true
 		seen.pins.Pins, seen.notes.pins = undone, undone.String()
 		return
 	}

@@ -14,7 +14,7 @@ type injection = podspec.Replacement
 // the template has.
 func (seen observed) injections(pins pin.Set, changing bool) []injection {
 	if !changing {
-		// Pins of sources that are no longer tracked stay for now, and so do their references.
+		// Stale pins stay until the template changes anyway, and so do their references (rule 21.6).
 		if found := seen.resolved(seen.pins.Pins); len(found) == 0 {
 			return nil
 		}

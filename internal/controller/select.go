@@ -36,6 +36,7 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 		if seen.pins.Uses, err = r.mountable(ctx, seen, r.bounded(seen, selection.Uses)); err != nil {
 			return err
 		}
+		seen.pins.Unfollowed = r.unfollowed(seen, uses, traits)
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}

@@ -209,7 +209,7 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 // intent is what should become of a workload: the plans of its pins and of its hashes.
 type intent struct {
 	pins, hashes plan.Plan
-	// release is true when the template's pins are to go, although nothing else changes.
+	// release is true when pins of the template are to go, although nothing else of the intent changes.
 	release bool
 	// resume is true when confrev's own pause is to end (rule 7).
 	resume bool

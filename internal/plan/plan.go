@@ -61,6 +61,10 @@ type Input struct {
 	Chosen map[pin.Source]bool
 	// Ended are the sources of which a deploy ends the hold (rule 21.3).
 	Ended map[pin.Source]bool
+	// Unfollowed are the sources that the template refers to and that are not among Uses.
+	Unfollowed map[pin.Source]Standing
+	// Undo is true for a request that goes back to a holder (rule 21.2).
+	Undo bool
 }
 
 // Verdict says what the plan found of one source.
@@ -104,8 +108,8 @@ type Decision struct {
 
 // Plan is what should become of the workload.
 type Plan struct {
-	// Pins are those that the template should have. Pins of sources that are no longer tracked are not among them: they go
-	// with the next change, since dropping them alone would be a rollout.
+	// Pins are those that the template should have if it changes. Stale ones are not among them: they go with a change of
+	// something else, since dropping them alone would be a rollout (rule 21.6).
 	Pins pin.Set
 	// Held are the notes that the workload should carry.
 	Held pin.Notes
@@ -146,6 +150,11 @@ func Make(in Input) Plan {
 		}
 		if note != (pin.Note{}) {
 			out.Held[use.Source] = note
+		}
+	}
+	for source, p := range in.Pins {
+		if !in.uses(source) && !in.Unfollowed[source].Stale(in.Undo) {
+			out.Pins[source] = p
 		}
 	}
 	return out

@@ -21,18 +21,23 @@ func (t Template) equal(other Template) bool {
 
 // Undo finds the holder that a request goes back to (rule 21.2): one that has the request's code and pins, and is not that of
 // the template that the request replaces. It returns the pins of the template then: the holder's, and those before where the
-// holder has none. A webhook that is called again sees just these pins.
-func Undo(old, request Template, holders []Template) (pins pin.Set, is bool) {
+// holder has none. A webhook that is called again sees just these pins, but for those that it dropped (rule 21.6).
+func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool) (pins pin.Set, is bool) {
+	left := func(pins pin.Set) pin.Set {
+		pins = maps.Clone(pins)
+		maps.DeleteFunc(pins, func(source pin.Source, _ pin.Pin) bool { return dropped[source] })
+		return pins
+	}
 	for _, holder := range holders {
 		if holder.Code != request.Code || holder.equal(old) {
 			continue
 		}
-		pins := maps.Clone(old.Pins)
+		pins := left(old.Pins)
 		if pins == nil {
 			pins = pin.Set{}
 		}
-		maps.Copy(pins, holder.Pins)
-		if maps.Equal(request.Pins, holder.Pins) || maps.Equal(request.Pins, pins) {
+		maps.Copy(pins, left(holder.Pins))
+		if maps.Equal(request.Pins, left(holder.Pins)) || maps.Equal(request.Pins, pins) {
 			// What runs already is not gone back to.
 			if pins := (Template{holder.Code, pins}); pins.equal(old) {
 				continue

@@ -38,9 +38,36 @@ func TestUndo(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			pins, is := plan.Undo(test.old, test.request, test.holders)
+			pins, is := plan.Undo(test.old, test.request, test.holders, nil)
 			if is != test.is || pins.String() != test.want {
 				t.Errorf("%v, %q; want %v, %q", is, pins, test.is, test.want)
+			}
+		})
+	}
+}
+
+// Rules 21.2 and 21.6: a webhook that is called again knows an undo from which it dropped pins.
+func TestAnUndoIsKnownAgain(t *testing.T) {
+	const a, b, both = "configmap/app=app-a@1", "configmap/app=app-b@2", "configmap/app=app-a@1,configmap/web=web-x@1"
+	is := func(code, pins string) plan.Template { return plan.Template{Code: code, Pins: gen.Pins(pins)} }
+	web := pin.Source{Kind: pin.ConfigMap, Name: "web"}
+	tests := map[string]struct {
+		old, request plan.Template
+		holders      []plan.Template
+		dropped      bool
+		is           bool
+	}{
+		"of what the holder has":           {is("2", b), is("1", a), []plan.Template{is("1", both), is("2", b)}, true, true},
+		"of what the template had":         {is("2", both), is("1", a), []plan.Template{is("1", a), is("2", both)}, true, true},
+		"of nothing, so it is a deploy":    {is("2", b), is("1", a), []plan.Template{is("1", both), is("2", b)}, false, false},
+		"a restart of what dropped it":     {is("1", a), is("1", a), []plan.Template{is("1", both), is("1", a)}, true, false},
+		"a deploy of code that had it too": {is("2", b), is("1", b), []plan.Template{is("1", both), is("2", b)}, true, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			pins, is := plan.Undo(test.old, test.request, test.holders, map[pin.Source]bool{web: test.dropped})
+			if is != test.is || is && pins.String() != a {
+				t.Errorf("%v, %q; want %v", is, pins, test.is)
 			}
 		})
 	}

@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// unfollowed returns how the sources stand that a template refers to and that are not chosen to be pinned (rule 21.6).
+func (r *workloads) unfollowed(seen *observed, uses []podspec.Use, traits map[pin.Source]optin.Traits) map[pin.Source]plan.Standing {
+	standings := map[pin.Source]plan.Standing{}
+	for _, use := range uses {
+		if !slices.ContainsFunc(seen.pins.Uses, func(followed podspec.Use) bool { return followed.Source == use.Source }) {
+			standings[use.Source] = r.standing(seen, use.Source, traits[use.Source])
+		}
+	}
+	return standings
+}
+
+// standing returns how a source stands whose metadata was looked up.
+func (r *workloads) standing(seen *observed, source pin.Source, about optin.Traits) plan.Standing {
+	switch {
+	case !r.options.enabled(source.Kind) || seen.metas[source] == nil:
+		return plan.Unasked
+	case about.Policy != optin.PolicyRevision || about.Never != "":
+		return plan.ReadLive
+	}
+	return plan.Untracked
+}
+
+// dropped returns the sources that a request has no pin of, and of which confrev would drop the pin from an undo to one of the
+// templates: it may have done so already when the API server asks again.
+func (r *workloads) dropped(ctx context.Context, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
+	uses, err := r.kind.Uses(obj, before.Pins)
+	if err != nil {
+		// What has no template refers to nothing, and undoes nothing.
+		return nil, nil //nolint:nilerr
+	}
+	candidates := maps.Clone(before.Pins)
+	if candidates == nil {
+		candidates = pin.Set{}
+	}
+	for _, template := range templates {
+		if template.Code == request.Code {
+			maps.Copy(candidates, template.Pins)
+		}
+	}
+	maps.DeleteFunc(candidates, func(source pin.Source, _ pin.Pin) bool { return request.Pins[source] != pin.Pin{} })
+	seen, dropped := newObserved(obj.GetNamespace(), r.live), map[pin.Source]bool{}
+	for source := range candidates {
+		standing := plan.Standing(0)
+		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
+			about, _, err := r.describe(ctx, &seen, source)
+			if err != nil {
+				return nil, err
+			}
+			standing = r.standing(&seen, source, about)
+		}
+		dropped[source] = standing.Stale(true)
+	}
+	return dropped, nil
+}
+
+// mayDrop reports whether a workload that follows nothing may still have pins that a request drops: the last source that it
+// tracked is to be read live, say.
+func (seen observed) mayDrop() bool {
+	return seen.asked.Track.Enabled() && seen.asked.Mode == optin.Revision && !seen.unbounded && len(seen.pins.Pins) > 0
+}
+
+// drops reports whether pins go with a request that changes the template anyway, whatever else the plan changes (rule 21.6).
+// A template that has lost its pins and gets them back does not change.
+func (r *workloads) drops(obj, old client.Object, seen observed, want intent) bool {
+	if maps.Equal(seen.pins.Pins, want.pins.Pins) {
+		return false
+	}
+	return want.changes() || old == nil || r.deploys(obj, old) || !maps.Equal(seen.pins.Pins, seen.before)
+}
