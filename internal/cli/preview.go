@@ -254,9 +254,9 @@ func because(d plan.Decision) string {
 	case plan.Advanced:
 		return fmt.Sprintf("revision %d -> %d", d.From.Number, d.To.Number)
 	case plan.Held:
-		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.From.Number)
+		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
 	case plan.Waiting:
-		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.From.Number)
+		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
 	case plan.KeyMissing:
 		return fmt.Sprintf("lacks %q, which a container requires: nothing rolls out", d.Keys)
 	case plan.SourceMissing:

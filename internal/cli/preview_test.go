@@ -4,9 +4,30 @@ import (
 	"testing"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
+
+// Rule 21.2: a manifest that is an undo is forecast with the pin that it brings back, not with the one that it replaces.
+func TestAForecastOfAnUndo(t *testing.T) {
+	app := gen.Source("configmap/app")
+	pins := func(revision string, number string) string { return "configmap/app=app-" + revision + "@" + number }
+	old, undone := pins("cccccccccc", "2"), pins("bbbbbbbbbb", "1")
+	for verdict, want := range map[plan.Verdict]string{
+		plan.Held:    "held at revision 1: it was rolled back from this content",
+		plan.Waiting: "waits at revision 1, as confrev.io/advance says",
+	} {
+		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
+		on := gen.Pins(undone)[app]
+		all := &edits{all: []edited{{gvk: workload.Deployment.GVK, before: before, after: after}}}
+		f := all.forecast(controller.Look{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
+			Pins: plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: verdict, From: on, To: on}}}})
+		if !f.RollsOut || len(f.Sources) != 1 || f.Sources[0].Because != want || f.Sources[0].From != gen.Pins(old)[app].String() {
+			t.Errorf("%s: %+v", verdict, f)
+		}
+	}
+}
 
 // preview speaks of the time of a rollout as undo does.
 func TestWhenAForecastRollsOut(t *testing.T) {

@@ -140,7 +140,11 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 	if err != nil {
 		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), key(obj), err)
 	}
-	want := r.intend(seen)
+	// As the controller does with what the webhook left of a request (rule 21.3).
+	want, err := r.endHolds(ctx, obj, nil, &seen, r.intend(seen))
+	if err != nil {
+		return look, err
+	}
 	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources
 	look.Pins, look.Hashes, look.RolledOut, look.seen = want.pins, want.hashes, seen.pins.Holders, seen
 	if look.Uses, err = kind.Uses(obj); err != nil {

@@ -158,3 +158,24 @@ func TestSnapshotRefusesATypeThatItHasNot(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Rule 21.3: who asks what comes next hears that a deploy ended the hold, as the controller finds it where the webhook did not answer.
+func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
+	for image, want := range map[string]plan.Verdict{"1": plan.Held, "2": plan.Advanced, "3": plan.Advanced} {
+		a, b := "configmap/app="+appA+"@1", "configmap/app="+appB+"@2"
+		held := func(d *appsv1.Deployment) { d.Annotations[keys.Held] = heldFromB }
+		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(
+			gen.ConfigMap("app", map[string]string{"v": "2"}), madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}},
+			web(image, gen.Pinned(a), held), ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)).Build()
+		planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj := planner.Workload(workload.Deployment, client.ObjectKey{Namespace: gen.Namespace, Name: "web"})
+		look, err := planner.Look(t.Context(), workload.Deployment, obj, false)
+		if err != nil || look.Pins.Decisions[0].Verdict != want {
+			t.Errorf("image %s: %v, %+v", image, err, look.Pins.Decisions)
+		}
+	}
+}

@@ -111,3 +111,44 @@ func TestPluginPreviewSaysWhatIsWrong(t *testing.T) {
 	w.confrev("preview", "-f", file, w.account("nobody")).fails(1, "forbidden")
 	w.confrev("preview", "-f", file).says("Nothing uses what is in the files.")
 }
+
+// Rule 21: preview says of a manifest that is an undo, and of a deploy that ends the hold, what becomes of them.
+func TestPluginPreviewKnowsAnUndoFromADeploy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := func(image, pins string) string {
+		d := deployment("web", envFrom("app"), annotated(keys.Advance, "on-deploy"))
+		d.APIVersion, d.Kind = "apps/v1", "Deployment"
+		d.Spec.Template.Spec.Containers[0].Image = image
+		if pins != "" {
+			d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
+		}
+		text, err := json.Marshal(d)
+		w.must(err)
+		return string(text)
+	}
+	previews := func(manifest, want, pins string) {
+		w.Helper()
+		got := w.runIn("", manifest, "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
+		line := strings.Join(strings.Fields(got.stdout), " ")
+		if got.status != 0 || !strings.Contains(line, "yes its template changes configmap/app: "+want) {
+			w.Errorf("status %d, want %q:\n%s%s", got.status, want, got.stdout, got.stderr)
+		}
+		w.kubectlIn(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
+		w.barrier()
+		if got := w.pinsText("web"); got != pins {
+			w.Errorf("applied, it is pinned to %s, want %s", got, pins)
+		}
+	}
+	w.create(configMap("app", "v", "1"))
+	w.kubectlIn(first("app:1", ""), "apply", "--server-side", "-f", "-")
+	w.waitPinned("web", "app", "v", "1")
+	a := w.pinsText("web")
+	w.edit("app", "v", "2")
+	w.waitEvent("WaitingToAdvance", "web", "configmap/app")
+	w.kubectlIn(first("app:2", ""), "apply", "--server-side", "-f", "-")
+	w.waitPinned("web", "app", "v", "2")
+	b := w.pinsText("web")
+	previews(first("app:1", a), "held at revision 1: it was rolled back from this content", a)
+	previews(first("app:2", ""), "rolled out to revision 2 with the workload", b)
+}
