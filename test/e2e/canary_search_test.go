@@ -219,7 +219,7 @@ func (a *aviary) collectObjects() {
 			if entry.Manager != keys.FieldManager || entry.FieldsV1 == nil {
 				continue
 			}
-			a.must(json.Unmarshal(entry.FieldsV1.Raw, &fields))
+			a.must(json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
 			written := o.DeepCopy().Object
 			if _, isRevision := o.GetLabels()[keys.Content]; isRevision {
 				a.sinks["data of revision "+name] = textOf(written["data"], written["binaryData"])
