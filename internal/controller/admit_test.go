@@ -61,7 +61,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	kinds := &kinds{}
 	store := revision.NewStore(w.client, w.client, w.client, time.Now, kinds, 100)
 	w.workloads = &workloads{
-		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission, RolloutsPerHour: 100}, client: w.client, live: w.client, store: store,
+		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission, RolloutsPerHour: 100}, client: w.client, live: w.client, whole: w.client, store: store,
 		accounts: newAccounts(w.client, time.Now),
 		gate:     &admission.Gate{}, events: &recorder{events.NewFakeRecorder(100)}, now: time.Now, memory: newMemories(),
 	}

@@ -214,10 +214,10 @@ func (d deploy) undoesTheUndo(ctx context.Context, back plan.Rollback) (bool, er
 	return plan.EndsHold(from, to, before, d.after), nil
 }
 
-// read reads the code of a holder live: the cache has only its facts. A holder that is gone has none.
+// read reads the code of a holder. A holder that is gone has none.
 func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, error) {
 	live := d.kind.Holder.New()
-	err := d.live.Get(ctx, key(holder), live)
+	err := d.whole.Get(ctx, key(holder), live)
 	if apierrors.IsNotFound(err) || err == nil && live.GetUID() != holder.GetUID() {
 		return nil, nil
 	}

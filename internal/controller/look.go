@@ -283,7 +283,7 @@ func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client
 
 func (p *Planner) reconciler(kind workload.Kind) *workloads {
 	return &workloads{
-		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, store: p.store, triggers: p.triggers,
+		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, whole: p.Snapshot, store: p.store, triggers: p.triggers,
 		accounts: p.accounts,
 		now:      time.Now, memory: newMemories(),
 	}

@@ -183,7 +183,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
-				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), store: store,
+				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), whole: manager.GetAPIReader(), store: store,
 				triggers: triggers, accounts: accounts, events: recorder, gate: gate, now: time.Now, memory: newMemories(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -167,7 +170,16 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(
 			gen.ConfigMap("app", map[string]string{"v": "2"}), madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}},
-			web(image, gen.Pinned(a), held), ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)).Build()
+			web(image, gen.Pinned(a), held), ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)).
+			WithInterceptorFuncs(interceptor.Funcs{
+				// Of holders, the right to list is enough to look.
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+					if _, is := obj.(*appsv1.ReplicaSet); is {
+						return fmt.Errorf("get of ReplicaSet %s", key)
+					}
+					return c.Get(ctx, key, obj, options...)
+				},
+			}).Build()
 		planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
 		if err != nil {
 			t.Fatal(err)

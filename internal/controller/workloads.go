@@ -36,11 +36,14 @@ import (
 
 // workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
 type workloads struct {
-	kind     workload.Kind
-	kinds    *kinds
-	options  Options
-	client   client.Client
-	live     client.Reader
+	kind    workload.Kind
+	kinds   *kinds
+	options Options
+	client  client.Client
+	live    client.Reader
+	// whole reads holders with their templates, of which the cache keeps only facts: the API server, or for the plugin its snapshot, so
+	// that the right to list is enough there.
+	whole    client.Reader
 	store    *revision.Store
 	triggers *triggers
 	accounts *accounts
