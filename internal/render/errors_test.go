@@ -107,7 +107,7 @@ spec:
 	wants := []string{
 		`in.yaml:9: deployment/web: annotation confrev.io/track: want "all", "none" or a list of sources`,
 		`in.yaml:9: deployment/web: annotation confrev.io/settle: "soon" is not a duration`,
-		"in.yaml:1: configmap/app: annotation confrev.io/policy of configmap/app: frozen is not a policy",
+		"in.yaml:1: configmap/app: annotation confrev.io/policy of configmap/app: \"frozen\" is not a policy",
 		"in.yaml:9: deployment/web: configmap/kube-root-ca.crt is left as it is: the cluster itself keeps writing it",
 	}
 	for i, want := range wants {
