@@ -36,8 +36,9 @@ test: ## Everything that must pass, from nothing, and the slowest tests
 
 .PHONY: rest
 rest: # All of `make test` but the end-to-end tests; only what waits for nothing may be slowed down by them
-	nice $(MAKE) --no-print-directory unit fuzz verify lint render-corpus
-	$(MAKE) --no-print-directory node
+	@# A part that fails does not keep the others from showing what they find.
+	status=0; nice $(MAKE) --no-print-directory --keep-going unit fuzz verify lint render-corpus || status=$$?; \
+	$(MAKE) --no-print-directory node && exit $$status
 
 .PHONY: build
 build: ## Build bin/confrev
