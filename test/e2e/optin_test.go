@@ -128,7 +128,7 @@ func TestPoliciesLiveAndIgnore(t *testing.T) {
 	w.create(deployment("web", envFrom("live", "ignore", "revision", "typo")))
 	w.waitPinned("web", "revision", "k", "A")
 	w.waitPinned("web", "typo", "k", "A")
-	w.waitEvent("InvalidMode", "web", "typo is not a policy")
+	w.waitEvent("InvalidMode", "web", `"typo" is not a policy`)
 	w.barrier()
 	generation := w.deployment("web").Generation
 	w.edit("live", "k", "B")

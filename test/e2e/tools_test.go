@@ -27,10 +27,10 @@ func TestErrorsLoggedAreSeen(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// The API server takes up a new policy when it gets to it.
+	// The API server takes up a new policy when it gets to it. The note is one that nothing else refuses to confrev's account.
 	w.eventually("the policy is at work", func() string {
 		_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
-			"annotate", "deployment/web", "x=y", "--overwrite", "--dry-run=server")
+			"annotate", "deployment/web", keys.Held+"=x", "--overwrite", "--dry-run=server")
 		if err == nil || !strings.Contains(err.Error(), "not this one") {
 			return fmt.Sprint("it is let through: ", err)
 		}
