@@ -51,7 +51,7 @@ type Certificates struct {
 	paths   paths
 }
 
-// lookEvery is how often to look whether something changed: the Secret, or the configurations that somebody else may write.
+// lookEvery is how often to look whether something changed: the Secret, or the configurations that someone else may write.
 const lookEvery = 10 * time.Second
 
 // lookAgain is when to look after another replica was faster.
@@ -121,7 +121,7 @@ func (c *Certificates) look(ctx context.Context) error {
 	return errors.Join(append(errs, c.serve(shared))...)
 }
 
-// distrustBefore is when the oldest authority was made that is still trusted, if somebody said so on the Secret. A moment to
+// distrustBefore is when the oldest authority was made that is still trusted, if someone said so on the Secret. A moment to
 // come counts once it has come: until then every new authority would be too old.
 func distrustBefore(secret *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations[keys.DistrustBefore])

@@ -8,7 +8,7 @@ import (
 )
 
 // retryConfined is when to try once more what the policy that confines confrev's own account refused: the API server may not know
-// yet that a namespace opted in, and tells nobody that it is behind.
+// yet that a namespace opted in, and does not say that it is behind.
 const retryConfined = time.Second
 
 // refusedOnce returns how long to wait before a write that was refused is worth a warning; 0 when it was refused before, or was not

@@ -29,7 +29,7 @@ type memory struct {
 	reported map[string]bool
 }
 
-// follow notes the pins of the template. When somebody else moves them, settling starts again (rule 21.2).
+// follow notes the pins of the template. When someone else moves them, settling starts again (rule 21.2).
 func (m *memory) follow(template string) {
 	if m.template != "" && m.template != template {
 		m.settling = plan.Settling{}

@@ -154,7 +154,7 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 	}
 }
 
-// A note never takes other annotations away: neither one that the cache leaves out, nor one that somebody wrote since.
+// A note never takes other annotations away: neither one that the cache leaves out, nor one that was written since.
 func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
 	applied := gen.Annotated(corev1.LastAppliedConfigAnnotation, `{"kind":"Deployment"}`)
 	tests := map[string]struct {

@@ -50,7 +50,7 @@ func newTriggers(options Options, c cache.Cache, cl client.Client, live client.R
 }
 
 // restartsOn reports whether confrev.io/restart-on may name objects of a resource: confrev may read more than that, on
-// nobody's behalf.
+// no one's behalf.
 func (o Options) restartsOn(resource schema.GroupResource) bool {
 	return o.RestartOnAny || slices.Contains(o.RestartOn, resource)
 }

@@ -398,55 +398,6 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 	return known.settling.Remaining(seen.asked.Settle, now)
 }
 
-// warnings gives what the user should know of a plan, but for what is said of writes. frozen tells whether pods have
-// revisions to go on with.
-func warnings(p plan.Plan, frozen bool) []warning {
-	var all []warning
-	for _, d := range p.Decisions {
-		keep := ""
-		if frozen && d.From != (pin.Pin{}) {
-			keep = fmt.Sprintf("; pods keep using its revision %s", d.From)
-		}
-		switch d.Verdict {
-		case plan.SourceMissing:
-			all = append(all, warning{reason: reasonSourceMissing, note: missingSource(d, keep)})
-		case plan.KeyMissing:
-			all = append(all, warning{reason: reasonKeyMissing, note: missingKeys(d, keep)})
-		case plan.Waiting:
-			all = append(all, warning{reason: reasonWaiting, notice: true, note: fmt.Sprintf(
-				"%s changed; the annotation %s of the workload says when it rolls out", d.Source, keys.Advance)})
-		}
-	}
-	return all
-}
-
-func missingSource(d plan.Decision, keep string) string {
-	switch {
-	case keep != "":
-		return fmt.Sprintf("%s does not exist any more%s", d.Source, keep)
-	case d.From != pin.Pin{}:
-		return fmt.Sprintf("%s does not exist any more", d.Source)
-	}
-	return fmt.Sprintf("%s does not exist; new pods cannot start until it is created", d.Source)
-}
-
-func missingKeys(d plan.Decision, keep string) string {
-	if keep == "" {
-		return fmt.Sprintf("%s lacks %q, which a container requires; the workload goes on once it has it", d.Source, d.Keys)
-	}
-	return fmt.Sprintf("%s lacks %q, which a container requires%s", d.Source, d.Keys, keep)
-}
-
-// warn says what has not been said before, on the workload.
-func (r *workloads) warn(obj client.Object, known *memory, all []warning) {
-	for _, w := range known.news(all) {
-		r.events.warn(obj, w, "Plan")
-		if !w.notice {
-			metricWarnings.WithLabelValues(w.reason).Inc()
-		}
-	}
-}
-
 // list reads the objects of a namespace that an index holds under a value, without copying them: callers do not change
 // them.
 func list(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string) ([]client.Object, error) {

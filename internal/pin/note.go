@@ -10,7 +10,7 @@ import (
 
 // Note records that a workload was rolled back from one content of a source (rule 4). Notes travel in time: the Deployment
 // controller copies annotations to ReplicaSets, and `kubectl rollout undo` brings them back. So each of them names the pin
-// that it is about, and means nothing beside another pin.
+// that it is about, and means nothing with another pin.
 type Note struct {
 	// From is what the workload was rolled back from.
 	From Pin

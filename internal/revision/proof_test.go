@@ -225,7 +225,7 @@ func TestNothingIsRaisedForWhatTheSourceNoLongerHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := store.Ensure(t.Context(), ref, seen, 9, Owner{}); !IsChanged(err) {
-		t.Errorf("pinned all the same: %v", err)
+		t.Errorf("pinned nevertheless: %v", err)
 	}
 	got := &corev1.ConfigMap{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), got); err != nil || number(got) != 7 {

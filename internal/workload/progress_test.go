@@ -16,7 +16,7 @@ func TestProgress(t *testing.T) {
 		want   string
 		then   string // what follows: "failed", or "stays" without a person
 	}{
-		"a Deployment that nobody saw":    {Deployment, `{"metadata":{"generation":2},"status":{"observedGeneration":1}}`, "its controller has not seen the change yet", ""},
+		"a Deployment that was not seen":  {Deployment, `{"metadata":{"generation":2},"status":{"observedGeneration":1}}`, "its controller has not seen the change yet", ""},
 		"a Deployment with old pods only": {Deployment, `{"spec":{"replicas":3},"status":{"replicas":3,"updatedReplicas":1}}`, "1 of 3 pods are new", ""},
 		"a Deployment with an old pod":    {Deployment, `{"spec":{"replicas":3},"status":{"replicas":4,"updatedReplicas":3,"availableReplicas":3}}`, "1 old pods are left", ""},
 		"a Deployment with an unready":    {Deployment, `{"status":{"replicas":1,"updatedReplicas":1}}`, "0 of 1 pods are available", ""},
@@ -48,7 +48,7 @@ func TestProgress(t *testing.T) {
 		"a DaemonSet":                 {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":3}}`, "", ""},
 		"a DaemonSet in mid-rollout":  {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":2,"numberAvailable":3}}`, "2 of 3 pods are new", ""},
 		"a CronJob, which rolls none": {CronJob, `{"metadata":{"generation":2}}`, "", ""},
-		"a Rollout that nobody saw":   {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"1","phase":"Healthy"}}`, "its controller has not seen the change yet", ""},
+		"a Rollout that was not seen": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"1","phase":"Healthy"}}`, "its controller has not seen the change yet", ""},
 		"a Rollout in a canary": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Paused","message":"CanaryPauseStep"}}`,
 			"Paused: CanaryPauseStep", "stays"},
 		"a Rollout that is not stable": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Healthy","stableRS":"a","currentPodHash":"b"}}`,

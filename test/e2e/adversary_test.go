@@ -95,7 +95,7 @@ func newArena(t *testing.T, a adversary) *arena {
 	t.Helper()
 	ar := &arena{world: newWorld(t), adversary: a}
 	ar.user = "adversary-" + ar.ns
-	// Two workloads of people who opted in, and objects that nobody gave to confrev.
+	// Two workloads of people who opted in, and objects that no one gave to confrev.
 	used, plain, kept := configMap("victim", "key", "A"), configMap("plain", "key", "A"), configMap("attached", "key", "A")
 	kept.Annotations = map[string]string{keys.Attach: "true"}
 	attaching := deployment("attaching", envFrom("attached"))
@@ -277,7 +277,7 @@ func TestNobodyGainsARightThroughConfrev(t *testing.T) {
 			mark, err := cluster.AuditNow()
 			a.must(err)
 			allowed := a.act()
-			// Past settling, and the grace of what nobody uses.
+			// Past settling, and the grace of what is unused.
 			a.settleDown()
 			escalations := 0
 			for _, d := range a.consequences(mark) {
@@ -306,7 +306,7 @@ func (a *arena) settleDown() {
 	elsewhere.waitGone(forgotten.Name)
 }
 
-// unharmed looks at what nobody gave to confrev. Who may delete it may have done so, by a dead owner for instance.
+// unharmed looks at what no one gave to confrev. Who may delete it may have done so, by a dead owner for instance.
 func (a *arena) unharmed(used string) {
 	a.Helper()
 	for _, name := range []string{"victim", "plain", "attached", used} {

@@ -358,7 +358,7 @@ func TestConfinementPassesTheLargestTemplates(t *testing.T) {
 }
 
 // Another webhook that acts within confrev's own request makes the policy refuse it: confrev says which field, and the next deploy
-// is pinned all the same. Where the chart tolerates the field, nothing is refused. Not parallel.
+// is pinned nevertheless. Where the chart tolerates the field, nothing is refused. Not parallel.
 func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
 	onlyWithPolicies(t)
 	w, a := deployed(t)
