@@ -40,8 +40,7 @@ func (r *workloads) standing(seen *observed, source pin.Source, about optin.Trai
 func (r *workloads) dropped(ctx context.Context, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
 	uses, err := r.kind.Uses(obj, before.Pins)
 	if err != nil {
-		// What has no template refers to nothing, and undoes nothing.
-		return nil, nil //nolint:nilerr
+		return nil, nil //nolint:nilerr // What has no template refers to nothing, and undoes nothing.
 	}
 	candidates := maps.Clone(before.Pins)
 	if candidates == nil {

@@ -82,7 +82,7 @@ func TestAForgedReviewLearnsNothing(t *testing.T) {
 			t.Errorf("%s answers %d: %s", path, code, text)
 		}
 	}
-	// Who knows the path all the same is believed only about what the API server has.
+	// Even who knows the path is believed only about what the API server has.
 	_, answer, _ := w.ask(w.secretPath(), w.updateOf(old, true))
 	if len(answer.Patch) == 0 || len(answer.Warnings) == 0 {
 		t.Fatalf("a review of what is live is not answered, so this test shows nothing: %+v", answer)

@@ -99,7 +99,7 @@ func TestPluginDoctorRefused(t *testing.T) {
 	}
 }
 
-// A revision that nobody uses and that confrev leaves alone, since it is owned by something else.
+// A revision that is unused and that confrev leaves alone, since it is owned by something else.
 func TestPluginDoctorFindsALeak(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -68,7 +68,7 @@ func TestPluginTrackAndCreateWithoutTheRight(t *testing.T) {
 	w.confrev("create", "configmap", "new", "--from-literal=k=v", reader).fails(1, "forbidden", "cannot create")
 	w.confrev("create", "configmap", "new", "--from-literal=k=v", "--owner=deployment/web", w.account("nobody")).fails(1, "forbidden", "deployments")
 	if !w.gone("new") || w.deployment("web").Annotations[keys.Track] != "" {
-		t.Error("it was done all the same")
+		t.Error("it was done nevertheless")
 	}
 }
 
