@@ -149,7 +149,7 @@ func TestPluginStatusWatch(t *testing.T) {
 	watching := w.command("", "kubectl", "confrev", "status", "--watch")
 	out, err := watching.StdoutPipe()
 	w.must(err)
-	w.must(watching.Start())
+	w.must(env.Start(watching))
 	impatient := time.AfterFunc(patience, func() { _ = watching.Process.Kill() })
 	defer impatient.Stop()
 	lines := bufio.NewScanner(out)

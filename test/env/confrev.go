@@ -135,10 +135,10 @@ func (c *Confrev) Launch() error {
 	if err != nil {
 		return err
 	}
-	// Not bound to a context: it outlives the test that restarts it.
+	// Not bound to a context: it outlives the test that restarts it, but not the process of the tests.
 	c.process = exec.Command(c.binary, c.args...)
 	c.process.Stdout, c.process.Stderr = log, log
-	if err := c.process.Start(); err != nil {
+	if err := Start(c.process); err != nil {
 		return errors.Join(err, log.Close())
 	}
 	c.ended = make(chan error, 1)

@@ -136,10 +136,17 @@ func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool st
 	cmd.Dir = Root()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	if err := run(cmd); err != nil {
 		return stdout.String(), fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
+}
+
+func run(cmd *exec.Cmd) error {
+	if err := Start(cmd); err != nil {
+		return err
+	}
+	return cmd.Wait()
 }
 
 // Kubectl runs kubectl as the admin.
