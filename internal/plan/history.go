@@ -29,7 +29,10 @@ type history struct {
 func newHistory(in Input, use podspec.Use, source Source) history {
 	h := history{
 		use: use, source: source, live: in.Live, template: in.Pins[use.Source], note: in.Held[use.Source],
-		keys: source.Digests.Used(use.All, use.Keys),
+	}
+	if source.Digests != nil {
+		// Any other object has no keys.
+		h.keys = source.Digests.Used(use.All, use.Keys)
 	}
 	var newest int64
 	for _, holder := range in.Holders {

@@ -51,3 +51,22 @@ func TestAHoldOfLivePodsEndsWithARestart(t *testing.T) {
 		})
 	}
 }
+
+// What is no ConfigMap and no Secret has no keys: its hash alone says whether it is what was rolled back.
+func TestAHoldOfAnyOtherObjectEndsWhenItChanges(t *testing.T) {
+	for now, verdict := range map[string]plan.Verdict{"app-b": plan.Held, "app-c": plan.Advanced} {
+		in := plan.Input{
+			Uses: []podspec.Use{useAll}, Sources: map[pin.Source]plan.Source{app: {Present: true, Name: "app-b"}}, Pins: set("a@1"),
+			Holders: holders("b@2", "a@1"), Live: true,
+		}
+		held := plan.Make(in)
+		if held.Decisions[0].Verdict != plan.Held {
+			t.Fatalf("it is not held: %+v", held.Decisions)
+		}
+		in.Held, in.Sources[app] = held.Held, plan.Source{Present: true, Name: now}
+		in.Holders = holders("a@1") // that of b is pruned
+		if got := plan.Make(in).Decisions[0].Verdict; got != verdict {
+			t.Errorf("with %s it is %s, want %s", now, got, verdict)
+		}
+	}
+}
