@@ -31,8 +31,8 @@ demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothi
 .PHONY: test
 test: ## Everything that must pass, from nothing, and the slowest tests
 	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended.
-	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e rest || status=$$?; \
-	go run ./hack/gotest slowest $(addprefix $(times)/,unit render-corpus e2e node) && exit $$status
+	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=3 --output-sync=target e2e-alone e2e-shared rest || status=$$?; \
+	go run ./hack/gotest slowest $(addprefix $(times)/,unit render-corpus e2e-alone e2e-shared node) && exit $$status
 
 .PHONY: rest
 rest: # All of `make test` but the end-to-end tests; only what waits for nothing may be slowed down by them
@@ -72,9 +72,15 @@ verify: ## Files that are derived from others are up to date; changes nothing
 	hack/verify "$(call tool,helm)"
 
 .PHONY: e2e
-e2e: ## End-to-end tests on a real control plane; RUN='-run Name' chooses
-	status=0; $(gotest) -tags e2e -count=1 -timeout 40m -parallel 12 $(RUN) ./test/e2e || status=$$?; \
-	go run ./hack/cluster down --name $(TEST_CLUSTER) && exit $$status
+e2e: ## End-to-end tests on two real control planes; RUN='-run Name' chooses
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e-alone e2e-shared
+
+# The halves of the end-to-end tests: those that need confrev for themselves, and those that share one.
+.PHONY: e2e-alone e2e-shared
+e2e-alone e2e-shared: e2e-%:
+	@export CONFREV_TEST_CLUSTER=$(TEST_CLUSTER)-$*; status=0; \
+	$(gotest) -tags e2e -count=1 -timeout 40m -parallel 12 $(RUN) ./test/e2e -suite $* || status=$$?; \
+	go run ./hack/cluster down --name $$CONFREV_TEST_CLUSTER && exit $$status
 
 .PHONY: test-matrix
 test-matrix: ## End-to-end tests on older Kubernetes, each on a cluster of its own (MATRIX=1.35)

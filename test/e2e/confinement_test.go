@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -355,64 +354,4 @@ func TestConfinementPassesTheLargestTemplates(t *testing.T) {
 	w.steal(c, large, "", strings.Join(ops, ","))
 	ops[references-1] = strings.Replace(ops[references-1], "conf-5f7d8c9b2k", "other", 1)
 	w.steal(c, large, "confrev may not change spec.template.spec.containers", strings.Join(ops, ","))
-}
-
-// Another webhook that acts within confrev's own request makes the policy refuse it: confrev says which field, and the next deploy
-// is pinned nevertheless. Where the chart tolerates the field, nothing is refused. Not parallel.
-func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
-	onlyWithPolicies(t)
-	w, a := deployed(t)
-	confinedOnPurpose = w.ns
-	mutator := `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: ` + w.ns + `}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + w.ns + `}}
-    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}]
-  matchConditions:
-  - {name: confrev, expression: "request.userInfo.username == 'system:serviceaccount:` + env.Namespace + `:confrev'"}
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/minReadySeconds', value: 7}]"}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: ` + w.ns + `}
-spec: {policyName: ` + w.ns + `}
-`
-	w.kubectlIn(mutator, "apply", "-f", "-")
-	t.Cleanup(func() {
-		if _, err := cluster.Run(context.Background(), mutator, "kubectl", "delete", "-f", "-"); err != nil {
-			t.Error(err)
-		}
-		if err := cluster.Install(context.Background(), chartValues...); err != nil {
-			t.Error(err)
-		}
-	})
-	c, web := thief(t), deployment("web")
-	w.eventually("the other policy acts", func() string {
-		w.must(w.get("web", web))
-		err := c.Patch(w.ctx, web, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}]`)), client.DryRunAll)
-		if !strings.Contains(errorText(err), "confrev may not change spec.minReadySeconds") {
-			return "not refused: " + errorText(err)
-		}
-		return ""
-	})
-	w.edit("web", "color", "B")
-	w.waitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
-	if now := w.pinOf("web", "web"); now != a {
-		t.Errorf("pinned to %s in spite of the refusal", now)
-	}
-	w.kubectl("set", "image", "deployment/web", "*=app:2")
-	b := w.waitPinned("web", "web", "color", "B")
-
-	w.must(reinstall(t, "selfConfinement.tolerate[0]=spec.minReadySeconds"))
-	w.edit("web", "color", "C")
-	if c := w.waitPinned("web", "web", "color", "C"); c == b {
-		t.Errorf("still on %s", c)
-	}
 }

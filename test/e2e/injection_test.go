@@ -131,20 +131,6 @@ func TestSwitchingFromInjectionToModeAttach(t *testing.T) {
 	}
 }
 
-// Pins need no policies when they are in the template.
-func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
-	stop(t)
-	w := newWorld(t)
-	w.removePodAdmission()
-	w.must(confrev.Launch())
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), injecting(optin.Template)))
-	a := w.waitPinned("web", "web", "color", "A")
-	w.waitTemplateNames(a.Revision)
-	w.podsRead(a.Revision)
-	w.must(reinstall(t))
-	w.must(confrev.WaitReady(w.ctx))
-}
-
 // A container of a template with several sources, of which one is no longer tracked: its reference goes back.
 func TestInjectionGivesBackWhatIsNoLongerTracked(t *testing.T) {
 	t.Parallel()

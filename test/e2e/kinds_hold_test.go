@@ -3,15 +3,12 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -388,38 +385,4 @@ func (a *app) waitNames(p pins) {
 		}
 		return ""
 	})
-}
-
-// Killed at any moment of an edit, confrev comes to the same state, whatever the kind. Not parallel.
-func TestKilledInTheMidstOfEditsOfEveryKind(t *testing.T) {
-	const edits = 3
-	kill := func() error {
-		time.Sleep(time.Duration(rand.IntN(int(3*settle/2/time.Millisecond))) * time.Millisecond)
-		return errors.Join(confrev.Kill(), confrev.Start(context.Background()))
-	}
-	tests := map[string]func(m *member){}
-	for _, s := range subjects {
-		tests[s.name] = func(m *member) {
-			w := newWorld(m.T)
-			a, first := w.launch(s, "web")
-			w.barrier()
-			all := []pins{first}
-			for i := range edits {
-				generation := a.generation()
-				a.editBoth(fmt.Sprint("edit ", i))
-				m.next()
-				p := a.waitPinnedTo(fmt.Sprint("edit ", i))
-				w.barrier()
-				if got := a.generation() - generation; got != 1 {
-					m.Errorf("edit %d changed the template %d times, want 1", i, got)
-				}
-				all = append(all, p)
-			}
-			a.waitOwned(all[len(all)-1])
-			if a.start == nil {
-				a.waitMade(all...)
-			}
-		}
-	}
-	together(t, slices.Repeat([]func() error{kill}, edits), tests)
 }

@@ -355,24 +355,3 @@ func kindWhileConfrevIsDown(m *member, s subject) {
 		m.Errorf("the edits made while confrev was down changed the template %d times, want 1", got)
 	}
 }
-
-// A kind that is uninstalled, and comes back, stops nothing. Not parallel.
-func TestKindThatIsUninstalledStopsNothing(t *testing.T) {
-	w := newWorld(t)
-	before, _ := w.launch(subjectOf("Configured"), "before")
-	before.remove()
-	w.must(removeWebApps(w.ctx))
-	a, _ := w.launch(subjectOf("Deployment"), "web")
-	a.editTo("B")
-	// Whether anything uses the orphan is looked up in all kinds.
-	w.create(orphan())
-	w.eventually("the orphan is deleted", func() string {
-		if !w.gone(orphan().Name) {
-			return "still there"
-		}
-		return ""
-	})
-	w.must(installWebApps(w.ctx))
-	after, _ := w.launch(subjectOf("Configured"), "after")
-	after.editTo("B")
-}

@@ -213,41 +213,6 @@ func TestReplaceByForce(t *testing.T) {
 	})
 }
 
-// kubectl apply --prune takes away a source that the manifest has no more, and never a revision.
-func TestPruning(t *testing.T) {
-	for name, flags := range map[string][]string{
-		"by label":    {"--prune", "--selector=app=web"},
-		"all":         {"--prune", "--all"},
-		"by ApplySet": {"--prune", "--applyset=web"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			forEachInjection(t, "", func(w *world, r release) {
-				apply := func(manifest string) {
-					w.kubectlIn(manifest, append([]string{"apply", "-f", "-"}, flags...)...)
-				}
-				a := w.pinOf("web", "web")
-				r.color = "B"
-				apply(r.manifest())
-				w.runs(r, 2)
-				b := w.pinOf("web", "web")
-				apply(r.deployment("web"))
-				w.waitGone("web")
-				w.waitEvent("SourceMissing", "web", "pods keep using its revision "+b.String())
-				w.runs(r, 2)
-				// The undo finds what it needs.
-				w.undo("web")
-				w.runs(release{image: "app:1", color: "A"}, 3)
-				if got := w.pinOf("web", "web"); got != a {
-					w.Errorf("undone to %s, want %s", got, a)
-				}
-				r.color = "C"
-				apply(r.manifest())
-				w.runs(r, 4)
-			})
-		})
-	}
-}
-
 // Whoever goes from client-side to server-side apply takes over fields whose owner was kubectl's client-side apply. With
 // injection template one of them has another value than the manifest, which is a conflict, once.
 func TestSwitchingToServerSideApply(t *testing.T) {

@@ -3,7 +3,8 @@
 // Package e2e tests confrev on a real control plane (hack/cluster): the chart is installed by Helm, and confrev runs
 // with the race detector and the chart's own rights.
 //
-// Tests that stop confrev run first, one after the other; those that call t.Parallel share the running one.
+// Tests that stop confrev, or install the chart in another way, are in the files alone_*_test.go and run one after the other. All
+// others call t.Parallel and share the running one.
 package e2e
 
 import (
@@ -11,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,6 +66,10 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
+	flag.Parse()
+	if err := choose(); err != nil {
+		return 1, err
+	}
 	name := cmp.Or(os.Getenv("CONFREV_TEST_CLUSTER"), "e2e")
 	flags := []string{env.ArgoRollouts}
 	if version := os.Getenv("CONFREV_KUBERNETES"); version != "" {

@@ -7,11 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/test/env"
 )
 
 // A label of the namespace opts its workloads in, and out again: then they stay as they are, and nothing is orphaned.
@@ -158,49 +155,6 @@ func TestPoliciesLiveAndIgnore(t *testing.T) {
 	w.waitPinned("web", "typo", "k", "B")
 	if got := w.pins("web"); len(got) != 1 {
 		t.Errorf("pinned to %s", got)
-	}
-}
-
-// With the chart's default rights, and without --secrets, confrev neither may nor does anything with Secrets. Not parallel.
-func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
-	stop(t)
-	defer start(t)
-	w := newWorld(t)
-	w.must(reinstall(t, "secrets.enabled=false"))
-	defer func() { w.must(reinstall(t)) }()
-	account := "system:serviceaccount:" + env.Namespace + ":confrev"
-	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
-		out, err := cluster.Kubectl(w.ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
-		if err == nil || strings.TrimSpace(out) != "no" {
-			t.Errorf("may confrev %s Secrets: %s (%v)", verb, out, err)
-		}
-	}
-	mark := auditMark(t)
-	limited, err := cluster.Confrev(w.ctx, "without-secrets", binary, "--settle", settle.String(), "--grace", grace.String())
-	w.must(err)
-	w.must(limited.Start(w.ctx))
-	defer func() { w.must(limited.Stop()) }()
-
-	w.create(configMap("web", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"))
-	w.create(deployment("web", tracking("configmap/web,secret/web"), envFrom("web"), secretVolume("web")))
-	w.create(deployment("all", envFrom("web"), secretVolume("web")))
-	revision := w.waitPinned("web", "web", "k", "v").Revision
-	w.waitPinned("all", "web", "k", "v")
-	w.waitEvent("KindNotEnabled", "web", "lists a Secret; this confrev runs without --secrets")
-	w.barrier()
-	w.podsRead(revision + "+web")
-	for _, name := range []string{"web", "all"} {
-		if got := w.pins(name).Sources(); len(got) != 1 {
-			t.Errorf("%s is pinned to %v", name, got)
-		}
-	}
-	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
-	for _, r := range requests {
-		// The authority of its webhooks' certificates is confrev's own.
-		if r.Object.Resource == "secrets" && r.Object.Name != "confrev-webhook-ca" {
-			t.Errorf("confrev asked: %s", r)
-		}
 	}
 }
 

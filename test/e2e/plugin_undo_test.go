@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"confrev.io/confrev/internal/cli"
 	"confrev.io/confrev/internal/keys"
 )
 
@@ -207,36 +206,6 @@ func TestPluginKnowsTheAnnotationsOfOtherTools(t *testing.T) {
 	w.confrev("undo", "deployment/web").fails(1, "deployment/web has no pins to take back: nothing is copied in mode restart")
 	w.confrev("advance", "deployment/web").says("deployment.apps/web advanced", "configmap/app: restarts for its present content")
 	w.waitRestarted("web", "configmap/app", "")
-}
-
-// A move that would have no effect but a rollout with the source as it is, is refused. Not parallel.
-func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
-	w := newWorld(t)
-	w.threeRevisions()
-	w.create(deployment("inside", envFrom("app"), annotated(keys.Injection, "template")))
-	w.waitPinned("inside", "app", "v", "3")
-	stop(t)
-	missing := w.removePodAdmission()
-	user := w.account("user", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
-		rights("", []string{"configmaps"}, "get", "list"))
-	w.confrev("undo", "deployment/web").fails(1, "*-resolve-pins", "nothing was done", "kubectl confrev undo deployment/web --restore-source")
-	if n := w.pinOf("web", "app").Number; n != 3 {
-		t.Errorf("the pin moved to %d", n)
-	}
-	var d cli.Diagnosis
-	w.pluginJSON(&d, "doctor")
-	if f := found(d, "PolicyMissing", strings.ToLower(missing)+"/confrev-resolve-pins"); servesPolicies(t) && (f == nil || f.Fix == "" || f.Severity != "Error") {
-		t.Errorf("doctor finds %+v", d.Findings)
-	}
-	// Names in the template need nobody.
-	w.confrev("undo", "deployment/inside", "configmap/app", "--to-revision=1").says("revision 3 -> 1")
-	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored")
-	// Who may not look is not kept from it.
-	if got := w.confrev("undo", "deployment/web", "--to-revision=1", user); got.status != 0 {
-		t.Errorf("status %d: %s", got.status, got.stderr)
-	}
-	w.must(reinstall(t))
-	start(t)
 }
 
 // Whoever may change the workload can go back and on again. What such a user may not note on revisions, the controller does.

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -301,58 +300,6 @@ func workloadThatIsReverted(m *member) {
 	}
 	w.edit("web", "color", "B")
 	w.waitPinned("web", "web", "color", "B")
-}
-
-// Rule 11: what changes all the time is not copied all the time.
-func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
-	stop(t)
-	binary := binary
-	capped, err := cluster.Confrev(t.Context(), "capped", binary, "--settle", "0s", "--grace", grace.String(), "--revisions-per-hour", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := capped.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := capped.Stop(); err != nil {
-			t.Error(err)
-		}
-		start(t)
-	}()
-	// The webhook pins the first content, and spends nothing of the budget (rule 11).
-	w, _ := deployed(t)
-	w.editTo("B")
-	w.editTo("C")
-	last := w.editTo("D")
-	w.edit("web", "color", "E")
-	w.waitEvent("ChangesTooOften", "web", "configmap/web has changed more than 3 times within an hour")
-	if got := w.pinOf("web", "web"); got != last {
-		t.Errorf("the pin moved to %s", got)
-	}
-	if got := len(w.revisions("web")); got != 4 {
-		t.Errorf("%d revisions, want 4", got)
-	}
-	// A flip-flop between two contents makes no revision, and would roll all the same.
-	w.edit("web", "color", "B")
-	w.edit("web", "color", "A")
-	w.barrier()
-	w.edit("web", "color", "B")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != last {
-		t.Errorf("it moved to %s", got)
-	}
-	// Nor does it restart a workload without end.
-	w.create(configMap("status", "k", "0"), deployment("watcher", inMode(optin.Restart), envFrom("status")))
-	w.waitFollowed("watcher", "configmap/status")
-	for i := range 5 {
-		before := w.hashes("watcher")
-		w.edit("status", "k", fmt.Sprint(i+1))
-		if i < 3 {
-			w.waitRestarted("watcher", "configmap/status", before)
-		}
-	}
-	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
 }
 
 // Rule 4: a source that is pinned and also named in restart-on. An undo holds it as both: the old image runs with its own

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -92,32 +91,6 @@ func (s *stretch) change() {
 	s.waiting = 0
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-// What must hold while confrev is down, and when it is back. Not parallel.
-func TestWhileConfrevIsDown(t *testing.T) {
-	t.Cleanup(func() {
-		// A test that failed before confrev was back is not to fail all others.
-		if confrev.Ended() {
-			if err := confrev.Start(context.Background()); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	down, up := confrev.Stop, func() error { return confrev.Start(t.Context()) }
-	tests := map[string]func(m *member){
-		"PodsStartWithTheirRevision": podsStartWithTheirRevision,
-		"AnUndoHolds":                undoWhileConfrevIsDownHolds,
-		"ARevisionInUseStays":        revisionInUseStays,
-		"AnAttachedSourceInUseStays": attachedSourceInUseStays,
-		"ModeRestartCatchesUp":       modeRestartCatchesUp,
-		"NothingIsRefused":           nothingIsRefused,
-	}
-	for _, s := range subjects {
-		tests["Kinds/"+s.name] = func(m *member) { kindWhileConfrevIsDown(m, s) }
-		tests["Plugin/"+s.name] = func(m *member) { pluginSteersWhileConfrevIsDown(m, s) }
-	}
-	together(t, []func() error{down, up, down, up}, tests)
 }
 
 // What must hold while the API server does not reach the webhook, and afterwards. Not parallel.

@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // world is a namespace of its own for one test, and what a user does in it.
 type world struct {

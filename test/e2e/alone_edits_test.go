@@ -1,0 +1,130 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+)
+
+// kubectl apply --prune takes away a source that the manifest has no more, and never a revision.
+func TestPruning(t *testing.T) {
+	for name, flags := range map[string][]string{
+		"by label":    {"--prune", "--selector=app=web"},
+		"all":         {"--prune", "--all"},
+		"by ApplySet": {"--prune", "--applyset=web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachInjection(t, "", func(w *world, r release) {
+				apply := func(manifest string) {
+					w.kubectlIn(manifest, append([]string{"apply", "-f", "-"}, flags...)...)
+				}
+				a := w.pinOf("web", "web")
+				r.color = "B"
+				apply(r.manifest())
+				w.runs(r, 2)
+				b := w.pinOf("web", "web")
+				apply(r.deployment("web"))
+				w.waitGone("web")
+				w.waitEvent("SourceMissing", "web", "pods keep using its revision "+b.String())
+				w.runs(r, 2)
+				// The undo finds what it needs.
+				w.undo("web")
+				w.runs(release{image: "app:1", color: "A"}, 3)
+				if got := w.pinOf("web", "web"); got != a {
+					w.Errorf("undone to %s, want %s", got, a)
+				}
+				r.color = "C"
+				apply(r.manifest())
+				w.runs(r, 4)
+			})
+		})
+	}
+}
+
+// A move that would have no effect but a rollout with the source as it is, is refused. Not parallel.
+func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
+	w := newWorld(t)
+	w.threeRevisions()
+	w.create(deployment("inside", envFrom("app"), annotated(keys.Injection, "template")))
+	w.waitPinned("inside", "app", "v", "3")
+	stop(t)
+	missing := w.removePodAdmission()
+	user := w.account("user", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
+		rights("", []string{"configmaps"}, "get", "list"))
+	w.confrev("undo", "deployment/web").fails(1, "*-resolve-pins", "nothing was done", "kubectl confrev undo deployment/web --restore-source")
+	if n := w.pinOf("web", "app").Number; n != 3 {
+		t.Errorf("the pin moved to %d", n)
+	}
+	var d cli.Diagnosis
+	w.pluginJSON(&d, "doctor")
+	if f := found(d, "PolicyMissing", strings.ToLower(missing)+"/confrev-resolve-pins"); servesPolicies(t) && (f == nil || f.Fix == "" || f.Severity != "Error") {
+		t.Errorf("doctor finds %+v", d.Findings)
+	}
+	// Names in the template need nobody.
+	w.confrev("undo", "deployment/inside", "configmap/app", "--to-revision=1").says("revision 3 -> 1")
+	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored")
+	// Who may not look is not kept from it.
+	if got := w.confrev("undo", "deployment/web", "--to-revision=1", user); got.status != 0 {
+		t.Errorf("status %d: %s", got.status, got.stderr)
+	}
+	w.must(reinstall(t))
+	start(t)
+}
+
+// Rule 11: what changes all the time is not copied all the time.
+func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
+	stop(t)
+	binary := binary
+	capped, err := cluster.Confrev(t.Context(), "capped", binary, "--settle", "0s", "--grace", grace.String(), "--revisions-per-hour", "3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := capped.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := capped.Stop(); err != nil {
+			t.Error(err)
+		}
+		start(t)
+	}()
+	// The webhook pins the first content, and spends nothing of the budget (rule 11).
+	w, _ := deployed(t)
+	w.editTo("B")
+	w.editTo("C")
+	last := w.editTo("D")
+	w.edit("web", "color", "E")
+	w.waitEvent("ChangesTooOften", "web", "configmap/web has changed more than 3 times within an hour")
+	if got := w.pinOf("web", "web"); got != last {
+		t.Errorf("the pin moved to %s", got)
+	}
+	if got := len(w.revisions("web")); got != 4 {
+		t.Errorf("%d revisions, want 4", got)
+	}
+	// A flip-flop between two contents makes no revision, and would roll all the same.
+	w.edit("web", "color", "B")
+	w.edit("web", "color", "A")
+	w.barrier()
+	w.edit("web", "color", "B")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != last {
+		t.Errorf("it moved to %s", got)
+	}
+	// Nor does it restart a workload without end.
+	w.create(configMap("status", "k", "0"), deployment("watcher", inMode(optin.Restart), envFrom("status")))
+	w.waitFollowed("watcher", "configmap/status")
+	for i := range 5 {
+		before := w.hashes("watcher")
+		w.edit("status", "k", fmt.Sprint(i+1))
+		if i < 3 {
+			w.waitRestarted("watcher", "configmap/status", before)
+		}
+	}
+	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
+}

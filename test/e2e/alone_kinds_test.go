@@ -1,0 +1,68 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Killed at any moment of an edit, confrev comes to the same state, whatever the kind. Not parallel.
+func TestKilledInTheMidstOfEditsOfEveryKind(t *testing.T) {
+	const edits = 3
+	kill := func() error {
+		time.Sleep(time.Duration(rand.IntN(int(3*settle/2/time.Millisecond))) * time.Millisecond)
+		return errors.Join(confrev.Kill(), confrev.Start(context.Background()))
+	}
+	tests := map[string]func(m *member){}
+	for _, s := range subjects {
+		tests[s.name] = func(m *member) {
+			w := newWorld(m.T)
+			a, first := w.launch(s, "web")
+			w.barrier()
+			all := []pins{first}
+			for i := range edits {
+				generation := a.generation()
+				a.editBoth(fmt.Sprint("edit ", i))
+				m.next()
+				p := a.waitPinnedTo(fmt.Sprint("edit ", i))
+				w.barrier()
+				if got := a.generation() - generation; got != 1 {
+					m.Errorf("edit %d changed the template %d times, want 1", i, got)
+				}
+				all = append(all, p)
+			}
+			a.waitOwned(all[len(all)-1])
+			if a.start == nil {
+				a.waitMade(all...)
+			}
+		}
+	}
+	together(t, slices.Repeat([]func() error{kill}, edits), tests)
+}
+
+// A kind that is uninstalled, and comes back, stops nothing. Not parallel.
+func TestKindThatIsUninstalledStopsNothing(t *testing.T) {
+	w := newWorld(t)
+	before, _ := w.launch(subjectOf("Configured"), "before")
+	before.remove()
+	w.must(removeWebApps(w.ctx))
+	a, _ := w.launch(subjectOf("Deployment"), "web")
+	a.editTo("B")
+	// Whether anything uses the orphan is looked up in all kinds.
+	w.create(orphan())
+	w.eventually("the orphan is deleted", func() string {
+		if !w.gone(orphan().Name) {
+			return "still there"
+		}
+		return ""
+	})
+	w.must(installWebApps(w.ctx))
+	after, _ := w.launch(subjectOf("Configured"), "after")
+	after.editTo("B")
+}

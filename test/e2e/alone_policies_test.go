@@ -1,0 +1,172 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/env"
+)
+
+// Without guards, and for those whom a value of the chart exempts, all is as if there were none: what they do is repaired
+// (rule 9). Not parallel.
+func TestGuardsCanBeTurnedOff(t *testing.T) {
+	defer func() {
+		if err := reinstall(t); err != nil {
+			t.Error(err)
+		}
+	}()
+	w, a := deployed(t)
+	w.owned(a.Revision, "web")
+	ana := w.tenant()
+	remove := []string{"delete", "configmap", a.Revision, "--dry-run=server"}
+	allowed := func() string {
+		_, err := ana.run(remove...)
+		return errorText(err)
+	}
+	w.must(reinstall(t, "guards.exemptUsers[0]="+ana.name))
+	w.eventually("the exempted may delete it", allowed)
+	_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, remove...)...)
+	w.refused(err, "is a revision of configmap/web in use", "the cluster's admin, who is not exempted")
+
+	w.must(reinstall(t, "guards.enabled=false"))
+	w.eventually("anybody may delete it", func() string {
+		_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, remove...)...)
+		return errorText(err) + allowed()
+	})
+	ana.may("delete", "configmap", a.Revision)
+	w.waitEvent("RevisionRecreated", "web", a.Revision)
+
+	w.must(reinstall(t))
+	w.eventually("it is guarded again", func() string {
+		if allowed() == "" {
+			return "still allowed"
+		}
+		return ""
+	})
+}
+
+// Another webhook that acts within confrev's own request makes the policy refuse it: confrev says which field, and the next deploy
+// is pinned nevertheless. Where the chart tolerates the field, nothing is refused. Not parallel.
+func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
+	onlyWithPolicies(t)
+	w, a := deployed(t)
+	confinedOnPurpose = w.ns
+	mutator := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: ` + w.ns + `}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + w.ns + `}}
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}]
+  matchConditions:
+  - {name: confrev, expression: "request.userInfo.username == 'system:serviceaccount:` + env.Namespace + `:confrev'"}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/spec/minReadySeconds', value: 7}]"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: ` + w.ns + `}
+spec: {policyName: ` + w.ns + `}
+`
+	w.kubectlIn(mutator, "apply", "-f", "-")
+	t.Cleanup(func() {
+		if _, err := cluster.Run(context.Background(), mutator, "kubectl", "delete", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+		if err := cluster.Install(context.Background(), chartValues...); err != nil {
+			t.Error(err)
+		}
+	})
+	c, web := thief(t), deployment("web")
+	w.eventually("the other policy acts", func() string {
+		w.must(w.get("web", web))
+		err := c.Patch(w.ctx, web, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}]`)), client.DryRunAll)
+		if !strings.Contains(errorText(err), "confrev may not change spec.minReadySeconds") {
+			return "not refused: " + errorText(err)
+		}
+		return ""
+	})
+	w.edit("web", "color", "B")
+	w.waitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
+	if now := w.pinOf("web", "web"); now != a {
+		t.Errorf("pinned to %s in spite of the refusal", now)
+	}
+	w.kubectl("set", "image", "deployment/web", "*=app:2")
+	b := w.waitPinned("web", "web", "color", "B")
+
+	w.must(reinstall(t, "selfConfinement.tolerate[0]=spec.minReadySeconds"))
+	w.edit("web", "color", "C")
+	if c := w.waitPinned("web", "web", "color", "C"); c == b {
+		t.Errorf("still on %s", c)
+	}
+}
+
+// Pins need no policies when they are in the template.
+func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
+	stop(t)
+	w := newWorld(t)
+	w.removePodAdmission()
+	w.must(confrev.Launch())
+	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), injecting(optin.Template)))
+	a := w.waitPinned("web", "web", "color", "A")
+	w.waitTemplateNames(a.Revision)
+	w.podsRead(a.Revision)
+	w.must(reinstall(t))
+	w.must(confrev.WaitReady(w.ctx))
+}
+
+// With the chart's default rights, and without --secrets, confrev neither may nor does anything with Secrets. Not parallel.
+func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
+	stop(t)
+	defer start(t)
+	w := newWorld(t)
+	w.must(reinstall(t, "secrets.enabled=false"))
+	defer func() { w.must(reinstall(t)) }()
+	account := "system:serviceaccount:" + env.Namespace + ":confrev"
+	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+		out, err := cluster.Kubectl(w.ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
+		if err == nil || strings.TrimSpace(out) != "no" {
+			t.Errorf("may confrev %s Secrets: %s (%v)", verb, out, err)
+		}
+	}
+	mark := auditMark(t)
+	limited, err := cluster.Confrev(w.ctx, "without-secrets", binary, "--settle", settle.String(), "--grace", grace.String())
+	w.must(err)
+	w.must(limited.Start(w.ctx))
+	defer func() { w.must(limited.Stop()) }()
+
+	w.create(configMap("web", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"))
+	w.create(deployment("web", tracking("configmap/web,secret/web"), envFrom("web"), secretVolume("web")))
+	w.create(deployment("all", envFrom("web"), secretVolume("web")))
+	revision := w.waitPinned("web", "web", "k", "v").Revision
+	w.waitPinned("all", "web", "k", "v")
+	w.waitEvent("KindNotEnabled", "web", "lists a Secret; this confrev runs without --secrets")
+	w.barrier()
+	w.podsRead(revision + "+web")
+	for _, name := range []string{"web", "all"} {
+		if got := w.pins(name).Sources(); len(got) != 1 {
+			t.Errorf("%s is pinned to %v", name, got)
+		}
+	}
+	requests, err := cluster.ConfrevRequests(mark)
+	w.must(err)
+	for _, r := range requests {
+		// The authority of its webhooks' certificates is confrev's own.
+		if r.Object.Resource == "secrets" && r.Object.Name != "confrev-webhook-ca" {
+			t.Errorf("confrev asked: %s", r)
+		}
+	}
+}
