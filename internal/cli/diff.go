@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/exec"
@@ -214,16 +215,16 @@ func (c contents) side(source pin.Source) side {
 // named has the names of the revisions of a source by their numbers; that of the source itself by 0.
 type named struct {
 	source pin.Source
-	names  map[int64]string
+	names  map[int64][]string
 	sorted []int64
 }
 
 func numbersOf(source pin.Source, metas []metadata) named {
-	n := named{source: source, names: map[int64]string{0: source.Name}}
+	n := named{source: source, names: map[int64][]string{0: {source.Name}}}
 	for i := range metas {
 		number, err := strconv.ParseInt(metas[i].Annotations[keys.Number], 10, 64)
 		if err == nil && number > 0 && revision.SourceOf(source.Kind, &metas[i]) == source {
-			n.names[number] = metas[i].Name
+			n.names[number] = append(n.names[number], metas[i].Name)
 			n.sorted = append(n.sorted, number)
 		}
 	}
@@ -249,7 +250,24 @@ func (n named) choose(from, to string) (old, now pin.Pin, err error) {
 	default:
 		base, err = n.before(target)
 	}
-	return pin.Pin{Revision: n.names[base], Number: base}, pin.Pin{Revision: n.names[target], Number: target}, err
+	if err != nil {
+		return old, now, err
+	}
+	old, err = n.only(base)
+	if err != nil {
+		return old, now, err
+	}
+	now, err = n.only(target)
+	return old, now, err
+}
+
+// only returns the revision of a number. Two writers may have given it to two contents (rule 5).
+func (n named) only(number int64) (pin.Pin, error) {
+	names := n.names[number]
+	if len(names) > 1 {
+		return pin.Pin{}, fmt.Errorf("%s has several revisions %d: %s", n.source, number, strings.Join(slices.Sorted(slices.Values(names)), ", "))
+	}
+	return pin.Pin{Revision: names[0], Number: number}, nil
 }
 
 // before gives the number of the revision before one, or before the source.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/test/gen"
@@ -53,5 +54,23 @@ func TestDiffRunsAProgramOfARelativePath(t *testing.T) {
 	differ, err := d.compare([2]side{{path: "configmap/app@1/x"}, {path: "configmap/app"}})
 	if err != nil || !differ || out.String() != "configmap/app@1/x against configmap/app\n" {
 		t.Errorf("%t, %v, %q", differ, err, out.String())
+	}
+}
+
+// Rule 5: two writers may give one number to two contents. Neither is chosen for the user.
+func TestDiffOfANumberThatTwoRevisionsHave(t *testing.T) {
+	app := gen.Source("configmap/app")
+	made := func(name, number string) metadata {
+		return metadata{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{keys.SourceName: "app", keys.Number: number}}}
+	}
+	all := numbersOf(app, []metadata{made("app-b", "2"), made("app-a", "1"), made("app-c", "2")})
+	for _, flags := range [][2]string{{"", ""}, {"1", "2"}, {"2", "source"}, {"", "source"}} {
+		if _, _, err := all.choose(flags[0], flags[1]); err == nil || err.Error() != "configmap/app has several revisions 2: app-b, app-c" {
+			t.Errorf("--from=%q --to=%q: %v", flags[0], flags[1], err)
+		}
+	}
+	old, now, err := all.choose("1", "source")
+	if err != nil || old != (pin.Pin{Revision: "app-a", Number: 1}) || now != (pin.Pin{Revision: "app"}) {
+		t.Errorf("%s, %s, %v", old, now, err)
 	}
 }

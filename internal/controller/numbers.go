@@ -12,7 +12,7 @@ import (
 
 // credit lowers the numbers of revisions to what there is evidence of (rule 5): the pins that this workload knows of, and those
 // of other workloads and holders. Anyone who may create ConfigMaps can make a copy of a revision with any number, and a high one
-// would look like newer content, which ends holds. Only who may change workloads can pin.
+// would use up the numbers that there are. Only who may change workloads can pin.
 func (r *workloads) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
 	current := seen.sources[source].Name
 	for i := range revisions {

@@ -15,8 +15,8 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// Rules 4, 5 and 20: a revision has the number that pins show, not the one that anyone wrote on it. Otherwise a copy with a high
-// number would look like newer content, and end holds.
+// Rules 4, 5 and 20: a revision has the number that pins show, not the one that anyone wrote on it. A workload that was rolled back
+// stays, whatever numbers the revisions of others have.
 func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 	copied, elsewhere := revisionNameOf("3"), "configmap/app="+revisionNameOf("3")+"@5"
 	pinning := gen.Deployment("other", gen.Pinned(elsewhere))
@@ -30,9 +30,9 @@ func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 		"in sync, and nothing pins the copy":          {appB + second, nil, plan.InSync, 2},
 		"in sync, and another workload pins the copy": {appB + second, []client.Object{pinning}, plan.InSync, 6},
 		"rolled back, and nothing pins the copy":      {appA + first, nil, plan.Held, 2},
-		"rolled back, and another workload pins it":   {appA + first, []client.Object{pinning}, plan.Advanced, 6},
+		"rolled back, and another workload pins it":   {appA + first, []client.Object{pinning}, plan.Held, 6},
 		"rolled back, and a holder of it pins it": {
-			appA + first, []client.Object{gen.ReplicaSet("other-1", pinning, 1)}, plan.Advanced, 6},
+			appA + first, []client.Object{gen.ReplicaSet("other-1", pinning, 1)}, plan.Held, 6},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

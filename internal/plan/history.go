@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
@@ -73,27 +75,28 @@ func (h *history) readNote(before pin.Pin) {
 	}
 }
 
-// numbers calls yield with every revision's name and number that is known from anywhere. Numbers that leave no room above
-// them come from a hand or a backup: they are history, not truth, and count as none.
+// numbers calls yield with every revision's name and number that is known from anywhere.
 func (h history) numbers(yield func(revision string, number int64)) {
-	known := func(revision string, number int64) {
-		if number < pin.MaxNumber {
-			yield(revision, number)
+	for _, revision := range h.source.Revisions {
+		if counts(revision.Number) {
+			yield(revision.Name, revision.Number)
 		}
 	}
-	for _, revision := range h.source.Revisions {
-		known(revision.Name, revision.Number)
-	}
-	for _, p := range h.pins {
-		known(p.Revision, p.Number)
-	}
-	if h.template != (pin.Pin{}) {
-		known(h.template.Revision, h.template.Number)
-	}
-	if h.note != (pin.Note{}) {
-		known(h.note.From.Revision, h.note.From.Number)
+	h.own(yield)
+}
+
+// own calls yield with every name and number that the workload itself has, or had.
+func (h history) own(yield func(revision string, number int64)) {
+	for _, p := range append(slices.Clone(h.pins), h.template, h.note.From) {
+		if p != (pin.Pin{}) && counts(p.Number) {
+			yield(p.Revision, p.Number)
+		}
 	}
 }
+
+// counts reports whether a number is one. Those that leave no room above them come from a hand or a backup: they are history, not
+// truth.
+func counts(number int64) bool { return number < pin.MaxNumber }
 
 // currentNumber gives the number of the present content's revision: its own when that is strictly the highest, else one
 // more than the highest (rule 5). A hold that has ended stands for another content that was there since.
@@ -134,12 +137,13 @@ func (h history) sameContent(r Revision) bool {
 	return !h.use.All && r.Digests != nil && r.Digests.SameKeys(h.source.Digests, h.use.Keys)
 }
 
-// rolledOut tells whether the workload rolled out the present content since the source last got it, and which pin shows
-// that. It compares with the numbers of all other contents: a revision that was current again later (rule 5) has a
-// number above theirs only from then on. What was rolled out before a hold ended shows nothing any more.
+// rolledOut reports whether the workload rolled out the present content after all other contents that it had, and which pin shows
+// that. A revision that is current again (rule 5) is new to a workload that has had another since. The numbers of the workload's
+// own pins tell, and no others: each was given above those before it. Numbers of other workloads' revisions are other writers',
+// who may not have seen each other's. What was rolled out before a hold ended shows nothing any more.
 func (h history) rolledOut() (shown pin.Pin, ok bool) {
 	others := h.ended()
-	h.numbers(func(revision string, number int64) {
+	h.own(func(revision string, number int64) {
 		if !h.isCurrent(revision) {
 			others = max(others, number)
 		}

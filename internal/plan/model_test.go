@@ -280,9 +280,10 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			}
 			m.confrev(t)
 		},
-		"delete the source":     func(t *rapid.T) { m.delete(); m.confrev(t) },
-		"confrev restarts":      func(t *rapid.T) { m.confrev(t) },
-		"another revision made": m.otherWorkload,
+		"delete the source":               func(t *rapid.T) { m.delete(); m.confrev(t) },
+		"confrev restarts":                func(t *rapid.T) { m.confrev(t) },
+		"another revision made":           m.otherWorkload,
+		"another writer counts otherwise": func(t *rapid.T) { m.otherWriter(t); m.confrev(t) },
 	}
 }
 
@@ -301,6 +302,18 @@ func (m *model) otherWorkload(t *rapid.T) {
 	current := plan.Make(m.input()).Decisions[0].Current
 	m.revisions[current.Revision] = revision(current)
 	m.confrev(t)
+}
+
+// otherWriter is one that did not see the latest revisions when it numbered one that another workload pins: the number may be that of
+// another content, or out of order (rule 5).
+func (m *model) otherWriter(t *rapid.T) {
+	letter := rapid.SampledFrom(m.letters).Draw(t, "its content")
+	highest := int64(1)
+	everyNumber(m.input(), app, func(p pin.Pin) { highest = max(highest, p.Number) })
+	number := rapid.Int64Range(1, highest+1).Draw(t, "its number")
+	if made := m.revisions["app-"+letter]; made.Number < number {
+		m.revisions["app-"+letter] = revision(pin.Pin{Revision: "app-" + letter, Number: number})
+	}
 }
 
 // TestAnyHistoryOfAWorkload plays random histories of one workload and checks every plan: it is stable once it is

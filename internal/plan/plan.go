@@ -198,8 +198,6 @@ func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 		return d, h.note
 	case h.readsAnother():
 		d.Verdict, d.To = Advanced, d.Current
-	case d.From.Revision == d.Current.Revision:
-		d.Verdict = InSync
 	case h.isCurrent(d.From.Revision):
 		d.Verdict = InSync
 		return d, h.over()

@@ -155,7 +155,7 @@ func TestRule4Held(t *testing.T) {
 		},
 		"until the source has the content that the workload is on": {
 			content: "a", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
-			verdict: plan.InSync, to: "a@1", current: "a@3",
+			verdict: plan.InSync, to: "a@1", current: "a@3", note: "b@2 ended",
 		},
 		"until someone rolls it forward": {
 			content: "b", revisions: "a@1 b@2", pins: "b@2", held: "b@2", holders: []string{"a@1", "b@2"},
@@ -215,9 +215,9 @@ func TestRule5Numbers(t *testing.T) {
 			content: "c", revisions: "b@2 c@2", pins: "b@2", holders: []string{"b@2"},
 			verdict: plan.Advanced, to: "c@3", current: "c@3",
 		},
-		"two writers gave the same number, so a rollback shows nothing and the next number is new": {
+		"two writers gave the same number, and a rollback is held": {
 			content: "b", revisions: "a@1 b@2 c@2", pins: "a@1", holders: []string{"b@2", "a@1"},
-			verdict: plan.Advanced, to: "b@3", current: "b@3",
+			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@3",
 		},
 		"the note has the highest number that was rolled out": {
 			content: "b", revisions: "a@1 b@3", pins: "a@1", held: "b@2", holders: []string{"b@2", "b@3", "a@1"},

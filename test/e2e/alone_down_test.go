@@ -25,6 +25,7 @@ func TestWhileConfrevIsDown(t *testing.T) {
 		"AnAttachedSourceInUseStays": attachedSourceInUseStays,
 		"ModeRestartCatchesUp":       modeRestartCatchesUp,
 		"NothingIsRefused":           nothingIsRefused,
+		"AnUndoHoldsWhateverNumbers": anUndoHoldsWhateverNumbersOthersHave,
 	}
 	for _, s := range subjects {
 		tests["Kinds/"+s.name] = func(m *member) { kindWhileConfrevIsDown(m, s) }
