@@ -156,6 +156,10 @@ func (d *doctor) revisions(ctx context.Context) error {
 // unused says what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
 func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, age time.Duration) error {
 	derived, err := d.Derived(ctx, kind, obj)
+	if revision.IsChanged(err) {
+		// It has been deleted since the snapshot was taken.
+		return nil
+	}
 	if err != nil {
 		return err
 	}
