@@ -79,11 +79,13 @@ func TestPluginDiffMasksSecrets(t *testing.T) {
 	})
 }
 
+// unpinned complains while a Deployment has not rolled out such pins: until its controller has made a ReplicaSet of them, the next
+// edit leaves no trace of them.
 func (w *world) unpinned(name, prefix, suffix string) string {
 	if text := w.pinsText(name); !strings.HasPrefix(text, prefix) || !strings.HasSuffix(text, suffix) {
 		return "pins are " + text
 	}
-	return ""
+	return w.notRolledOut(name)
 }
 
 func TestPluginDiffSaysWhatIsWrong(t *testing.T) {
