@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"testing"
+	"time"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -140,5 +141,32 @@ func TestAnUndoKeepsSettings(t *testing.T) {
 	d := w.deployment("web")
 	if d.Annotations[keys.Advance] != "manual" || d.Annotations[keys.Settle] != "1s" || w.pinOf("web", "web") != a {
 		t.Errorf("pinned to %s, with %v", w.pinOf("web", "web"), d.Annotations)
+	}
+}
+
+// Rule 21.2: content that never ran stays pending after an undo, and settles for its whole time once more.
+func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
+	t.Parallel()
+	// Longer than a barrier takes on a busy machine.
+	const long = 15 * time.Second
+	w, a := deployed(t)
+	b := w.editTo("B")
+	w.kubectl("annotate", "deployment/web", keys.Settle+"="+long.String())
+	w.edit("web", "color", "C")
+	// The part of the settle time that the undo is to take back.
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != b {
+		t.Fatalf("pinned to %s before the undo: the machine is too slow for a settle time of %s", got, long)
+	}
+	undone := time.Now()
+	w.undo("web")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Errorf("after the undo it is pinned to %s, want %s", got, a)
+	}
+	w.waitPinned("web", "web", "color", "C")
+	// Whatever the machine does, this is never too short: confrev cannot have seen the undo before it was made.
+	if waited := time.Since(undone); waited < long {
+		t.Errorf("content that waits rolled out %s after the undo, want %s at least", waited, long)
 	}
 }
