@@ -165,18 +165,20 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	if err != nil || !seen.follows() && !seen.mayDrop() {
 		return nil, seen.warnings, err
 	}
-	if old != nil {
-		if err := r.vouch(ctx, &seen); err != nil {
-			return nil, nil, err
-		}
-		seen.planFrom(undone, isUndo)
+	if err := r.vouch(ctx, &seen); err != nil {
+		return nil, nil, err
 	}
+	// Nothing would move the pins of a Job later.
+	seen.pins.New = old == nil && !r.kind.Fixed
+	seen.planFrom(undone, isUndo)
 	want := r.intend(seen)
 	var said []warning
 	if old != nil && !isUndo {
 		if want, err = r.endHolds(ctx, obj, old, &seen, want); err != nil {
 			return nil, nil, err
 		}
+	}
+	if !isUndo {
 		said = r.sayHeld(obj, old, seen, want)
 	}
 	if r.drops(obj, old, seen, want) {
@@ -192,6 +194,11 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 		return nil, said, nil
 	}
 	if !dryRun {
+		if old == nil {
+			if err := r.keepOld(ctx, obj, seen, want.pins); err != nil {
+				return nil, nil, err
+			}
+		}
 		said = append(said, r.limit(ctx, seen, &want)...)
 		refused, err := r.ensure(ctx, obj, seen, &want.pins)
 		if err != nil {

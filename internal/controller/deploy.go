@@ -90,24 +90,29 @@ func keptSettings(obj, old client.Object) map[string]string {
 	return kept
 }
 
-// vouch adds the revisions to what is known that a request pins and that the cache does not show yet: the request may come right
-// after the revision.
+// vouch corrects what is known of the revisions that a request pins: the request may come right after the cache saw one appear or
+// go, and metadata alone proves nothing (rules 9 and 20).
 func (r *workloads) vouch(ctx context.Context, seen *observed) error {
 	for source, p := range seen.request {
 		known, observed := seen.pins.Sources[source]
-		if !observed || p == seen.before[source] || p.Revision == known.Name ||
-			slices.ContainsFunc(known.Revisions, func(made plan.Revision) bool { return made.Name == p.Revision }) {
+		if !observed || p == seen.before[source] || p.Revision == known.Name {
 			continue
 		}
-		meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: p.Revision})
-		err := r.live.Get(ctx, key(meta), meta)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("look up revision %s of %s: %w", p.Revision, source, err)
+		_, held, err := r.store.Vouch(ctx, source, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: p.Revision})
+		if err != nil && !revision.IsChanged(err) {
+			return err
 		}
-		if err == nil && meta.DeletionTimestamp == nil && revision.IsRevision(meta) && revision.SourceOf(source.Kind, meta) == source {
-			known.Revisions = append(slices.Clone(known.Revisions), plan.Revision{Name: p.Revision, Number: p.Number})
-			seen.pins.Sources[source] = known
+		named := func(made plan.Revision) bool { return made.Name == p.Revision }
+		vouched := plan.Revision{Name: p.Revision, Number: p.Number}
+		if i := slices.IndexFunc(known.Revisions, named); i >= 0 {
+			vouched.Number = known.Revisions[i].Number
 		}
+		known.Revisions = slices.DeleteFunc(slices.Clone(known.Revisions), named)
+		if err == nil {
+			vouched.Hash, vouched.Digests = held.Hash, held.Digests
+			known.Revisions = append(known.Revisions, vouched)
+		}
+		seen.pins.Sources[source] = known
 	}
 	return nil
 }
@@ -124,8 +129,27 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	pins, chosen, refused := plan.Chosen(in, seen.request)
 	seen.pins.Pins, seen.pins.Chosen, seen.notes.pins = pins, chosen, pins.String()
 	for _, source := range refused {
-		seen.say(reasonMalformedPins, "%s of annotation %s of the pod template is no revision of it; the pin stays as it was", source, keys.Pins)
+		counts := "so the pin stays as it was"
+		if in.Pins[source] == (pin.Pin{}) {
+			counts = "so the pin does not count"
+		}
+		seen.say(reasonMalformedPins, "annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s",
+			keys.Pins, source, counts)
 	}
+}
+
+// keepOld makes sure that the revisions of the past to which a new workload is pinned are there when it is created (rule 9).
+func (r *workloads) keepOld(ctx context.Context, obj client.Object, seen observed, p plan.Plan) error {
+	for _, d := range p.Decisions {
+		if d.To == (pin.Pin{}) || d.To.Revision == d.Current.Revision {
+			continue
+		}
+		revision := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.To.Revision}
+		if err := r.store.Keep(ctx, d.Source, revision, r.owner(obj), false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // endHolds plans once more if a deploy ends a hold: the one of a request that replaces old, or, outside of admission, one that
@@ -232,18 +256,21 @@ func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, e
 	return podspec.CodeOf(&template.Spec, pins), nil
 }
 
-// sayHeld tells who changes the code of a workload that its configuration stays where it was rolled back to, and how to go on
-// (rule 21.4).
+// sayHeld tells whoever changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
+// how to go on (rule 21.4).
 func (r *workloads) sayHeld(obj, old client.Object, seen observed, want intent) []warning {
-	if len(r.code(obj, seen.before).Differences(r.code(old, nil))) == 0 {
+	why := "to which the workload was rolled back"
+	if old == nil {
+		why = "which its manifest pins"
+	} else if len(r.code(obj, seen.before).Differences(r.code(old, nil))) == 0 {
 		return nil
 	}
 	var said []warning
 	for _, d := range want.pins.Decisions {
 		if d.Verdict == plan.Held {
 			said = append(said, warning{reason: reasonHeld, note: fmt.Sprintf(
-				"%s stays on revision %s, to which the workload was rolled back; to go on with its present content: kubectl confrev resume %s/%s %s -n %s",
-				d.Source, d.To, r.kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())})
+				"%s stays on revision %s, %s; to go on with its present content: kubectl confrev resume %s/%s %s -n %s",
+				d.Source, d.To, why, r.kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())})
 		}
 	}
 	return said

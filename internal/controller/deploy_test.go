@@ -135,3 +135,68 @@ func TestTheControllerEndsAHoldThatTheWebhookMissed(t *testing.T) {
 		})
 	}
 }
+
+// Rule 21.1: which pins of a manifest count when it creates a workload. The source has content b.
+func TestPinsOfANewWorkload(t *testing.T) {
+	a, b := pinTo("a", "1"), pinTo("b", "2")
+	first := pinTo("b", "1")
+	note := gen.Annotated(keys.Held, heldOn(b, a))
+	manual := gen.Annotated(keys.Advance, "manual")
+	ofOther := made("a", "1")
+	ofOther.Annotations[keys.SourceName] = "ap"
+	mutable := made("a", "1")
+	mutable.Immutable = nil
+	const refuses, resume = "is not a revision of it", "stays on revision"
+	tests := map[string]struct {
+		source  string // "b" when it is not given, "-" for none
+		there   []client.Object
+		obj     *appsv1.Deployment
+		pins    string
+		held    bool
+		renewed bool // whether revision a is told to be about to be pinned
+		says    string
+	}{
+		"of the present content, numbered elsewhere":    {there: []client.Object{made("b", "2")}, obj: web("1", gen.Pinned(pinTo("b", "7"))), pins: b},
+		"of content that was never a revision here":     {obj: web("1", gen.Pinned(pinTo("b", "7"))), pins: first},
+		"of a revision of the past":                     {there: []client.Object{made("a", "1")}, obj: web("1", gen.Pinned(a)), pins: a, held: true, renewed: true, says: resume},
+		"of a revision of the past, held there":         {there: []client.Object{made("a", "1")}, obj: web("1", gen.Pinned(a), note), pins: a, held: true, renewed: true, says: resume},
+		"of a revision of the past, for a person to go": {there: []client.Object{made("a", "1")}, obj: web("1", gen.Pinned(a), manual), pins: a, renewed: true},
+		"of nothing that is here":                       {obj: web("1", gen.Pinned(a)), pins: first, says: refuses},
+		"of nothing that is here, held there":           {obj: web("1", gen.Pinned(a), note), pins: b, says: refuses},
+		"of nothing that is here, for a person to go":   {obj: web("1", gen.Pinned(a), manual), pins: first, says: refuses},
+		"of another source's revision":                  {there: []client.Object{ofOther}, obj: web("1", gen.Pinned(a)), pins: first, says: refuses},
+		"of what can still change":                      {there: []client.Object{mutable}, obj: web("1", gen.Pinned(a)), pins: first, says: refuses},
+		"of a source that is missing":                   {source: "-", there: []client.Object{made("a", "1")}, obj: web("1", gen.Pinned(a)), pins: a, renewed: true},
+		"of a source that is missing, and nothing here": {source: "-", obj: web("1", gen.Pinned(a)), says: refuses},
+		"none, though it was held there":                {obj: web("1", note), pins: b},
+		"none, though it was held, and that is here":    {there: []client.Object{made("a", "1")}, obj: web("1", note), pins: a, held: true, renewed: true, says: resume},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.source == "" {
+				test.there = append(test.there, appWith("b"))
+			}
+			test.obj.UID, test.obj.Generation = "", 0
+			w := newAdmissionWorld(t, workload.Deployment, test.there...)
+			if _, _, err := w.admit(t.Context(), test.obj, nil, true); err != nil || w.writes > 0 {
+				t.Errorf("a dry run wrote %d times: %v", w.writes, err)
+			}
+			_, said, err := w.admit(t.Context(), test.obj, nil, false)
+			if text := strings.Join(texts(said), "\n"); err != nil || test.says != "" && !strings.Contains(text, test.says) ||
+				test.says == "" && (strings.Contains(text, refuses) || strings.Contains(text, resume)) {
+				t.Errorf("%v, it says %q", err, text)
+			}
+			got := w.admitted(t, test.obj, nil, false).(*appsv1.Deployment)
+			pins := got.Spec.Template.Annotations[keys.Pins]
+			notes, err := pin.ParseNotes(got.Annotations[keys.Held])
+			if held := len(notes.Holding(gen.Pins(test.pins))) > 0; pins != test.pins || err != nil || held != test.held {
+				t.Errorf("pins %q, want %q; held: %v, by %q", pins, test.pins, held, got.Annotations[keys.Held])
+			}
+			old := &corev1.ConfigMap{}
+			err = w.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: nameOf("a")}, old)
+			if renewed := err == nil && old.Annotations[keys.Renewed] != ""; renewed != test.renewed {
+				t.Errorf("renewed: %v (%v)", renewed, err)
+			}
+		})
+	}
+}

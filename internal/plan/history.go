@@ -49,6 +49,10 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	}
 	before := in.Before[use.Source]
 	h.readNote(before)
+	if in.New && in.Chosen[use.Source] && !in.Stay {
+		// Who creates a workload on a revision of the past passes over the present content, as an undo does.
+		h.pins = append(h.pins, pin.Pin{Revision: source.Name, Number: h.currentNumber()})
+	}
 	if before != (pin.Pin{}) && before != h.template {
 		h.pins = append(h.pins, before)
 		if h.isCurrent(before.Revision) {

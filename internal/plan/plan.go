@@ -65,6 +65,8 @@ type Input struct {
 	Unfollowed map[pin.Source]Standing
 	// Undo is true for a request that goes back to a holder (rule 21.2).
 	Undo bool
+	// New is true for a workload that is being created, of which no holder can show what it ran (rule 21.1).
+	New bool
 }
 
 // Verdict says what the plan found of one source.

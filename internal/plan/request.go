@@ -48,9 +48,9 @@ func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool
 	return nil, false
 }
 
-// Chosen returns the pins from which to plan for a request that replaces a template with the pins of in (rule 21.1), and which
-// sources must stay on theirs, since who sent the request chose them. Refused are pins that the request has and that name no
-// revision of their source.
+// Chosen returns the pins from which to plan for a request that replaces a template with the pins of in, none for one that
+// creates a workload (rule 21.1), and which sources must stay on theirs, since who sent the request chose them. Refused are pins
+// that the request has and that name no revision of their source.
 func Chosen(in Input, request pin.Set) (pins pin.Set, chosen map[pin.Source]bool, refused []pin.Source) {
 	pins, chosen = maps.Clone(in.Pins), map[pin.Source]bool{}
 	if pins == nil {
@@ -60,7 +60,7 @@ func Chosen(in Input, request pin.Set) (pins pin.Set, chosen map[pin.Source]bool
 	for _, source := range request.Sources() {
 		wanted := request[source]
 		switch {
-		case wanted == in.Pins[source] || wanted == planned[source]:
+		case wanted == in.Pins[source] || wanted.Revision == planned[source].Revision:
 		case in.uses(source) && !in.Sources[source].has(wanted.Revision) && wanted.Revision != in.Sources[source].Name:
 			refused = append(refused, source)
 		default:

@@ -61,6 +61,7 @@ func TestAnUndoIsKnownAgain(t *testing.T) {
 		"of what the template had":         {is("2", both), is("1", a), []plan.Template{is("1", a), is("2", both)}, true, true},
 		"of nothing, so it is a deploy":    {is("2", b), is("1", a), []plan.Template{is("1", both), is("2", b)}, false, false},
 		"a restart of what dropped it":     {is("1", a), is("1", a), []plan.Template{is("1", both), is("1", a)}, true, false},
+		"a restart that drops it":          {is("1", both), is("1", a), []plan.Template{is("1", both), is("2", b)}, true, false},
 		"a deploy of code that had it too": {is("2", b), is("1", b), []plan.Template{is("1", both), is("2", b)}, true, false},
 	}
 	for name, test := range tests {
@@ -143,6 +144,7 @@ func TestEndsHold(t *testing.T) {
 		"another field":                       {code("2", "x"), code("1", "x"), code("1", "x"), code("1", "debug"), false},
 		"no code was undone":                  {code("1", "x"), code("1", "x"), code("1", "x"), code("2", "x"), false},
 		"nothing changes":                     {code("2", "x"), code("1", "x"), code("1", "x"), code("1", "x"), false},
+		"a field that had changed before":     {code("2", "x"), code("1", "x"), code("3", "x"), code("3", "debug"), false},
 		"what was undone, long after another": {code("2", "x"), code("1", "x"), code("1", "debug"), code("2", "debug"), true},
 		"a variable that was undone is set":   {code("1", "y"), code("1", "x"), code("1", "x"), code("1", "debug"), true},
 		"a field that the rollback took away": {code("1", "y"), podspec.Code{"image": "1"}, podspec.Code{"image": "1"}, code("1", "z"), true},
@@ -171,5 +173,28 @@ func TestAHoldThatADeployEnds(t *testing.T) {
 	in.Ended, in.Held = nil, p.Held
 	if d := plan.Make(in).Decisions[0]; d.Verdict != plan.Waiting {
 		t.Errorf("looked at again, it is %s", d.Verdict)
+	}
+}
+
+// Rule 21.1: a workload that is created on a revision of the past is held from the present content, until that changes.
+func TestAWorkloadThatIsCreatedOnAnOldRevision(t *testing.T) {
+	in := planCase{content: "b", revisions: "a@1", pins: "a@1"}.input()
+	in.New, in.Chosen = true, map[pin.Source]bool{app: true}
+	p := makePlan(t, in)
+	if d := p.Decisions[0]; d.Verdict != plan.Held || p.Held[app].From != short("b@2") || p.Held[app].On != short("a@1") {
+		t.Fatalf("it is %s, with the note %s", d.Verdict, p.Held)
+	}
+	later := planCase{content: "b", revisions: "a@1", pins: "a@1", holders: []string{"a@1"}}.input()
+	later.Held = p.Held
+	if d := makePlan(t, later).Decisions[0]; d.Verdict != plan.Held {
+		t.Errorf("looked at again, it is %s", d.Verdict)
+	}
+	later.Sources[app] = source("c", "a@1")
+	if d := makePlan(t, later).Decisions[0]; d.Verdict != plan.Advanced {
+		t.Errorf("with other content, it is %s", d.Verdict)
+	}
+	in.Stay = true
+	if p := makePlan(t, in); p.Decisions[0].Verdict != plan.Waiting || len(p.Held) > 0 {
+		t.Errorf("with advance manual it is %s, with the note %s", p.Decisions[0].Verdict, p.Held)
 	}
 }

@@ -3,9 +3,11 @@ package revision
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
@@ -16,21 +18,15 @@ import (
 // this workload is seen (rules 12 and 13). shown is true when a holder of the workload pins it already: it is safe then
 // once the workload owns it, and nothing is written.
 func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner Owner, shown bool) error {
-	meta := Metadata(revision)
-	err := s.live.Get(ctx, revision.key(), meta)
-	if apierrors.IsNotFound(err) {
-		return Changed("revision %s", revision)
-	}
+	meta, _, err := s.Vouch(ctx, source, revision)
 	if err != nil {
 		return err
 	}
-	if meta.DeletionTimestamp != nil || !IsRevision(meta) || SourceOf(revision.Kind, meta) != source {
-		return Changed("revision %s", revision)
+	var lacking []Owner
+	if owner.UID != "" {
+		// A workload that is just being created has no UID yet, and cannot own anything.
+		lacking = missing(meta, []Owner{owner})
 	}
-	if _, proven, err := s.prove(ctx, meta); err != nil || !proven {
-		return cmp.Or(err, Changed("revision %s", revision))
-	}
-	lacking := missing(meta, []Owner{owner})
 	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
 		// It is used, but not confrev's to give away.
 		return err
@@ -48,4 +44,22 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 		metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
 	}
 	return s.patch(ctx, meta, metadata)
+}
+
+// Vouch returns the metadata of a revision and what it holds, as the API server has it. The error says that it changed if it is not
+// there, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
+func (s *Store) Vouch(ctx context.Context, source pin.Source, revision Ref) (*metav1.PartialObjectMetadata, Snapshot, error) {
+	meta := Metadata(revision)
+	err := s.live.Get(ctx, revision.key(), meta)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, Snapshot{}, fmt.Errorf("look up revision %s of %s: %w", revision, source, err)
+	}
+	if err != nil || meta.DeletionTimestamp != nil || !IsRevision(meta) || SourceOf(revision.Kind, meta) != source {
+		return nil, Snapshot{}, Changed("revision %s", revision)
+	}
+	held, proven, err := s.prove(ctx, meta)
+	if err != nil || !proven {
+		return nil, Snapshot{}, cmp.Or(err, Changed("revision %s", revision))
+	}
+	return meta, held, nil
 }
