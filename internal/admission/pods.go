@@ -32,8 +32,8 @@ func (Pods) Handle(_ context.Context, request admission.Request) admission.Respo
 		return admission.Allowed("")
 	}
 	var patch []jsonpatch.Operation
-	for _, r := range podspec.Replacements(&pod.Spec, pins.Resolve) {
-		patch = append(patch, jsonpatch.NewOperation("replace", "/spec"+r.Pointer, r.Name))
+	for _, r := range podspec.Resolve(&pod.Spec, pins) {
+		patch = append(patch, jsonpatch.NewOperation("replace", "/spec"+r.Pointer, r.Value))
 	}
 	return admission.Patched("", patch...)
 }

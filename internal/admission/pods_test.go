@@ -57,9 +57,11 @@ func TestPods(t *testing.T) {
 		pins       string
 		spec, want *corev1.PodSpec
 	}{
-		"every form is resolved":                {pins, written, spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
-		"a second time changes nothing":         {pins, spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz"), spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
-		"what was added since is resolved":      {pins, spec("configmap/app", "secret/db-zzzzzzzzzz"), spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"every form is resolved":           {pins, written, spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"a second time changes nothing":    {pins, spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz"), spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"what was added since is resolved": {pins, spec("configmap/app", "secret/db-zzzzzzzzzz"), spec("configmap/app-xxxxxxxxxx", "secret/db-zzzzzzzzzz")},
+		"a lost revision makes the pod wait": {pins, gen.PodSpec(gen.EnvFrom("configmap/app", gen.Optional(true)), gen.Env("secret/db", "k", gen.Optional(true))),
+			gen.PodSpec(gen.EnvFrom("configmap/app-xxxxxxxxxx", gen.Optional(false)), gen.Env("secret/db-zzzzzzzzzz", "k", gen.Optional(true)))},
 		"other sources stay":                    {"configmap/web=web-xxxxxxxxxx@1,configmap/db=db-xxxxxxxxxx@1", written, written},
 		"without pins nothing happens":          {"", written, written},
 		"malformed pins are left to the policy": {"configmap/app=app-xxxxxxxxxx", written, written},

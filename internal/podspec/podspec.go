@@ -47,13 +47,13 @@ func Uses(spec *corev1.PodSpec) []Use {
 }
 
 func (u *Use) add(ref reference) {
-	u.Required = u.Required || !ref.optional
+	u.Required = u.Required || !isTrue(*ref.optional)
 	if ref.keys == nil {
 		u.All = true
 		return
 	}
 	u.Keys = append(u.Keys, ref.keys...)
-	if !ref.optional {
+	if !isTrue(*ref.optional) {
 		u.RequiredKeys = append(u.RequiredKeys, ref.keys...)
 	}
 }
@@ -113,8 +113,8 @@ type Replacement struct {
 }
 
 // MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about a
-// fifth more with the most pins, and half more with the longest names (Kubernetes 1.36); and the more there are, the longer the
-// pod's creation takes.
+// fifth more with the most pins, and half more with one pin of the longest name (Kubernetes 1.36); and the more there are, the longer
+// the pod's creation takes.
 const MaxReferences = 4000
 
 // References counts the references of spec, with repetitions. What admission has to do for a pod grows with it.
@@ -131,8 +131,9 @@ type reference struct {
 	// pointer is the JSON pointer of the name within the pod spec.
 	pointer string
 	// keys are the keys that it takes; nil means all of them.
-	keys     []string
-	optional bool
+	keys []string
+	// optional is the reference's own field of that name.
+	optional **bool
 }
 
 func (r reference) source() pin.Source { return pin.Source{Kind: r.kind, Name: *r.name} }
@@ -160,10 +161,10 @@ func at(list string, i int) string { return list + strconv.Itoa(i) }
 
 func walkVolume(volume *corev1.Volume, path string, visit func(reference)) {
 	if v := volume.ConfigMap; v != nil {
-		visit(reference{pin.ConfigMap, &v.Name, path + "/configMap/name", itemKeys(v.Items), isTrue(v.Optional)})
+		visit(reference{pin.ConfigMap, &v.Name, path + "/configMap/name", itemKeys(v.Items), &v.Optional})
 	}
 	if v := volume.Secret; v != nil {
-		visit(reference{pin.Secret, &v.SecretName, path + "/secret/secretName", itemKeys(v.Items), isTrue(v.Optional)})
+		visit(reference{pin.Secret, &v.SecretName, path + "/secret/secretName", itemKeys(v.Items), &v.Optional})
 	}
 	if volume.Projected == nil {
 		return
@@ -171,10 +172,10 @@ func walkVolume(volume *corev1.Volume, path string, visit func(reference)) {
 	for i := range volume.Projected.Sources {
 		path := path + at("/projected/sources/", i)
 		if p := volume.Projected.Sources[i].ConfigMap; p != nil {
-			visit(reference{pin.ConfigMap, &p.Name, path + "/configMap/name", itemKeys(p.Items), isTrue(p.Optional)})
+			visit(reference{pin.ConfigMap, &p.Name, path + "/configMap/name", itemKeys(p.Items), &p.Optional})
 		}
 		if p := volume.Projected.Sources[i].Secret; p != nil {
-			visit(reference{pin.Secret, &p.Name, path + "/secret/name", itemKeys(p.Items), isTrue(p.Optional)})
+			visit(reference{pin.Secret, &p.Name, path + "/secret/name", itemKeys(p.Items), &p.Optional})
 		}
 	}
 }
@@ -183,10 +184,10 @@ func walkContainer(container *corev1.Container, path string, visit func(referenc
 	for i := range container.EnvFrom {
 		path := path + at("/envFrom/", i)
 		if from := container.EnvFrom[i].ConfigMapRef; from != nil {
-			visit(reference{pin.ConfigMap, &from.Name, path + "/configMapRef/name", nil, isTrue(from.Optional)})
+			visit(reference{pin.ConfigMap, &from.Name, path + "/configMapRef/name", nil, &from.Optional})
 		}
 		if from := container.EnvFrom[i].SecretRef; from != nil {
-			visit(reference{pin.Secret, &from.Name, path + "/secretRef/name", nil, isTrue(from.Optional)})
+			visit(reference{pin.Secret, &from.Name, path + "/secretRef/name", nil, &from.Optional})
 		}
 	}
 	for i := range container.Env {
@@ -196,10 +197,10 @@ func walkContainer(container *corev1.Container, path string, visit func(referenc
 			continue
 		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			visit(reference{pin.ConfigMap, &ref.Name, path + "/configMapKeyRef/name", []string{ref.Key}, isTrue(ref.Optional)})
+			visit(reference{pin.ConfigMap, &ref.Name, path + "/configMapKeyRef/name", []string{ref.Key}, &ref.Optional})
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			visit(reference{pin.Secret, &ref.Name, path + "/secretKeyRef/name", []string{ref.Key}, isTrue(ref.Optional)})
+			visit(reference{pin.Secret, &ref.Name, path + "/secretKeyRef/name", []string{ref.Key}, &ref.Optional})
 		}
 	}
 }

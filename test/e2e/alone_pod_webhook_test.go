@@ -92,7 +92,7 @@ func TestPodWebhook(t *testing.T) {
 		byPolicy = newPolicyTest(t).answers(t, samples)
 	}
 	w := usePodWebhook(t)
-	t.Run("ResolvesWhatRewriteResolves", TestPolicyResolvesWhatRewriteResolves)
+	t.Run("ResolvesWhatResolveDoes", TestPolicyResolvesWhatResolveDoes)
 	t.Run("AcceptsThePinsThatParse", TestPolicyAcceptsThePinsThatParse)
 	t.Run("RefusesMalformedPins", TestPolicyRefusesMalformedPins)
 	t.Run("RefusesPinsToAnythingButRevisions", TestPolicyRefusesPinsToAnythingButRevisions)

@@ -13,6 +13,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
 )
 
 // podWith gives a pod with pins and a spec, which gets a container if it has none.
@@ -61,6 +62,7 @@ type sourceRef struct {
 	kind     pin.Kind
 	name     string
 	optional *bool
+	items    []corev1.KeyToPath
 }
 
 func (r sourceRef) local() corev1.LocalObjectReference {
@@ -86,18 +88,18 @@ func (r sourceRef) envFrom() corev1.EnvFromSource {
 
 func (r sourceRef) projection() corev1.VolumeProjection {
 	if r.kind == pin.Secret {
-		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: r.local(), Optional: r.optional}}
+		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: r.local(), Items: r.items, Optional: r.optional}}
 	}
-	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: r.local(), Optional: r.optional}}
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: r.local(), Items: r.items, Optional: r.optional}}
 }
 
 func (r sourceRef) volume(name string) corev1.Volume {
 	volume := volumeOf(string(r.kind), r.name).Volumes[0]
 	volume.Name = name
 	if r.kind == pin.Secret {
-		volume.Secret.Optional = r.optional
+		volume.Secret.Optional, volume.Secret.Items = r.optional, r.items
 	} else {
-		volume.ConfigMap.Optional = r.optional
+		volume.ConfigMap.Optional, volume.ConfigMap.Items = r.optional, r.items
 	}
 	return volume
 }
@@ -114,8 +116,9 @@ func projected(name string, refs ...sourceRef) corev1.Volume {
 const volumesOfWidePod = 2
 
 // widePod gives a pod with many references: in initContainers, whose paths are the longest, and one each in a volume and
-// a projected volume. They take turns over the pins, whose names have the given length.
-func widePod(references, pins, nameLength, perContainer int) (*corev1.Pod, pin.Set) {
+// a projected volume. They take turns over the pins, whose names have the given length. Those to whole sources are optional, which
+// is the most work for admission.
+func widePod(references, pins, nameLength, perContainer int, whole bool) (*corev1.Pod, pin.Set) {
 	set := pin.Set{}
 	// Names that differ at their beginning, since what revisions are called is cut at the end.
 	name := func(i int) string { return fmt.Sprintf("%03d", i%pins) + strings.Repeat("0", nameLength-3) }
@@ -128,9 +131,13 @@ func widePod(references, pins, nameLength, perContainer int) (*corev1.Pod, pin.S
 			containers = append(containers, corev1.Container{Name: fmt.Sprintf("init-%d", i), Image: "example.com/app:1"})
 		}
 		last := &containers[len(containers)-1]
+		if whole {
+			last.EnvFrom = append(last.EnvFrom, sourceRef{kind: pin.ConfigMap, name: name(i), optional: new(true)}.envFrom())
+			continue
+		}
 		last.Env = append(last.Env, sourceRef{kind: pin.ConfigMap, name: name(i)}.env(fmt.Sprintf("V%d", i)))
 	}
-	ref := sourceRef{kind: pin.ConfigMap, name: name(0)}
+	ref := sourceRef{kind: pin.ConfigMap, name: name(0), optional: new(true)}
 	automount := false
 	return podWith(set.String(), corev1.PodSpec{
 		InitContainers:               containers,
@@ -150,6 +157,9 @@ func drawRef(t *rapid.T) sourceRef {
 	if rapid.Bool().Draw(t, "says optional") {
 		optional := rapid.Bool().Draw(t, "optional")
 		ref.optional = &optional
+	}
+	if rapid.Bool().Draw(t, "has items") {
+		ref.items = []corev1.KeyToPath{{Key: "key", Path: "file"}}
 	}
 	return ref
 }
@@ -204,6 +214,14 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
+// injectSome lets some references name the revisions of their sources already, as those of a template with injection do.
+func injectSome(t *rapid.T, pod *corev1.Pod, pins pin.Set) {
+	podspec.Rewrite(&pod.Spec, func(source pin.Source) (string, bool) {
+		revision, pinned := pins.Resolve(source)
+		return revision, pinned && rapid.IntRange(0, 2).Draw(t, "injected") == 0
+	})
+}
+
 func drawContainer(t *rapid.T, name string) corev1.Container {
 	container := corev1.Container{Name: name, Image: "example.com/app:1"}
 	if rapid.Bool().Draw(t, "empty lists") {
@@ -246,8 +264,13 @@ func drawProjected(t *rapid.T, name string) corev1.Volume {
 	if rapid.Bool().Draw(t, "empty list") {
 		volume.Projected.Sources = []corev1.VolumeProjection{}
 	}
-	for range rapid.IntRange(0, 4).Draw(t, "sources") {
-		projection := drawRef(t).projection()
+	for i := range rapid.IntRange(0, 4).Draw(t, "sources") {
+		ref := drawRef(t)
+		for j := range ref.items {
+			// Two files of one path would be refused, with the name of a source.
+			ref.items[j].Path = fmt.Sprintf("file-%d", i)
+		}
+		projection := ref.projection()
 		if rapid.IntRange(0, 3).Draw(t, "other form") == 0 {
 			projection = corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
 		}

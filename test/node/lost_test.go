@@ -1,0 +1,83 @@
+//go:build node
+
+package node
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
+)
+
+// Rule 1: a pod whose revision is lost waits for it, although the template calls the source optional. Without a pin, the kubelet
+// starts such a pod with nothing.
+func TestAPodWaitsForARevisionThatIsLost(t *testing.T) {
+	t.Parallel()
+	const revision = "app-5f7d8c9b2k"
+	whole := map[string]option{
+		"envFrom": func(spec *corev1.PodSpec) {
+			gen.EnvFrom("configmap/app", gen.Optional(true))(spec)
+			spec.Containers[0].EnvFrom[0].Prefix = "CFG_ENVFROM_"
+		},
+		"volume": func(spec *corev1.PodSpec) {
+			gen.Volume("configmap/app", gen.Optional(true))(spec)
+			mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume")})
+		},
+		"projected": func(spec *corev1.PodSpec) {
+			gen.Projected(gen.Part("configmap/app", gen.Optional(true)))(spec)
+			mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "projected")})
+		},
+	}
+	for way, option := range whole {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			pod := func(name string, annotations map[string]string) *corev1.Pod {
+				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: probe(option)}
+			}
+			w.create(pod("pinned", map[string]string{keys.Pins: "configmap/app=" + revision + "@1"}))
+			w.create(pod("unpinned", nil))
+			w.eventually("the pod without pins to run", func() string { return w.notReady("unpinned") })
+			w.eventually("the kubelet to say what the pinned pod waits for", func() string { return w.saysMissing("pinned", revision) })
+			if w.notReady("pinned") == "" {
+				t.Error("it runs without its revision")
+			}
+			w.create(configMap(revision, "mode", "blue"))
+			w.eventually("the pinned pod to run with its revision", func() string { return w.notReady("pinned") })
+			var running corev1.Pod
+			w.get("pinned", &running)
+			if got := w.startedWith(running); len(got.Env)+len(got.Files) != 1 {
+				t.Errorf("it read %+v, want its one key", got)
+			}
+		})
+	}
+}
+
+// notReady says why a pod is not ready; nothing if it is.
+func (w *world) notReady(name string) string {
+	var pod corev1.Pod
+	w.get(name, &pod)
+	if !ready(pod) {
+		return fmt.Sprintf("its status is %v", pod.Status.ContainerStatuses)
+	}
+	return ""
+}
+
+// saysMissing looks for what the kubelet says of an object that a pod cannot start without.
+func (w *world) saysMissing(pod, object string) string {
+	var all corev1.EventList
+	w.must(cluster.Client.List(w.ctx, &all, client.InNamespace(w.ns)))
+	for _, event := range all.Items {
+		if event.InvolvedObject.Name == pod && event.Type == corev1.EventTypeWarning && strings.Contains(event.Message, fmt.Sprintf("configmap %q not found", object)) {
+			return ""
+		}
+	}
+	return "nothing is said"
+}
