@@ -245,6 +245,19 @@ func TestOnlyPath(t *testing.T) {
 	if s := c.secret(); len(s.Data[caKey]) > 0 || len(s.Data[privateKey]) > 0 {
 		t.Error("it made an authority")
 	}
+	// It is distrusted without an authority too.
+	path := c.path()
+	c.at = c.at.Add(time.Hour)
+	secret := c.secret()
+	secret.Annotations = map[string]string{keys.DistrustBefore: c.at.Format(time.RFC3339)}
+	if err := c.Update(c.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	c.look(r)
+	c.look(r)
+	if c.path() == path || c.answers(r, path) != http.StatusNotFound || c.answers(r, c.path()) != http.StatusOK {
+		t.Error("the distrusted path works still, or the new one does not")
+	}
 }
 
 // A path before the present one, in a URL.

@@ -30,6 +30,7 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 	variable := func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Env = append(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "LOG", Value: "debug"})
 	}
+	prefixed := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].EnvFrom[0].Prefix = "X_" }
 	restarted := func(d *appsv1.Deployment) { d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = "now" }
 	undone := []client.Object{ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)}
 	tests := map[string]struct {
@@ -48,6 +49,10 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 		"an undo keeps the settings that it would bring back": {
 			source: "c", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
 			obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b), manual), pins: a, advance: "manual",
+		},
+		"an undo that would opt the workload out": {
+			source: "c", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
+			obj: web("1", gen.Pinned(a), gen.Tracking("none"), gen.Annotated(keys.Mode, "restart")), old: web("2", gen.Pinned(b)), pins: a,
 		},
 		"an undo of code alone": {
 			source: "c", holders: []client.Object{ran("web-1", 1, "1", b), ran("web-2", 2, "2", b)},
@@ -73,6 +78,10 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 		"another variable": {
 			source: "b", holders: undone, obj: web("1", gen.Pinned(a), held, variable), old: web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
 		},
+		"a field that both had, before the ReplicaSet shows the undo": {
+			source: "b", holders: []client.Object{ran("web-1", 1, "1", a), ran("web-2", 2, "2", b)},
+			obj: web("1", gen.Pinned(a), held, prefixed), old: web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
+		},
 		"new code after an undo of the configuration": {
 			source: "b", holders: []client.Object{ran("web-2", 2, "1", b), ran("web-1", 3, "1", a)},
 			obj: web("2", gen.Pinned(a), held), old: web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
@@ -94,8 +103,8 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 			if held := len(notes.Holding(gen.Pins(test.pins))) > 0; err != nil || held != test.holds {
 				t.Errorf("held: %v, by %q", held, got.Annotations[keys.Held])
 			}
-			if got.Annotations[keys.Advance] != test.advance {
-				t.Errorf("advance is %q, want %q", got.Annotations[keys.Advance], test.advance)
+			if got.Annotations[keys.Advance] != test.advance || got.Annotations[keys.Track] != "all" || got.Annotations[keys.Mode] != "" {
+				t.Errorf("settings are %q, want %s %q", got.Annotations, keys.Advance, test.advance)
 			}
 			_, said, err := w.admit(t.Context(), test.obj, w.serve(t, test.old), true)
 			warned := strings.Contains(strings.Join(texts(said), "\n"), "kubectl confrev resume deployment/web configmap/app")
