@@ -68,7 +68,7 @@ func (p progress) judge(d plan.Decision) (state, string) {
 		if p.failed {
 			return p.rollout()
 		}
-		return stateHeld, "rolled back; stays until the source changes, or somebody resumes it"
+		return stateHeld, "rolled back; stays until the source changes, a deploy changes code that was undone, or it is resumed"
 	case plan.Waiting:
 		return stateWaiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
 	case plan.Unknown:

@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 		"a pod has no pin":                            {decided(plan.InSync, two, two), progress{pods: []pin.Set{{}}}, stateNotResolved, "1 of 1 pods do not carry the pin"},
 		"a pod has the number from before it rose":    {decided(plan.InSync, raised, raised), progress{pods: []pin.Set{on(two)}}, stateRolledOut, ""},
 		"an optional source is absent":                {decided(plan.Absent, pin.Pin{}, pin.Pin{}), progress{pods: []pin.Set{{}}}, stateRolledOut, ""},
-		"held, however far the rollback is":           {decided(plan.Held, one, one), progress{rolling: "1 of 2"}, stateHeld, "rolled back; stays until the source changes, or somebody resumes it"},
+		"held, however far the rollback is":           {decided(plan.Held, one, one), progress{rolling: "1 of 2"}, stateHeld, "rolled back; stays until the source changes, a deploy changes code that was undone, or it is resumed"},
 		"failed":                                      {decided(plan.InSync, two, two), progress{rolling: "out of time", failed: true}, stateFailed, "out of time"},
 		"failed before, and a fix is on its way":      {decided(plan.Advanced, one, two), progress{rolling: "out of time", failed: true}, stateAdvancing, "not pinned yet"},
 		"held, and the rollback failed":               {decided(plan.Held, one, one), progress{rolling: "out of time", failed: true}, stateFailed, "out of time"},

@@ -28,7 +28,7 @@ const statusLong = `Show which revision of each source every workload is pinned 
 
  *  RolledOut: pinned to the present content, and all pods carry it.
  *  Advancing: to be pinned to it, or being rolled out.
- *  Held: rolled back. It stays until the source changes or somebody resumes it.
+ *  Held: rolled back. It stays until the source changes, a deploy changes code that was undone, or it is resumed.
  *  Waiting: a person decides: the annotation confrev.io/advance, a partition or OnDelete, or a step of an Argo Rollout.
  *  Paused: the workload is paused.
  *  Failed: its controller reports that the rollout failed: the progress deadline of a Deployment, a degraded Argo Rollout.

@@ -133,7 +133,7 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 		if in.Pins[source] == (pin.Pin{}) {
 			counts = "so the pin does not count"
 		}
-		seen.say(reasonMalformedPins, "annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s",
+		seen.sayOf(source, reasonMalformedPins, "annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s",
 			keys.Pins, source, counts)
 	}
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
 )
 
 // The reasons of events. Each is said after the write that it speaks of.
@@ -54,6 +56,9 @@ type recorder struct{ events.EventRecorder }
 type warning struct {
 	reason string
 	note   string
+	// about is the source that it is about, if it is about one; keys are those of its data, if it is about some.
+	about pin.Source
+	keys  string
 	// notice is true when nothing is wrong: somebody asked for it to be so.
 	notice bool
 }
@@ -67,7 +72,26 @@ func (r *recorder) warn(regarding client.Object, w warning, action string) {
 	if w.notice {
 		kind = corev1.EventTypeNormal
 	}
-	r.Eventf(regarding, nil, kind, w.reason, action, "%s", shortened(w.note))
+	r.Eventf(regarding, w.related(regarding.GetNamespace()), kind, w.reason, action, "%s", shortened(w.note))
+}
+
+// is reports whether two warnings would be one event.
+func (w warning) is(other warning) bool {
+	return w.reason == other.reason && w.about == other.about && w.keys == other.keys
+}
+
+// related names what a warning is about, whether or not that exists. Events of one reason about one object are repetitions of the first
+// to whoever records them, whatever their notes say, unless they are related to different things. It is nil where there is nothing to
+// name, and a plain nil: an interface that holds one would be taken for an object.
+func (w warning) related(namespace string) runtime.Object {
+	if w.about == (pin.Source{}) {
+		return nil
+	}
+	about := &corev1.ObjectReference{Kind: string(w.about.Kind), Namespace: namespace, Name: w.about.Name, FieldPath: w.keys}
+	if slices.Contains(pin.Kinds, w.about.Kind) {
+		about.APIVersion, about.Kind = revision.GVK(w.about.Kind).ToAPIVersionAndKind()
+	}
+	return about
 }
 
 func shortened(note string) string { return cut(note, maxNote) }
@@ -92,11 +116,11 @@ func warnings(p plan.Plan, frozen bool) []warning {
 		}
 		switch d.Verdict {
 		case plan.SourceMissing:
-			all = append(all, warning{reason: reasonSourceMissing, note: missingSource(d, keep)})
+			all = append(all, warning{reason: reasonSourceMissing, about: d.Source, note: missingSource(d, keep)})
 		case plan.KeyMissing:
-			all = append(all, warning{reason: reasonKeyMissing, note: missingKeys(d, keep)})
+			all = append(all, warning{reason: reasonKeyMissing, about: d.Source, keys: cut(strings.Join(d.Keys, ","), maxNote), note: missingKeys(d, keep)})
 		case plan.Waiting:
-			all = append(all, warning{reason: reasonWaiting, notice: true, note: fmt.Sprintf(
+			all = append(all, warning{reason: reasonWaiting, about: d.Source, notice: true, note: fmt.Sprintf(
 				"%s changed; the annotation %s of the workload says when it rolls out", d.Source, keys.Advance)})
 		}
 	}

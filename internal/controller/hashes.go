@@ -59,7 +59,7 @@ func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Sou
 		seen.sayProblems(problems)
 		switch {
 		case about.Never != "" && seen.restartsOn(source):
-			seen.say(revision.NeverCopied, "%s is not followed: %s", source, about.Never)
+			seen.sayOf(source, revision.NeverCopied, "%s is not followed: %s", source, about.Never)
 		case about.Never == "" && about.Policy != optin.PolicyIgnore:
 			wanted = append(wanted, source)
 		}
@@ -73,7 +73,7 @@ func (seen *observed) restartsOn(object pin.Source) bool {
 }
 
 func (seen *observed) sayNotThere(object pin.Source) {
-	seen.say(reasonSourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
+	seen.sayOf(object, reasonSourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
 }
 
 // absent stands for the hash of an object that does not exist.
@@ -114,7 +114,7 @@ func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 		}
 		hash, err := r.triggers.observe(ctx, r, seen.namespace, trigger)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.say(terminal.Reason, "%s", terminal.Message)
+			seen.sayOf(trigger.Source, terminal.Reason, "%s", terminal.Message)
 			seen.retry = true
 			continue
 		}

@@ -67,8 +67,8 @@ func (m *memories) forget(name types.NamespacedName) {
 	delete(m.of, name)
 }
 
-// news gives those of the conditions that were not reported before, and remembers all of them. Those of one reason are
-// one: the API server takes events that differ only in their note for repetitions, and keeps the first.
+// news returns those of the conditions that were not reported before, and remembers all of them. Those of one reason about the same
+// are one: events that differ only in their note are taken for repetitions, and the first is kept.
 func (m *memory) news(conditions []warning) []warning {
 	reported := map[string]bool{}
 	var fresh []warning
@@ -79,7 +79,7 @@ func (m *memory) news(conditions []warning) []warning {
 			continue
 		}
 		reported[key] = true
-		same := slices.IndexFunc(fresh, func(other warning) bool { return other.reason == w.reason })
+		same := slices.IndexFunc(fresh, func(other warning) bool { return other.is(w) })
 		if same < 0 {
 			fresh = append(fresh, w)
 			continue

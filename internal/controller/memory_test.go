@@ -11,11 +11,16 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/gen"
 )
 
 func TestEachConditionIsReportedOnceUntilItWentAway(t *testing.T) {
 	lacksA, lacksB := warning{reason: "KeyMissing", note: "lacks a"}, warning{reason: "KeyMissing", note: "lacks b"}
 	missing := warning{reason: "SourceMissing", note: "app is missing"}
+	aboutA, aboutB := lacksA, lacksB
+	aboutA.about, aboutB.about = gen.Source("configmap/a"), gen.Source("configmap/b")
+	keyA, keyB := aboutA, aboutA
+	keyA.keys, keyB.keys, keyB.note = "a", "b", "lacks b"
 	tests := map[string]struct {
 		rounds [][]warning
 		want   []warning // of the last round
@@ -29,8 +34,14 @@ func TestEachConditionIsReportedOnceUntilItWentAway(t *testing.T) {
 		"two of one reason are told as one, or the API server would keep only the first": {
 			[][]warning{{lacksA, missing, lacksB}}, []warning{{reason: "KeyMissing", note: "lacks a; lacks b"}, missing},
 		},
-		"a second of one reason":            {[][]warning{{lacksA}, {lacksA, lacksB}}, []warning{lacksB}},
-		"those that were told as one stay":  {[][]warning{{lacksA, lacksB}, {lacksB, lacksA}}, nil},
+		"a second of one reason":           {[][]warning{{lacksA}, {lacksA, lacksB}}, []warning{lacksB}},
+		"those that were told as one stay": {[][]warning{{lacksA, lacksB}, {lacksB, lacksA}}, nil},
+		"two of one reason about two sources are two": {
+			[][]warning{{aboutA, aboutB}}, []warning{aboutA, aboutB},
+		},
+		"two of one reason about two keys are two": {
+			[][]warning{{keyA, keyB}}, []warning{keyA, keyB},
+		},
 		"the same note for another reason":  {[][]warning{{lacksA}, {lacksA, {reason: "Other", note: lacksA.note}}}, []warning{{reason: "Other", note: lacksA.note}}},
 		"one of two went away and the rest": {[][]warning{{lacksA, lacksB}, {lacksA}}, nil},
 	}

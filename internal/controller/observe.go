@@ -145,6 +145,11 @@ func (seen *observed) say(reason, format string, args ...any) {
 	seen.warnings = append(seen.warnings, warning{reason: reason, note: fmt.Sprintf(format, args...)})
 }
 
+// sayOf says something of one source.
+func (seen *observed) sayOf(about pin.Source, reason, format string, args ...any) {
+	seen.warnings = append(seen.warnings, warning{reason: reason, about: about, note: fmt.Sprintf(format, args...)})
+}
+
 func (seen *observed) sayProblems(problems []optin.Problem) {
 	for _, problem := range problems {
 		seen.say(problem.Reason, "%s", problem.Note)
@@ -212,7 +217,7 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 		}
 		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.say(terminal.Reason, "%s", terminal.Message)
+			seen.sayOf(use.Source, terminal.Reason, "%s", terminal.Message)
 			return source, false
 		}
 		if err != nil {
@@ -238,7 +243,7 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			continue
 		}
 		if !r.options.enabled(use.Kind) {
-			seen.say(reasonKindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
+			seen.sayOf(use.Source, reasonKindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
 			continue
 		}
 		if source, ok := look(use); ok {

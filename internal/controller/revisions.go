@@ -187,7 +187,7 @@ func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.S
 
 // report says on every workload that uses a lost revision that it is lost, once.
 func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) error {
-	w := warning{reason: reasonRevisionLost, note: fmt.Sprintf(
+	w := warning{reason: reasonRevisionLost, about: source, note: fmt.Sprintf(
 		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+
 			"Restore %s's old content to get it back, or roll out the current one", ref.Name, source, source)}
 	if len(known.news([]warning{w})) == 0 {

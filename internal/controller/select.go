@@ -114,14 +114,14 @@ func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection o
 		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
 			continue
 		}
-		seen.say(reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
+		seen.sayOf(source, reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
 	}
 	for _, source := range selection.OwnersIgnored {
-		seen.warnings = append(seen.warnings, warning{reason: reasonOwnerIgnored, notice: true, note: fmt.Sprintf(
+		seen.warnings = append(seen.warnings, warning{reason: reasonOwnerIgnored, about: source, notice: true, note: fmt.Sprintf(
 			"the ownerReference of %s to the workload opts nothing in without consent: list it in the annotation %s, or set %s to true", source, keys.Track, keys.Owners)})
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
-		seen.say(revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])
+		seen.sayOf(source, revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])
 	}
 }
 

@@ -72,15 +72,20 @@ func (t teller) tell(ctx context.Context, before, obj client.Object) {
 	for _, source := range sorted(was.hashes, is.hashes) {
 		t.tellHash(ctx, logger, obj, source, was.hashes[source], is.hashes[source])
 	}
+	why := "Rolled back"
+	if before.GetUID() == "" {
+		why = "Created from a manifest with an older pin"
+	}
 	for _, source := range sorted(is.held) {
 		if was.held[source] == (pin.Pin{}) {
 			t.tellHeld(ctx, logger, obj, source, is.held[source], fmt.Sprintf(
-				"Rolled back: staying on revision %s of %s, not on %s, until %s changes", is.pins[source], source, is.held[source], source))
+				"%s: staying on revision %s of %s, not on %s, %s", why, is.pins[source], source, is.held[source], t.until(obj, source)))
 		}
 	}
 	for _, source := range sorted(is.heldHashes) {
 		if was.heldHashes[source] == (pin.Pin{}) {
-			t.tellHeld(ctx, logger, obj, source, is.heldHashes[source], fmt.Sprintf("Rolled back: not restarted for %s until it changes", source))
+			t.tellHeld(ctx, logger, obj, source, is.heldHashes[source], fmt.Sprintf(
+				"%s: not restarted for %s %s", why, source, t.until(obj, source)))
 		}
 	}
 	if len(was.pins) > 0 && len(is.pins) == 0 {
@@ -91,6 +96,12 @@ func (t teller) tell(ctx context.Context, before, obj client.Object) {
 		}
 		t.events.normal(obj, nil, reasonUnpinned, "Unpin", fmt.Sprintf("The pod template has no pins any more%s: pods read the sources themselves", why))
 	}
+}
+
+// until says what ends a hold: rules 4 and 21.3, and a person.
+func (t teller) until(obj client.Object, source pin.Source) string {
+	return fmt.Sprintf("until %s changes or a deploy changes code that was undone; to go on now: kubectl confrev resume %s/%s %s -n %s",
+		source, t.kind.Resource(), obj.GetName(), source, obj.GetNamespace())
 }
 
 func (t teller) tellPin(ctx context.Context, logger logr.Logger, obj client.Object, source pin.Source, from, to pin.Pin) {

@@ -44,7 +44,8 @@ func TestTell(t *testing.T) {
 		"to earlier content, which is new": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(c)}, []string{"forward from revision app-cccccccccc@2 to app-bbbbbbbbbb@3"}},
 		"back":                             {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a)}, []string{"Rolled configmap/app back from revision app-cccccccccc@2 to app-bbbbbbbbbb@1"}},
 		"back, and held": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a), held(heldB)},
-			[]string{"back from", "Rolled back: staying on revision app-bbbbbbbbbb@1 of configmap/app, not on app-cccccccccc@2"}},
+			[]string{"back from", "Rolled back: staying on revision app-bbbbbbbbbb@1 of configmap/app, not on app-cccccccccc@2, until configmap/app changes " +
+				"or a deploy changes code that was undone; to go on now: kubectl confrev resume deployment/web configmap/app -n default"}},
 		"a hold that has ended":    {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a), held(heldB + ";ended")}, nil},
 		"a note about another pin": {modifiers{gen.Pinned(c)}, modifiers{gen.Pinned(c), held(heldB)}, nil},
 		"held still":               {modifiers{gen.Pinned(a), held(heldB)}, modifiers{gen.Pinned(a), held(heldB)}, nil},
@@ -53,7 +54,7 @@ func TestTell(t *testing.T) {
 		"a hash is noted":          {nil, modifiers{noted(hashA)}, nil},
 		"a change restarts":        {modifiers{noted(hashA)}, modifiers{stamped(hashB)}, []string{"Restarted because configmap/app changed"}},
 		"an earlier hash is back":  {modifiers{stamped(hashB)}, modifiers{stamped(hashA)}, nil},
-		"a restart that is undone": {modifiers{stamped(hashB)}, modifiers{stamped(hashA), gen.Annotated(keys.HeldHashes, "configmap/app=bbb@2;on=aaa@1")}, []string{"not restarted for configmap/app until it changes"}},
+		"a restart that is undone": {modifiers{stamped(hashB)}, modifiers{stamped(hashA), gen.Annotated(keys.HeldHashes, "configmap/app=bbb@2;on=aaa@1")}, []string{"not restarted for configmap/app until configmap/app changes or a deploy changes code"}},
 		"malformed pins":           {modifiers{gen.Pinned("x")}, modifiers{gen.Pinned("y")}, nil},
 	}
 	for name, test := range tests {
@@ -77,6 +78,12 @@ func TestTell(t *testing.T) {
 // What was there before this process was told by another, and confrev's own namespace is none of its business.
 func TestTellWhatIsNewOnly(t *testing.T) {
 	d := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"))
+	held := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Annotated(keys.Held, "configmap/app=app-cccccccccc@2;on=app-bbbbbbbbbb@1"))
+	if said := told(func(t teller) {
+		t.handler().Create(context.TODO(), event.CreateEvent{Object: held}, nil)
+	}); len(said) != 2 || !strings.Contains(said[1], "Created from a manifest with an older pin: staying on revision app-bbbbbbbbbb@1") {
+		t.Errorf("of one that is created on an older pin: said %q", said)
+	}
 	for initial, want := range map[bool]int{false: 1, true: 0} {
 		said := told(func(t teller) {
 			t.handler().Create(context.TODO(), event.CreateEvent{Object: d, IsInInitialList: initial}, nil)

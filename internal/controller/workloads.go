@@ -355,7 +355,7 @@ func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []wa
 		}
 		err := r.store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			limited = append(limited, warning{reason: terminal.Reason, note: terminal.Message})
+			limited = append(limited, warning{reason: terminal.Reason, about: d.Source, note: terminal.Message})
 			want.hashes.Repin(d, d.From)
 		}
 	}

@@ -166,7 +166,7 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed
 		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
 		switch {
 		case isTerminal:
-			refused = append(refused, warning{reason: terminal.Reason, note: terminal.Message})
+			refused = append(refused, warning{reason: terminal.Reason, about: d.Source, note: terminal.Message})
 			made = d.From
 		case err != nil:
 			errs = append(errs, err)
