@@ -95,7 +95,7 @@ const onlyUnused = "only keys that it does not use have changed since"
 
 // unused reports whether the source has changed, in keys that the workload does not use (rule 3).
 func unused(d plan.Decision) bool {
-	return d.From != (pin.Pin{}) && d.Current != (pin.Pin{}) && d.From.Revision != d.Current.Revision
+	return d.From != (pin.Pin{}) && d.Current != (pin.Pin{}) && d.From.Revision != d.Current.Revision && d.Noted == (pin.Pin{})
 }
 
 // rollout is how far the controllers are with the template as it is.

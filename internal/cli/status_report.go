@@ -60,6 +60,8 @@ type SourceStatus struct {
 	Current *RevisionName `json:"current,omitempty"`
 	State   state         `json:"state"`
 	Message string        `json:"message,omitempty"`
+	// Policy is that of the source where it is rotate.
+	Policy string `json:"policy,omitempty"`
 	// Pods counts the pods by the revision that they carry.
 	Pods []PodCount `json:"pods,omitempty"`
 }
@@ -126,7 +128,11 @@ func (w *WorkloadStatus) judge(s *scope, look controller.Look) {
 	withoutPods := p
 	withoutPods.pods = nil
 	for _, d := range look.Hashes.Decisions {
-		w.Sources = append(w.Sources, withoutPods.source(d, nil))
+		source := withoutPods.source(d, nil)
+		if look.Rotates(d.Source) {
+			source.Policy = string(optin.PolicyRotate)
+		}
+		w.Sources = append(w.Sources, source)
 	}
 	w.addRest(look)
 	for _, source := range w.Sources {
@@ -291,10 +297,18 @@ func (r *statusReport) table() *metav1.Table {
 		}
 		for _, s := range w.Sources {
 			table.Rows = append(table.Rows, row(w.Namespace, w.Workload, s.Source, s.Pinned.number(), s.Current.number(), string(s.State),
-				podsText(s.Pods), w.Mode, s.Pinned.name(), orDash(s.Message)))
+				podsText(s.Pods), w.Mode, s.Pinned.name(), orDash(s.remark())))
 		}
 	}
 	return table
+}
+
+// remark is what is to be said of a source.
+func (s *SourceStatus) remark() string {
+	if s.Message == "" && s.Policy == string(optin.PolicyRotate) {
+		return rotates
+	}
+	return s.Message
 }
 
 func (n *RevisionName) number() string {

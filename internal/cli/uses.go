@@ -38,6 +38,9 @@ const usesExample = `
 		# The same with how many pods, for a script
 		kubectl confrev uses configmap/app -o json`
 
+// rotates says of a source that it has the policy rotate.
+const rotates = "it rotates: pods read it live, and no undo brings old content back"
+
 // effect is what a change of a source would do to a workload.
 type effect string
 
@@ -185,6 +188,9 @@ func (s *scope) use(look controller.Look, source pin.Source) (UseEntry, bool) {
 		if entry.Effect, entry.Reason = s.effect(look, look.Hashes.Decisions[hashed]); entry.Effect == effectRolls {
 			entry.Effect = effectRestarts
 		}
+		if look.Rotates(source) {
+			entry.Reason = cmp.Or(entry.Reason, rotates)
+		}
 	default:
 		entry.Effect, entry.Reason = effectStays, s.whyNot(look, source)
 	}
@@ -216,7 +222,7 @@ func (s *scope) whyNot(look controller.Look, source pin.Source) string {
 		return "you may not list Secrets, so this is not known"
 	case source.Kind == pin.Secret && !s.Options.Secrets:
 		return "the controller does not handle Secrets (--secrets)"
-	case traits.Policy == optin.PolicyLive || traits.Policy == optin.PolicyIgnore:
+	case traits.Policy != optin.PolicyRevision && traits.Policy != "":
 		return fmt.Sprintf("%s: %s; pods read the source itself", keys.Policy, traits.Policy)
 	case traits.Never != "":
 		return "never copied: " + traits.Never

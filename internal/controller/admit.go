@@ -161,7 +161,7 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	if isUndo {
 		obj = withSettings(obj, old)
 	}
-	seen, err := r.observe(ctx, obj, r.viewOf(old, deploying && !isUndo))
+	seen, err := r.observe(ctx, obj, r.viewOf(obj, old, deploying && !isUndo))
 	if err != nil || !seen.follows() && !seen.mayDrop() {
 		return nil, seen.warnings, err
 	}
@@ -269,14 +269,15 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 // viewOf looks at sources live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
 // What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change of the template
 // beside the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
-func (r *workloads) viewOf(old client.Object, deploying bool) view {
+func (r *workloads) viewOf(obj, old client.Object, deploying bool) view {
 	v := view{
-		known: &memory{}, old: old, reader: r.live,
+		known: &memory{}, old: old, reader: r.live, eager: true,
 		stays: func(a optin.Advance) bool { return !deploying || a.Stays(true) },
 	}
 	if old == nil {
 		return v
 	}
+	v.replaced = !equality.Semantic.DeepEqual(r.template(obj), r.template(old))
 	template := r.template(old).Annotations
 	pins, pinsErr := pin.Parse(template[keys.Pins])
 	hashes, hashesErr := pin.ParseHashes(template[keys.Hashes])

@@ -82,21 +82,33 @@ const absent = "absent"
 // setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
 // The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start anew anyhow.
-// One that is not there is noted too, so that its appearance is a change (rule 6).
+// One that is not there is noted too, so that its appearance is a change (rule 6), unless pods could not start without it.
 func (seen *observed) setHash(use podspec.Use, source plan.Source) {
 	seen.hashes.Sources[use.Source] = source
+	if source.Rotates {
+		seen.readAhead(use.Source)
+	}
 	before, follows := seen.hashes.Pins[use.Source]
-	if !follows && !seen.frozen(use.Source) {
-		before = pin.Pin{Revision: absent, Number: 1}
-		if source.Present {
-			before.Revision = source.Name
-		}
+	awaited := before.Revision == absent && source.Present && use.Required
+	if awaited || !follows && !seen.frozen(use.Source) {
+		before = seen.first(use, source)
 		seen.baseline[use.Source], seen.hashes.Pins[use.Source] = before, before
 	}
 	if before.Revision == absent && !source.Present {
 		// Nothing that was there is missing.
 		delete(seen.hashes.Pins, use.Source)
 	}
+}
+
+// first returns the hash from which on a source is followed.
+func (seen *observed) first(use podspec.Use, source plan.Source) pin.Pin {
+	switch {
+	case !source.Present:
+		return pin.Pin{Revision: absent, Number: 1}
+	case source.Rotates:
+		return seen.firstOfRotating(use, source)
+	}
+	return pin.Pin{Revision: source.Name, Number: 1}
 }
 
 // frozen tells whether pods of the template read a revision of a source.

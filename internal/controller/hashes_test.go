@@ -30,19 +30,90 @@ import (
 )
 
 // hashed gives what becomes of a template and its workload's notes when configmap/app holds now, "" if it is not there.
-func hashed(t *testing.T, mode optin.Mode, pins, stamped, noted, now string) (wantStamped, wantNoted string, p plan.Plan) {
+func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, now string) (wantStamped, wantNoted string, p plan.Plan) {
 	t.Helper()
-	use := podspec.Use{Source: gen.Source("configmap/app"), All: true}
+	use := podspec.Use{Source: gen.Source("configmap/app"), All: true, Required: required}
 	d := gen.Deployment("web", gen.Annotated(keys.Hashes, noted))
 	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins, keys.Hashes: stamped}
 	seen := observed{
 		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Asked{Mode: mode},
 		hashes: plan.Input{Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
-	seen.readNotes((&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen))
+	seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
+	seen.readNotes()
 	seen.setHash(use, plan.Source{Present: now != "", Name: now})
 	want := (&workloads{}).intend(seen)
 	return want.stamped(seen).String(), want.noted(seen).String(), want.hashes
+}
+
+// Policy rotate: what the workload notes and what its template gets, by what is there already.
+func TestWhatARotatingSourceNotes(t *testing.T) {
+	source := gen.Source("secret/cert")
+	digests := func(value string) content.Digests {
+		return content.Content{Data: map[string][]byte{"tls.crt": []byte(value)}}.Digests()
+	}
+	hash := func(value string, number int64) string {
+		return pin.Set{source: {Revision: digests(value).Sum(true, nil), Number: number}}.String()
+	}
+	revisionOf := func(value string) plan.Revision {
+		return plan.Revision{Name: "cert-bbbbbbbbb" + value, Number: 1, Hash: content.Hash("v1-" + value), Digests: digests(value)}
+	}
+	pinned := func(value string) string { return "secret/cert=cert-bbbbbbbbb" + value + "@1" }
+	tests := map[string]struct {
+		pins, stamped, noted, now string
+		required                  bool
+		lost, replaced            bool
+		holders                   []plan.Holder // of pins
+		wantStamped, wantNoted    string
+		rolls                     bool
+	}{
+		"new":                                     {now: "b", wantNoted: hash("b", 1)},
+		"nothing changed":                         {noted: hash("b", 1), now: "b", wantNoted: hash("b", 1)},
+		"rotated":                                 {noted: hash("b", 1), now: "c", wantStamped: hash("c", 2), rolls: true},
+		"required, and not there yet":             {required: true, wantNoted: "secret/cert=absent@1"},
+		"required, and there at last":             {required: true, noted: "secret/cert=absent@1", now: "b", wantNoted: hash("b", 2)},
+		"optional, and there at last":             {noted: "secret/cert=absent@1", now: "b", wantStamped: hash("b", 2), rolls: true},
+		"deleted":                                 {stamped: hash("b", 2), wantStamped: hash("b", 2)},
+		"pinned from before":                      {pins: pinned("b"), now: "b", wantNoted: hash("b", 1)},
+		"pinned from before, and changed":         {pins: pinned("b"), now: "c", wantStamped: hash("c", 2), rolls: true},
+		"pinned from before, noted, and changed":  {pins: pinned("b"), noted: hash("b", 1), now: "c", wantStamped: hash("c", 2), rolls: true},
+		"pinned to what is lost":                  {pins: pinned("b"), lost: true, now: "c", wantStamped: hash("c", 2), rolls: true},
+		"pinned from before, and rolled back":     {pins: pinned("b"), now: "c", holders: []plan.Holder{{Order: 1, Pins: pin.Set{source: {Revision: "cert-bbbbbbbbbc", Number: 2}}}}, wantNoted: hash("c", 1)},
+		"pinned from before, and a deploy":        {pins: pinned("b"), now: "b", replaced: true, wantNoted: hash("b", 1)},
+		"an earlier template, and what it reads":  {stamped: hash("b", 2), noted: hash("c", 3), now: "c", wantNoted: hash("c", 3)},
+		"such a template, rotated":                {stamped: hash("b", 2), noted: hash("c", 3), now: "b", wantStamped: hash("b", 4), rolls: true},
+		"such a template, and a deploy":           {stamped: hash("b", 2), noted: hash("c", 3), now: "d", replaced: true, wantStamped: hash("d", 4), rolls: true},
+		"a note from before the template's stamp": {stamped: hash("c", 3), noted: hash("b", 2), now: "c", wantStamped: hash("c", 3)},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			use := podspec.Use{Source: source, All: true, Required: test.required}
+			d := gen.Deployment("web", gen.Annotated(keys.Hashes, test.noted))
+			d.Spec.Template.Annotations = map[string]string{keys.Pins: test.pins, keys.Hashes: test.stamped}
+			seen := newObserved(d.Namespace, nil)
+			seen.template, seen.asked, seen.hashes.Uses, seen.hashes.Replaced = &d.Spec.Template, optin.Asked{Mode: optin.Revision}, []podspec.Use{use}, test.replaced
+			observed := plan.Source{Present: test.now != "", Hash: content.Hash("v1-" + test.now), Digests: digests(test.now), Name: "cert-bbbbbbbbb" + test.now}
+			if test.pins != "" && !test.lost {
+				observed.Revisions = []plan.Revision{revisionOf("b")}
+			}
+			seen.sources[source] = revision.Observation{Source: observed}
+			seen.pins.Holders = test.holders
+			seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
+			seen.readNotes()
+			name := ""
+			if test.now != "" {
+				name = digests(test.now).Sum(true, nil)
+			}
+			seen.setHash(use, plan.Source{Present: test.now != "", Digests: digests(test.now), Name: name, Rotates: true})
+			want := (&workloads{}).intend(seen)
+			if got := want.stamped(seen).String(); got != test.wantStamped && want.changes() || want.hashes.Changed() != test.rolls {
+				t.Errorf("stamped %q, want %q; rolls: %v", got, test.wantStamped, want.hashes.Changed())
+			}
+			if got := want.noted(seen).String(); got != test.wantNoted {
+				t.Errorf("noted %q, want %q", got, test.wantNoted)
+			}
+		})
+	}
 }
 
 // Opting in, a rollback to before that, and an object that is not there are no reason to restart. A change is.
@@ -53,6 +124,7 @@ func TestWhatARestartingWorkloadNotes(t *testing.T) {
 	)
 	tests := map[string]struct {
 		mode                      optin.Mode // Restart when it is not given
+		required                  bool
 		pins, stamped, noted, now string
 		wantStamped, wantNoted    string
 		restarts                  bool
@@ -65,6 +137,7 @@ func TestWhatARestartingWorkloadNotes(t *testing.T) {
 		"opting in, and it is not there":             {wantNoted: none},
 		"it still is not there":                      {noted: none, wantNoted: none},
 		"it appears":                                 {noted: none, now: "aaa", wantStamped: "configmap/app=aaa@2", restarts: true},
+		"it appears, and is required":                {required: true, noted: none, now: "aaa", wantNoted: a},
 		"it vanishes":                                {noted: a, wantNoted: a},
 		"it vanishes from a stamped template":        {stamped: b, wantStamped: b},
 		"it comes back as it was":                    {stamped: b, now: "bbb", wantStamped: b},
@@ -79,11 +152,11 @@ func TestWhatARestartingWorkloadNotes(t *testing.T) {
 			if test.mode == "" {
 				test.mode = optin.Restart
 			}
-			stamped, noted, p := hashed(t, test.mode, test.pins, test.stamped, test.noted, test.now)
+			stamped, noted, p := hashed(t, test.mode, test.required, test.pins, test.stamped, test.noted, test.now)
 			if stamped != test.wantStamped || noted != test.wantNoted || p.Changed() != test.restarts {
 				t.Errorf("stamped %q, noted %q, restarts: %v", stamped, noted, p.Changed())
 			}
-			if again, notedAgain, p := hashed(t, test.mode, "", stamped, noted, test.now); again != stamped || p.Changed() || test.pins != frozen && notedAgain != noted {
+			if again, notedAgain, p := hashed(t, test.mode, test.required, "", stamped, noted, test.now); again != stamped || p.Changed() || test.pins != frozen && notedAgain != noted {
 				t.Errorf("it is not stable: then stamped %q, noted %q", again, notedAgain)
 			}
 		})
@@ -107,7 +180,8 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 		len(seen.warnings) != 1 || seen.warnings[0].reason != reasonTooComplex {
 		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
 	}
-	seen.readNotes(r.notesOf(d, nil, &seen))
+	seen.notes = r.notesOf(d, nil, &seen)
+	seen.readNotes()
 	seen.hashes.Pins = pin.Set{gen.Source("configmap/extra"): {Revision: "aaa", Number: 1}}
 	seen.hashes.Sources[gen.Source("configmap/extra")] = plan.Source{Present: true, Name: "bbb"}
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {

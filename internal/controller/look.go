@@ -115,6 +115,9 @@ type Look struct {
 // String gives the workload as kubectl takes it: "deployment/web".
 func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
 
+// Rotates reports whether a source that the workload follows has the policy rotate.
+func (l Look) Rotates(source pin.Source) bool { return l.seen.rotating[source] }
+
 // Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
 type Roller struct {
 	Kind   workload.Kind
@@ -134,15 +137,14 @@ type Warning struct {
 func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (Look, error) {
 	r := p.reconciler(kind)
 	look := Look{Kind: kind, Workload: obj, Hidden: p.hidden}
-	seen, err := r.observe(ctx, obj, view{
+	seen, want, err := r.lookAndPlan(ctx, obj, view{
 		known: &memory{}, reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Stays(false) },
 	})
 	if err != nil {
 		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), key(obj), err)
 	}
 	// As the controller does with what the webhook left of a request (rule 21.3).
-	want, err := r.endHolds(ctx, obj, nil, &seen, r.intend(seen))
-	if err != nil {
+	if want, err = r.endHolds(ctx, obj, nil, &seen, want); err != nil {
 		return look, err
 	}
 	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources

@@ -37,6 +37,8 @@ type Options struct {
 	Injection optin.Injection
 	// Compat says which other tools' annotations opt in.
 	Compat optin.Compat
+	// Rotating says which further classes of sources have the policy rotate by default.
+	Rotating optin.Rotating
 	// RestartOn lists what confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny lets it name anything,
 	// for people who look with their own rights where the controller's list is not known.
 	RestartOn    []schema.GroupResource

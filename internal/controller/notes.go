@@ -33,9 +33,9 @@ func (r *workloads) notesOf(obj, old client.Object, seen *observed) notes {
 }
 
 // readNotes reads what confrev wrote before.
-func (seen *observed) readNotes(n notes) {
+func (seen *observed) readNotes() {
 	var err error
-	seen.notes = n
+	n := seen.notes
 	if seen.pins.Pins, err = pin.Parse(n.pins); err != nil && len(seen.pins.Uses) > 0 {
 		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
 	}
@@ -49,9 +49,9 @@ func (seen *observed) readNotes(n notes) {
 	if len(seen.hashes.Uses) == 0 {
 		return
 	}
-	noted, _ := pin.ParseHashes(n.noted)
+	seen.noted, _ = pin.ParseHashes(n.noted)
 	for _, use := range seen.hashes.Uses {
-		if p, ok := noted[use.Source]; ok && seen.hashes.Pins[use.Source] == (pin.Pin{}) {
+		if p, ok := seen.noted[use.Source]; ok && seen.hashes.Pins[use.Source] == (pin.Pin{}) {
 			seen.baseline[use.Source] = p
 			seen.hashes.Pins[use.Source] = p
 		}

@@ -39,6 +39,14 @@ type observed struct {
 	// reader reads the metadata of sources, which metas remembers; nil for one that does not exist.
 	reader client.Reader
 	metas  map[pin.Source]*metav1.PartialObjectMetadata
+	// eager is true where the type of each Secret counts that is followed, whether or not anything is to change. Else untyped are
+	// those of which it is not known.
+	eager   bool
+	untyped []pin.Source
+	// rotating are the sources that rotate, as far as that is known.
+	rotating map[pin.Source]bool
+	// noted are the hashes that the workload itself notes.
+	noted pin.Set
 	// pins is what the plan of pins is made of, hashes what that of hashes is made of: the same decisions for what is
 	// pinned and for what only makes the workload restart.
 	pins, hashes plan.Input
@@ -58,7 +66,7 @@ type observed struct {
 // newObserved has seen nothing yet.
 func newObserved(namespace string, reader client.Reader) observed {
 	return observed{
-		namespace: namespace, sources: map[pin.Source]revision.Observation{}, baseline: pin.Set{},
+		namespace: namespace, sources: map[pin.Source]revision.Observation{}, baseline: pin.Set{}, rotating: map[pin.Source]bool{},
 		reader: reader, metas: map[pin.Source]*metav1.PartialObjectMetadata{},
 		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Live: true, Sources: map[pin.Source]plan.Source{}},
 	}
@@ -84,6 +92,10 @@ type view struct {
 	reader client.Reader
 	// stays tells whether its pins may not move now.
 	stays func(optin.Advance) bool
+	// eager is true where types of Secrets are looked up although nothing else may change: in a request that changes the template.
+	eager bool
+	// replaced is true for such a request.
+	replaced bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
 }
@@ -92,7 +104,7 @@ type view struct {
 // missing from the inputs.
 func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
 	seen := newObserved(obj.GetNamespace(), v.reader)
-	seen.before = r.pinsOf(v.old)
+	seen.before, seen.eager, seen.hashes.Replaced = r.pinsOf(v.old), v.eager, v.replaced
 	seen.request = r.pinsOf(obj)
 	cached := false
 	asked, referring, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
@@ -126,10 +138,11 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 		// There is nothing to write to.
 		return seen, nil
 	}
+	seen.notes = r.notesOf(obj, v.old, &seen)
 	if err := r.selectUses(ctx, obj, &seen); err != nil {
 		return seen, err
 	}
-	seen.readNotes(r.notesOf(obj, v.old, &seen))
+	seen.readNotes()
 	seen.pins.Before = seen.before
 	if !seen.follows() {
 		return seen, nil
@@ -247,11 +260,16 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			continue
 		}
 		if source, ok := look(use); ok {
-			if !source.Present && seen.restartsOn(use.Source) {
+			if !source.Present && !use.Required && seen.restartsOn(use.Source) {
 				seen.sayNotThere(use.Source)
 			}
+			rotates, err := r.rotates(ctx, seen, use.Source)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
 			seen.setHash(use, plan.Source{
-				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys),
+				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys), Rotates: rotates,
 			})
 		}
 	}

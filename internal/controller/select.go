@@ -33,6 +33,12 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 	r.sayUntracked(seen, uses, selection)
 	switch asked.Mode {
 	case optin.Revision:
+		if err := r.chooseRotating(ctx, seen, &selection, traits); err != nil {
+			return err
+		}
+		if !r.kind.Fixed {
+			seen.hashes.Uses = selection.Rotating
+		}
 		if seen.pins.Uses, err = r.mountable(ctx, seen, r.bounded(seen, selection.Uses)); err != nil {
 			return err
 		}

@@ -50,6 +50,10 @@ func TestSelectUses(t *testing.T) {
 		"all, attach":                       {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("attach")}},
 		"live":                              {asks: []gen.DeploymentModifier{gen.Tracking("all")}, source: map[string]string{keys.Policy: "live"}, pinned: "configmap/web secret/db"},
 		"live, restart":                     {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("restart")}, source: map[string]string{keys.Policy: "live"}, hashed: "configmap/app configmap/web secret/db"},
+		"rotating":                          {asks: []gen.DeploymentModifier{gen.Tracking("all")}, source: map[string]string{keys.Policy: "rotate"}, pinned: "configmap/web secret/db", hashed: "configmap/app"},
+		"rotating, restart":                 {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("restart")}, source: map[string]string{keys.Policy: "rotate"}, hashed: "configmap/app configmap/web secret/db"},
+		"rotating, attach":                  {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("attach")}, source: map[string]string{keys.Policy: "rotate"}},
+		"rotating, not listed":              {asks: []gen.DeploymentModifier{gen.Tracking("configmap/web")}, source: map[string]string{keys.Policy: "rotate"}, pinned: "configmap/web"},
 		"ignored":                           {asks: []gen.DeploymentModifier{gen.Tracking("all")}, source: map[string]string{keys.Policy: "ignore"}, pinned: "configmap/web secret/db"},
 		"ignored, restart":                  {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("restart")}, source: map[string]string{keys.Policy: "ignore"}, hashed: "configmap/web secret/db"},
 		"a policy that is none":             {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app")}, source: map[string]string{keys.Policy: "x"}, pinned: "configmap/app", warned: "InvalidMode"},
@@ -91,7 +95,10 @@ func TestSelectUses(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects([]client.Object{
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()
-			r := &workloads{kind: workload.Deployment, options: options, client: c, kinds: &kinds{}, accounts: newAccounts(c, time.Now)}
+			r := &workloads{
+				kind: workload.Deployment, options: options, client: c, kinds: &kinds{}, accounts: newAccounts(c, time.Now),
+				store: revision.NewStore(c, c, c, time.Now, &kinds{}, 10),
+			}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.client)
 			seen.template, seen.asked = &d.Spec.Template, options.read(r.kind, d, nil, newNamespace())

@@ -53,11 +53,15 @@ func (r *workloads) dropped(ctx context.Context, obj client.Object, before, requ
 	}
 	maps.DeleteFunc(candidates, func(source pin.Source, _ pin.Pin) bool { return request.Pins[source] != pin.Pin{} })
 	seen, dropped := newObserved(obj.GetNamespace(), r.live), map[pin.Source]bool{}
+	seen.eager = true
 	for source := range candidates {
 		standing := plan.Standing(0)
 		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
 			about, _, err := r.describe(ctx, &seen, source)
 			if err != nil {
+				return nil, err
+			}
+			if err := r.classify(ctx, &seen, source, &about); err != nil {
 				return nil, err
 			}
 			standing = r.standing(&seen, source, about)

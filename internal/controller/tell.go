@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,18 +39,23 @@ func (t teller) handler() handler.EventHandler {
 }
 
 // shown is what a workload and its template say of pins, hashes and holds. What is malformed says nothing.
-type shown struct{ pins, hashes, held, heldHashes pin.Set }
+// hashes are those of the template, or the newer ones that the workload notes.
+type shown struct{ pins, stamped, hashes, held, heldHashes pin.Set }
 
 func (t teller) shownBy(obj client.Object) shown {
 	template := t.template(obj).Annotations
 	var s shown
 	s.pins, _ = pin.Parse(template[keys.Pins])
 	s.hashes, _ = pin.ParseHashes(obj.GetAnnotations()[keys.Hashes])
-	stamped, _ := pin.ParseHashes(template[keys.Hashes])
+	s.stamped, _ = pin.ParseHashes(template[keys.Hashes])
 	if s.hashes == nil {
 		s.hashes = pin.Set{}
 	}
-	maps.Copy(s.hashes, stamped)
+	for source, p := range s.stamped {
+		if p.Number >= s.hashes[source].Number {
+			s.hashes[source] = p
+		}
+	}
 	held, _ := pin.ParseNotes(obj.GetAnnotations()[keys.Held])
 	heldHashes, _ := pin.ParseNotes(obj.GetAnnotations()[keys.HeldHashes])
 	s.held, s.heldHashes = held.Holding(s.pins), heldHashes.Holding(s.hashes)
@@ -70,7 +76,9 @@ func (t teller) tell(ctx context.Context, before, obj client.Object) {
 		t.tellPin(ctx, logger, obj, source, was.pins[source], is.pins[source])
 	}
 	for _, source := range sorted(was.hashes, is.hashes) {
-		t.tellHash(ctx, logger, obj, source, was.hashes[source], is.hashes[source])
+		if is.stamped[source] == is.hashes[source] {
+			t.tellHash(ctx, logger, obj, source, was.hashes[source], is.hashes[source])
+		}
 	}
 	why := "Rolled back"
 	if before.GetUID() == "" {
@@ -129,7 +137,11 @@ func (t teller) tellHash(ctx context.Context, logger logr.Logger, obj client.Obj
 	}
 	metricRestarts.WithLabelValues(t.kind.Resource()).Inc()
 	logger.Info("restarted", "because", source.String())
-	t.say(ctx, obj, source, reasonRestarted, "Restart", fmt.Sprintf("Restarted because %s changed", source))
+	what := "changed"
+	if about := t.sourceObject(ctx, obj, source); about != nil && t.rotatesAsKnown(source, about) {
+		what = "was rotated"
+	}
+	t.say(ctx, obj, source, reasonRestarted, "Restart", fmt.Sprintf("Restarted because %s %s", source, what))
 }
 
 func (t teller) tellHeld(ctx context.Context, logger logr.Logger, obj client.Object, source pin.Source, from pin.Pin, note string) {
@@ -150,7 +162,7 @@ func (t teller) say(ctx context.Context, obj client.Object, source pin.Source, r
 }
 
 // sourceObject gives a source to speak of in an event; nil when there is none in the cache.
-func (t teller) sourceObject(ctx context.Context, obj client.Object, source pin.Source) client.Object {
+func (t teller) sourceObject(ctx context.Context, obj client.Object, source pin.Source) *metav1.PartialObjectMetadata {
 	if !t.options.enabled(source.Kind) {
 		return nil
 	}

@@ -241,10 +241,9 @@ func (i intent) onlyInjects() bool {
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
-	seen, err := r.observe(ctx, obj, view{
+	seen, want, err := r.lookAndPlan(ctx, obj, view{
 		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Stays(false) },
 	})
-	want := r.intend(seen)
 	if err == nil {
 		want, err = r.endHolds(ctx, obj, nil, &seen, want)
 	}

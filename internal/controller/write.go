@@ -147,6 +147,11 @@ func (i intent) noted(seen observed) pin.Set {
 			noted[source] = p
 		}
 	}
+	for _, d := range i.hashes.Decisions {
+		if d.Noted != (pin.Pin{}) {
+			noted[d.Source] = d.Noted
+		}
+	}
 	return noted
 }
 

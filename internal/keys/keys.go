@@ -26,7 +26,7 @@ const (
 
 // Annotations that users set on a source.
 const (
-	// Policy is what may be done with the source: "revision", "live" or "ignore".
+	// Policy is what may be done with the source: "revision", "rotate", "live" or "ignore".
 	Policy = Prefix + "policy"
 	// Attach lets mode attach make holders own the source: it goes with the last of them then.
 	Attach = Prefix + "attach"

@@ -33,6 +33,7 @@ type flags struct {
 	config     string
 	injection  string
 	compat     []string
+	rotate     []string
 	restartOn  []string
 }
 
@@ -108,6 +109,8 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.StringVar(&f.injection, "injection", string(optin.Admission),
 		"`where` pins are applied, unless the annotation confrev.io/injection of a workload says otherwise: admission or template")
 	set.StringSliceVar(&f.compat, "compat", nil, "`tools` whose annotations opt workloads in too, in mode restart: reloader, wave")
+	set.StringSliceVar(&f.rotate, "rotate", nil, "`classes` of sources whose policy is rotate unless they say otherwise, in addition to certificates and "+
+		"leased credentials: external-secrets, vault, reflected, trust-manager")
 	set.StringSliceVar(&f.restartOn, "restart-on", nil,
 		"`resources` that the annotation confrev.io/restart-on may name, other than ConfigMaps and Secrets, such as certificates.cert-manager.io; "+
 			"it needs the rights on them (chart value restartOn)")
@@ -132,6 +135,9 @@ func (f *flags) complete(o *controller.Options) error {
 		default:
 			problems = append(problems, fmt.Errorf("--compat=%s: want reloader, wave or both", tool))
 		}
+	}
+	if o.Rotating, err = optin.ParseRotating(f.rotate); err != nil {
+		problems = append(problems, fmt.Errorf("--rotate: %w", err))
 	}
 	for _, text := range f.restartOn {
 		o.RestartOn = append(o.RestartOn, schema.ParseGroupResource(text))

@@ -37,10 +37,10 @@ const (
 )
 
 // SourceKeys are the labels and annotations of sources that this package reads: a cache must keep them.
-var SourceKeys = []string{
+var SourceKeys = append([]string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
 	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged,
-}
+}, rotatingKeys...)
 
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that are to be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
@@ -55,12 +55,12 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	var problems []Problem
 	annotations := meta.GetAnnotations()
 	switch policy := Policy(annotations[keys.Policy]); policy {
-	case PolicyRevision, PolicyLive, PolicyIgnore:
+	case PolicyRevision, PolicyRotate, PolicyLive, PolicyIgnore:
 		traits.Policy = policy
 	case "":
 	default:
 		problems = append(problems, Problem{InvalidMode, "annotation " + keys.Policy + " of " + source.String() + ": " +
-			quote.Text(string(policy)) + " is not a policy: want revision, live or ignore; using revision"})
+			quote.Text(string(policy)) + " is not a policy: want revision, rotate, live or ignore; using revision"})
 	}
 	if c.Reloader {
 		traits.Marked = annotations[reloaderMatch] == "true"

@@ -92,6 +92,8 @@ type Policy string
 const (
 	// PolicyRevision is the default.
 	PolicyRevision Policy = "revision"
+	// PolicyRotate is never pinned either. Its change rolls the workload, and no undo holds it.
+	PolicyRotate Policy = "rotate"
 	// PolicyLive is never pinned: pods read the source itself.
 	PolicyLive Policy = "live"
 	// PolicyIgnore is neither pinned nor a reason to roll.
@@ -102,6 +104,8 @@ const (
 type Selection struct {
 	// Uses are the tracked ones, sorted by source.
 	Uses []podspec.Use
+	// Rotating are those that are tracked and not copied, since they rotate.
+	Rotating []podspec.Use
 	// Unused are those that the workload lists and nothing refers to.
 	Unused []pin.Source
 	// OwnersIgnored are those that would be tracked if the workload consented to ownerReferences.
@@ -132,6 +136,10 @@ func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) T
 				}
 				selection.Refused[use.Source] = about.Never
 			}
+			continue
+		}
+		if frozen && about.Policy == PolicyRotate {
+			selection.Rotating = append(selection.Rotating, use)
 			continue
 		}
 		selection.Uses = append(selection.Uses, use)

@@ -29,6 +29,8 @@ type Source struct {
 	Name string
 	// Revisions are those that exist, in any order.
 	Revisions []Revision
+	// Rotates is true for what pods read live and no undo holds (policy rotate). It is for plans of hashes.
+	Rotates bool
 }
 
 // Holder is an object that keeps one of the workload's templates alive, such as a ReplicaSet.
@@ -57,6 +59,8 @@ type Input struct {
 	Stay bool
 	// Live is true when pods read the sources themselves, whatever the template says: its pins are hashes then.
 	Live bool
+	// Replaced is true when the template changes anyway, so that its new pods read what their sources have now.
+	Replaced bool
 	// Chosen are the sources whose pins may not move in this request, since who sent it chose them (rule 21.1).
 	Chosen map[pin.Source]bool
 	// Ended are the sources of which a deploy ends the hold (rule 21.3).
@@ -106,6 +110,9 @@ type Decision struct {
 	Current pin.Pin
 	// Keys are the required keys that are missing, with KeyMissing.
 	Keys []string
+	// Noted is the hash of what the pods read where the template's is another: the workload itself notes it, which rolls out
+	// nothing (policy rotate). Zero otherwise.
+	Noted pin.Pin
 }
 
 // Plan is what should become of the workload.
@@ -180,6 +187,9 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 	if d.Keys = missingKeys(use, source); len(d.Keys) > 0 {
 		d.Verdict = KeyMissing
 		return d, in.Held[use.Source]
+	}
+	if source.Rotates {
+		return h.rotate(d, in.Stay, in.Replaced), pin.Note{}
 	}
 	return h.decide(d, in.Stay || in.Chosen[use.Source], in.Ended[use.Source])
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
@@ -44,6 +45,8 @@ type Store struct {
 	snapshots *lru.Cache
 	// verified has, by UID, the proof of revisions whose data was read or created here.
 	verified *lru.Cache
+	// types has, by UID, the types of Secrets, which never change.
+	types *lru.Cache
 	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
 	known *lru.Cache
 	// changes has, by source, how often it got a new current revision lately.
@@ -71,7 +74,7 @@ type Kinds interface {
 func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour,
-		snapshots: lru.New(remembered), verified: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
+		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 		changes: lru.New(remembered), labels: lru.New(remembered),
 	}
 }
@@ -250,6 +253,9 @@ func (s *Store) read(ctx context.Context, ref Ref) (client.Object, Snapshot, err
 	obj := newData(ref.Kind)
 	if err := s.live.Get(ctx, ref.key(), obj); err != nil {
 		return nil, Snapshot{}, fmt.Errorf("read %s: %w", ref, err)
+	}
+	if secret, ok := obj.(*corev1.Secret); ok && secret.UID != "" {
+		s.types.Add(secret.UID, secret.Type)
 	}
 	read := contentOf(obj)
 	return obj, Snapshot{Version: version(obj), Hash: read.Hash(), Digests: read.Digests()}, nil

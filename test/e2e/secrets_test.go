@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -66,6 +67,8 @@ func TestRevisionsOfSecretsKeepTypeAndData(t *testing.T) {
 	d := deployment("web")
 	for name, tt := range tests {
 		source := secret(name, tt.kind)
+		// Certificates rotate otherwise.
+		source.Annotations = map[string]string{keys.Policy: "revision"}
 		source.Data = map[string][]byte{}
 		for key, value := range tt.data {
 			source.Data[key] = []byte(value)

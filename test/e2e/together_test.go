@@ -101,6 +101,7 @@ func TestWithoutTheWebhook(t *testing.T) {
 	tests := map[string]func(m *member){
 		"FluxAfterAnUndo":         fluxAfterAnUndo,
 		"AWorkloadThatIsReverted": workloadThatIsReverted,
+		"ARotatedCredential":      rotationWithoutTheWebhook,
 	}
 	for _, injection := range injections {
 		for name, test := range map[string]func(*member, optin.Injection){

@@ -1,0 +1,152 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+)
+
+// lookAndPlan observes a workload and makes the plans. The types of Secrets are read only where the template is to change: what
+// rotates by its type and is pinned from before stays so until then.
+func (r *workloads) lookAndPlan(ctx context.Context, obj client.Object, v view) (observed, intent, error) {
+	seen, err := r.observe(ctx, obj, v)
+	want := r.intend(seen)
+	if err == nil && len(seen.untyped) > 0 && want.changes() {
+		v.eager = true
+		seen, err = r.observe(ctx, obj, v)
+		want = r.intend(seen)
+	}
+	return seen, want, err
+}
+
+// classify completes what a source says of its policy by what it is: certificates and leased credentials rotate.
+func (r *workloads) classify(ctx context.Context, seen *observed, source pin.Source, about *optin.Traits) error {
+	meta := seen.metas[source]
+	if meta == nil || about.Policy != optin.PolicyRevision {
+		return nil
+	}
+	switch r.options.Rotating.Classify(source, meta) {
+	case optin.Rotated:
+		about.Policy = optin.PolicyRotate
+	case optin.ByType:
+		secretType, known := r.store.KnownType(meta)
+		if !known && seen.eager {
+			var err error
+			if secretType, err = r.store.ReadType(ctx, meta); err != nil {
+				return err
+			}
+		} else if !known {
+			seen.untyped = append(seen.untyped, source)
+		}
+		if optin.RotatesByType(secretType) {
+			about.Policy = optin.PolicyRotate
+		}
+	case optin.Still:
+	}
+	return nil
+}
+
+// chooseRotating moves those of a selection that rotate out of what is pinned, and notes them.
+func (r *workloads) chooseRotating(ctx context.Context, seen *observed, selection *optin.Selection, traits map[pin.Source]optin.Traits) error {
+	var pinned []podspec.Use
+	for _, use := range selection.Uses {
+		about := traits[use.Source]
+		if err := r.classify(ctx, seen, use.Source, &about); err != nil {
+			return err
+		}
+		if traits[use.Source] = about; about.Policy == optin.PolicyRotate || seen.rotated(use.Source) {
+			selection.Rotating = append(selection.Rotating, use)
+			continue
+		}
+		pinned = append(pinned, use)
+	}
+	selection.Uses = pinned
+	for _, use := range selection.Rotating {
+		seen.rotating[use.Source] = true
+	}
+	slices.SortFunc(selection.Rotating, func(a, b podspec.Use) int { return a.Compare(b.Source) })
+	return nil
+}
+
+// rotated reports whether a source that is not there was followed as one that rotates: nothing else is not pinned and has a hash.
+// It will be one again when it is back, and what it was must not be forgotten until then.
+func (seen *observed) rotated(source pin.Source) bool {
+	if meta, asked := seen.metas[source]; !asked || meta != nil || seen.restartsOn(source) {
+		return false
+	}
+	pins, _ := pin.Parse(seen.notes.pins)
+	stamped, _ := pin.ParseHashes(seen.notes.stamped)
+	noted, _ := pin.ParseHashes(seen.notes.noted)
+	return pins[source] == pin.Pin{} && (stamped[source] != pin.Pin{} || noted[source] != pin.Pin{})
+}
+
+// rotates reports whether a source that is followed by its hash rotates. Its data was read for the hash, so its type is known.
+func (r *workloads) rotates(ctx context.Context, seen *observed, source pin.Source) (bool, error) {
+	if seen.rotating[source] {
+		return true, nil
+	}
+	about, _, err := r.describe(ctx, seen, source)
+	if err != nil || seen.metas[source] == nil {
+		return false, err
+	}
+	eager := *seen
+	eager.eager = true
+	err = r.classify(ctx, &eager, source, &about)
+	seen.rotating[source] = about.Policy == optin.PolicyRotate
+	return seen.rotating[source], err
+}
+
+// readAhead takes the hash that the workload notes for what its pods read, where it is newer than that of the template: an
+// earlier template was brought back, and its pods read what the source had by then.
+func (seen *observed) readAhead(source pin.Source) {
+	if noted := seen.noted[source]; noted.Number > seen.hashes.Pins[source].Number {
+		seen.baseline[source], seen.hashes.Pins[source] = noted, noted
+	}
+}
+
+// firstOfRotating returns the hash of what the pods read of a source that rotates, when it begins to be followed: what it has
+// now, unless it changed since the template was pinned to a revision of it. That change counts.
+func (seen *observed) firstOfRotating(use podspec.Use, source plan.Source) pin.Pin {
+	if before, is := seen.leftBehind(use); is {
+		return before
+	}
+	in := seen.hashes
+	in.Uses, in.Sources = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}
+	return plan.Make(in).Decisions[0].Current
+}
+
+// leftBehind returns the hash of the revision that the template is pinned to, where the pin would move now if the source did not
+// rotate. A workload that was rolled back has seen the present content.
+func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
+	on, pinned := seen.pins.Pins[use.Source]
+	observed := seen.sources[use.Source].Source
+	if !pinned {
+		return pin.Pin{}, false
+	}
+	in := seen.pins
+	in.Uses, in.Sources, in.Stay = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: observed}, false
+	if plan.Make(in).Decisions[0].Verdict != plan.Advanced {
+		return pin.Pin{}, false
+	}
+	for _, revision := range observed.Revisions {
+		if revision.Name == on.Revision && revision.Digests != nil {
+			return pin.Pin{Revision: revision.Digests.Sum(use.All, use.Keys), Number: 1}, true
+		}
+	}
+	// No hash is like the name of a revision.
+	return pin.Pin{Revision: on.Revision, Number: 1}, true
+}
+
+// rotatesAsKnown reports whether a source rotates, as far as that is known without reading it.
+func (r *workloads) rotatesAsKnown(source pin.Source, meta *metav1.PartialObjectMetadata) bool {
+	secretType, _ := r.store.KnownType(meta)
+	class := r.options.Rotating.Classify(source, meta)
+	return class == optin.Rotated || class == optin.ByType && optin.RotatesByType(secretType)
+}

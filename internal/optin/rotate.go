@@ -1,0 +1,114 @@
+package optin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/quote"
+)
+
+// Rotating says which classes of sources rotate where they say nothing themselves, in addition to those that always do.
+type Rotating []Rotates
+
+// Rotates is one such class, by what makes its objects.
+type Rotates string
+
+// The classes that are chosen with a flag: whether they hold credentials or configuration, only their users know.
+const (
+	RotatesExternalSecrets Rotates = "external-secrets"
+	RotatesVault           Rotates = "vault"
+	RotatesReflected       Rotates = "reflected"
+	RotatesTrustManager    Rotates = "trust-manager"
+)
+
+// RotatingClasses are all of them.
+var RotatingClasses = []Rotates{RotatesExternalSecrets, RotatesVault, RotatesReflected, RotatesTrustManager}
+
+// ParseRotating reads the names of classes.
+func ParseRotating(texts []string) (Rotating, error) {
+	var classes Rotating
+	for _, text := range texts {
+		class := Rotates(text)
+		if !slices.Contains(RotatingClasses, class) {
+			return nil, fmt.Errorf("%s is not a class of sources that rotate: want some of %v", quote.Text(text), RotatingClasses)
+		}
+		classes = append(classes, class)
+	}
+	return classes, nil
+}
+
+// The marks of what rotates.
+const (
+	certificateName  = "cert-manager.io/certificate-name"
+	externalSecrets  = "reconcile.external-secrets.io/managed"
+	vaultOwner       = "secrets.hashicorp.com/vso-ownerRefUID"
+	reflects         = "reflector.v1.k8s.emberstack.com/reflects"
+	replicateFrom    = "replicator.v1.mittwald.de/replicate-from"
+	replicatedFrom   = "replicator.v1.mittwald.de/replicated-from-version"
+	bundle           = "trust.cert-manager.io/bundle"
+	vaultGroup       = "secrets.hashicorp.com"
+	sealedGroup      = "bitnami.com"
+	sealedSecret     = "SealedSecret"
+	vaultDynamic     = "VaultDynamicSecret"
+	vaultCertificate = "VaultPKISecret"
+)
+
+// rotatingKeys are the labels and annotations that say what rotates.
+var rotatingKeys = []string{certificateName, externalSecrets, vaultOwner, reflects, replicateFrom, replicatedFrom, bundle}
+
+// Class is what a source's metadata says of whether it rotates.
+type Class int
+
+// The classes.
+const (
+	// Still: it does not rotate, or it says itself what its policy is.
+	Still Class = iota
+	// Rotated: its policy is rotate.
+	Rotated
+	// ByType: the type of the Secret says more.
+	ByType
+)
+
+// Classify returns what a source's metadata says of whether it rotates. What it says of its policy itself always wins.
+func (r Rotating) Classify(source pin.Source, meta metav1.Object) Class {
+	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
+	if policy := annotations[keys.Policy]; policy != "" {
+		if Policy(policy) == PolicyRotate {
+			return Rotated
+		}
+		return Still
+	}
+	has := func(class Rotates, marks ...string) bool {
+		return slices.Contains(r, class) && slices.ContainsFunc(marks, func(key string) bool { return annotations[key] != "" || labels[key] != "" })
+	}
+	secret := source.Kind == pin.Secret
+	switch {
+	case secret && ownedBy(meta, sealedGroup, sealedSecret):
+		// It is in Git, encrypted.
+		return Still
+	case secret && (annotations[certificateName] != "" || labels[csiManaged] == "true"),
+		secret && ownedBy(meta, vaultGroup, vaultDynamic, vaultCertificate),
+		secret && has(RotatesExternalSecrets, externalSecrets), secret && has(RotatesVault, vaultOwner),
+		has(RotatesReflected, reflects, replicateFrom, replicatedFrom), has(RotatesTrustManager, bundle):
+		return Rotated
+	case secret:
+		return ByType
+	}
+	return Still
+}
+
+func ownedBy(meta metav1.Object, group string, kinds ...string) bool {
+	return slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		found, _, _ := strings.Cut(o.APIVersion, "/")
+		return found == group && slices.Contains(kinds, o.Kind)
+	})
+}
+
+// RotatesByType reports whether Secrets of a type rotate where nothing else says so.
+func RotatesByType(secretType corev1.SecretType) bool { return secretType == corev1.SecretTypeTLS }
