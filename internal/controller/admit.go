@@ -200,7 +200,7 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 			}
 		}
 		said = append(said, r.limit(ctx, seen, &want)...)
-		refused, err := r.ensure(ctx, obj, seen, &want.pins)
+		refused, err := r.ensure(ctx, obj, r.ownerOf(obj, old), seen, &want.pins)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -208,6 +208,17 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 		want.injectAgain(seen)
 	}
 	return r.admissionPatch(request, old, seen, want, isUndo), said, nil
+}
+
+// ownerOf is the workload of a request, as an owner of the revisions that it pins. Perhaps no controller runs to add it later. What is
+// being created has no UID yet, whatever a forged request says.
+func (r *workloads) ownerOf(obj, old client.Object) revision.Owner {
+	owner := r.owner(obj)
+	owner.AtOnce = true
+	if old == nil {
+		owner.UID = ""
+	}
+	return owner
 }
 
 // isLive reports whether the object that a request replaces is the one that the API server has. If it is not, the request is forged,

@@ -392,3 +392,39 @@ func TestAdmissionSpendsNoBudget(t *testing.T) {
 		}
 	}
 }
+
+// Rule 12: a workload that is pinned to another's revision owns it too, since no controller may run. What is being created has no UID,
+// whatever a forged request says: an owner that is not there would take the revision along.
+func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
+	other := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "uid-of-other"}
+	anchor := revision.AnchorName
+	tests := map[string]struct {
+		old  client.Object
+		want []string
+	}{
+		"an update":                         {web("1", gen.Tracking("none")), []string{"other", "web"}},
+		"a creation, with a UID of its own": {nil, []string{"other", anchor}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			shared := made("b", "1")
+			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
+			w := newAdmissionWorld(t, workload.Deployment, appWith("b"), shared)
+			old := w.serve(t, test.old)
+			if ops, _, err := w.admit(t.Context(), web("1"), old, false); err != nil || len(ops) == 0 {
+				t.Fatal(ops, err)
+			}
+			after := &corev1.ConfigMap{}
+			if err := w.client.Get(t.Context(), key(shared), after); err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, o := range after.OwnerReferences {
+				names = append(names, o.Name)
+			}
+			if diff := cmp.Diff(test.want, names); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

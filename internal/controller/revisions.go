@@ -19,6 +19,7 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 )
 
 // revisions reconciles revisions: whoever pins one owns it, one that vanished while in use comes back, and one that
@@ -95,7 +96,7 @@ func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	case obj.DeletionTimestamp != nil:
 		return 0, nil
 	case !users.empty():
-		return 0, r.attach(ctx, obj, users)
+		return r.own(ctx, obj, ref, users)
 	}
 	// What a template names without a pin is in use as well.
 	naming, err := r.namers(ctx, ref)
@@ -114,6 +115,32 @@ func (r *revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMet
 		return true, nil
 	}
 	return r.store.Derived(ctx, obj)
+}
+
+// own makes the users of a revision own it, in the place of the anchor as soon as they are all known.
+func (r *revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
+	if !r.store.Anchored(obj) {
+		return 0, r.attach(ctx, obj, users)
+	}
+	var later time.Duration
+	done, wait, err := r.store.Unanchor(ctx, obj, r.owners(users), func(ctx context.Context) (bool, error) {
+		// Should there be others, the look through the namespace is not to be repeated soon.
+		later = r.options.Grace
+		found := 0
+		_, err := r.usedInNamespace(ctx, obj.Namespace, func(facts workload.Facts) bool {
+			if needs(ref)(facts) {
+				found++
+			}
+			return false
+		})
+		return found == len(users.templates)+len(users.holders), err
+	})
+	if done {
+		metricOwners.Add(float64(len(users.templates) + len(users.holders)))
+		log.FromContext(ctx).V(1).Info("the users of a revision own it in the place of the anchor")
+		return 0, nil
+	}
+	return max(wait, later), err
 }
 
 func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
@@ -195,8 +222,8 @@ func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Sou
 	}
 	metricWarnings.WithLabelValues(w.reason).Inc()
 	log.FromContext(ctx).Info("a revision was deleted while in use and its content is lost", "source", source.String())
-	for _, workload := range users.workloads {
-		r.events.warn(workload, w, "RecreateRevision")
+	for _, about := range users.workloads {
+		r.events.warn(about, w, "RecreateRevision")
 	}
 	return nil
 }

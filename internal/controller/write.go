@@ -25,7 +25,7 @@ import (
 // write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
 // what it refused to do and why.
 func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]warning, error) {
-	refused, err := r.ensure(ctx, obj, seen, &want.pins)
+	refused, err := r.ensure(ctx, obj, r.owner(obj), seen, &want.pins)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +157,7 @@ func (i intent) noted(seen observed) pin.Set {
 
 // ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
 // source that cannot be copied keeps its pin.
-func (r *workloads) ensure(ctx context.Context, obj client.Object, seen observed, p *plan.Plan) ([]warning, error) {
-	owner := r.owner(obj)
+func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) ([]warning, error) {
 	var refused []warning
 	var errs []error
 	for i := range p.Decisions {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,17 +31,44 @@ func isAnchor(reference metav1.OwnerReference) bool {
 
 // anchor makes the namespace's anchor own a revision in the place of all its users. Owners of others stay.
 func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetadata) error {
-	uid, err := s.ensureAnchor(ctx, revision.Namespace)
+	anchor, err := s.ensureAnchor(ctx, revision.Namespace)
 	if err != nil {
 		return err
 	}
 	references := slices.DeleteFunc(slices.Clone(revision.OwnerReferences), s.kinds.IsUser)
-	references = append(references, Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: uid}.reference())
-	return s.setOwners(ctx, revision, references)
+	return s.setOwners(ctx, revision, append(references, anchor.reference()))
 }
 
-// ensureAnchor makes sure that a namespace has its anchor, and gives the anchor's UID.
-func (s *Store) ensureAnchor(ctx context.Context, namespace string) (types.UID, error) {
+// Unanchor makes the users of a revision own it in the place of the anchor, once they are so few that there is room for more. Who
+// pinned it lately may not be among those that the caller knows, so all is looked through first: complete reports whether the API
+// server has no others. It returns whether it did so, or how long to wait before asking again.
+func (s *Store) Unanchor(ctx context.Context, revision *metav1.PartialObjectMetadata, users []Owner,
+	complete func(context.Context) (bool, error),
+) (done bool, wait time.Duration, err error) {
+	if len(users) > MaxOwners/2 {
+		return false, 0, nil
+	}
+	if wait := s.renewed(revision).Add(PinWindow).Sub(s.now()); wait > 0 {
+		return false, wait, nil
+	}
+	if mine, err := s.Derived(ctx, revision); err != nil || !mine {
+		return false, 0, err
+	}
+	if all, err := complete(ctx); err != nil || !all {
+		return false, 0, err
+	}
+	others := slices.DeleteFunc(slices.Clone(revision.OwnerReferences), func(o metav1.OwnerReference) bool {
+		return s.kinds.IsUser(o) || isAnchor(o)
+	})
+	references, err := s.withLiving(ctx, revision.Namespace, others, users)
+	if err != nil || !slices.ContainsFunc(references, s.kinds.IsWorkload) {
+		return false, 0, err
+	}
+	return true, 0, s.setOwners(ctx, revision, references)
+}
+
+// ensureAnchor makes sure that a namespace has its anchor, and returns it as an owner.
+func (s *Store) ensureAnchor(ctx context.Context, namespace string) (Owner, error) {
 	uid, err, _ := s.flights.Do("anchor "+namespace, func() (any, error) {
 		anchor := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: AnchorName, Annotations: map[string]string{keys.Anchor: "true"},
@@ -59,5 +87,5 @@ func (s *Store) ensureAnchor(ctx context.Context, namespace string) (types.UID, 
 		}
 		return anchor.UID, nil
 	})
-	return uid.(types.UID), err
+	return Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: uid.(types.UID)}, err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,6 +187,152 @@ func TestBeyondSoManyOwnersTheAnchorTakesTheirPlace(t *testing.T) {
 			writes := len(*sent)
 			if added, err := store.Attach(t.Context(), got, owners); added != 0 || err != nil || len(*sent) != writes {
 				t.Errorf("an anchored revision got owners: %d, %v", added, err)
+			}
+		})
+	}
+}
+
+// Rule 12: who pins without a controller makes sure that the revision does not go with its other users. Where it has none, nothing
+// collects it.
+func TestWhoCannotCountOnTheControllerJoinsTheOwnersAtOnce(t *testing.T) {
+	_, full := replicaSets(MaxOwners)
+	first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
+	second := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second", UID: "2"}
+	anchor := Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: "uid-of-anchor"}
+	atOnce := func(o Owner) Owner { o.AtOnce = true; return o }
+	created := atOnce(Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second"})
+	tests := map[string]struct {
+		has   []Owner
+		joins Owner
+		want  []string
+		other bool // Something else has the anchor's name.
+	}{
+		"the controller's, and no owner yet":        {nil, second, []string{"second"}, false},
+		"the controller's, beside another workload": {[]Owner{first}, second, []string{"first"}, false},
+		"at once, beside another workload":          {[]Owner{first}, atOnce(second), []string{"first", "second"}, false},
+		"at once, and no owner yet":                 {nil, atOnce(second), nil, false},
+		"at once, and it is one":                    {[]Owner{first, second}, atOnce(second), []string{"first", "second"}, false},
+		"at once, beside the anchor":                {[]Owner{first, anchor}, atOnce(second), []string{"first", AnchorName}, false},
+		"being created, beside another workload":    {[]Owner{first}, created, []string{"first", AnchorName}, false},
+		"being created, and no owner yet":           {nil, created, nil, false},
+		"being created, beside the anchor":          {[]Owner{first, anchor}, created, []string{"first", AnchorName}, false},
+		"being created, and there is no anchor":     {[]Owner{first}, created, []string{"first"}, true},
+		"at once, beside as many as there may be":   {full, atOnce(second), append(namesOf(full), AnchorName), false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			source, mark := gen.ConfigMap("app", map[string]string{"k": "v"}), ours
+			if test.other {
+				mark = nil
+			}
+			store, c, _ := storeOf(t, source, ownedBy(test.has...), anchorObject(mark))
+			seen := observed(t, c)
+			if _, created, err := store.Ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, test.joins); err != nil || created {
+				t.Fatal(created, err)
+			}
+			if diff := cmp.Diff(test.want, ownerNames(metadataOf(t, c))); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func namesOf(owners []Owner) (names []string) {
+	for _, o := range owners {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// observed is what there is to know of source app, which has a revision.
+func observed(t *testing.T, c client.Client) Observation {
+	t.Helper()
+	meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, "app"})
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(meta), meta); err != nil {
+		t.Fatal(err)
+	}
+	source := gen.ConfigMap("app", map[string]string{"k": "v"})
+	source.UID, source.ResourceVersion = meta.UID, meta.ResourceVersion
+	seen := Observation{Snapshot: snapshotOf(source), noted: map[string]string{appX: ""}}
+	seen.Name, seen.Hash, seen.Digests = appX, seen.Snapshot.Hash, seen.Snapshot.Digests
+	return seen
+}
+
+// Rule 12: workloads that are deployed at the same time, through two replicas, all become owners. Their writes fail each other's
+// conditions.
+func TestManyJoinAtTheSameTime(t *testing.T) {
+	first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(gen.ConfigMap("app", map[string]string{"k": "v"}), ownedBy(first)).Build()
+	stores := []*Store{NewStore(c, c, c, time.Now, appsKinds{}, 10), NewStore(c, c, c, time.Now, appsKinds{}, 10)}
+	seen := observed(t, c)
+	var all sync.WaitGroup
+	const workloads = 40
+	var failed atomic.Int64
+	for i := range workloads {
+		all.Go(func() {
+			owner := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("uid-", i)), AtOnce: true}
+			for range 3 { // as the webhook does
+				_, _, err := stores[i%2].Ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, owner)
+				if err == nil {
+					return
+				}
+				if !IsChanged(err) {
+					t.Error(err)
+				}
+			}
+			failed.Add(1)
+		})
+	}
+	all.Wait()
+	if got := len(metadataOf(t, c).OwnerReferences); got != workloads+1 || failed.Load() > 0 {
+		t.Errorf("%d owners, %d failed", got, failed.Load())
+	}
+}
+
+// Rule 14: the anchor goes once all users are known, and few.
+func TestTheUsersTakeTheAnchorsPlace(t *testing.T) {
+	objects, owners := replicaSets(MaxOwners)
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "web", UID: "8"}}
+	deployment := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "8"}
+	gone := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "gone", UID: "7"}
+	other := Owner{APIVersion: "v1", Kind: "Other", Name: "other", UID: "9"}
+	anchor := Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: "uid-of-anchor"}
+	tests := map[string]struct {
+		users    []Owner
+		age      time.Duration
+		others   bool // The API server has users that the cache does not show.
+		want     []string
+		waits    time.Duration
+		complete bool // It was asked.
+	}{
+		"all known":                      {[]Owner{deployment, owners[0]}, time.Minute, false, []string{"other", "web", "web-000"}, 0, true},
+		"one of them is gone":            {[]Owner{deployment, gone}, time.Minute, false, []string{"other", "web"}, 0, true},
+		"all workloads are gone":         {[]Owner{gone, owners[0]}, time.Minute, false, nil, 0, true},
+		"others use it too":              {[]Owner{deployment}, time.Minute, true, nil, 0, true},
+		"it was just about to be pinned": {[]Owner{deployment}, time.Second, false, nil, PinWindow - time.Second, false},
+		"there are many":                 {append([]Owner{deployment}, owners[:MaxOwners/2]...), time.Minute, false, nil, 0, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Unix(1_800_000_000, 0)
+			made := ownedBy(other, gone, anchor)
+			made.CreationTimestamp = metav1.NewTime(begin)
+			store, c, _ := storeOf(t, append(slices.Clone(objects), web, made)...)
+			store.now = func() time.Time { return begin.Add(test.age) }
+			asked := false
+			done, wait, err := store.Unanchor(t.Context(), metadataOf(t, c), test.users, func(context.Context) (bool, error) {
+				asked = true
+				return !test.others, nil
+			})
+			if err != nil || done != (test.want != nil) || wait != test.waits || asked != test.complete {
+				t.Errorf("done: %t, wait %s, asked: %t, %v", done, wait, asked, err)
+			}
+			want := test.want
+			if want == nil {
+				want = []string{"other", "gone", AnchorName}
+			}
+			if diff := cmp.Diff(want, ownerNames(metadataOf(t, c))); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +159,11 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 			return pin.Pin{}, false, err
 		}
 	}
-	if err := s.refresh(ctx, meta, raised, seen.Snapshot.Version, &owner); err != nil {
+	err = s.refresh(ctx, meta, raised, seen.Snapshot.Version, &owner)
+	if IsChanged(err) && owner.AtOnce {
+		err = s.refreshInTurn(ctx, ref, raised, seen.Snapshot.Version, owner)
+	}
+	if err != nil {
 		return pin.Pin{}, false, err
 	}
 	return pin.Pin{Revision: name, Number: raised}, true, nil
@@ -242,13 +245,13 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 		annotations[keys.Renewed] = s.stamp()
 	}
 	metadata := map[string]any{"annotations": annotations}
-	if owner != nil && owner.UID != "" && !s.ownedByWorkload(meta) {
-		derived, err := s.Derived(ctx, meta)
+	if owner != nil {
+		references, joins, err := s.joining(ctx, meta, *owner)
 		if err != nil {
 			return err
 		}
-		if derived {
-			metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+		if joins {
+			metadata["ownerReferences"] = references
 		}
 	}
 	if len(annotations) == 0 && len(metadata) == 1 {
@@ -259,6 +262,30 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	return s.once(flight, func() error {
 		return s.patch(ctx, meta, metadata)
 	})
+}
+
+// turnAttempts is how often to try a write that other replicas may be faster with.
+const turnAttempts = 5
+
+// refreshInTurn is refresh for workloads that are deployed at the same time and share a source: each must be an owner at once, and
+// every write fails the conditions of the others.
+func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, version string, owner Owner) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	err := Changed("revision %s", ref)
+	for range turnAttempts {
+		meta := Metadata(ref)
+		if err := s.live.Get(ctx, ref.key(), meta); err != nil {
+			return fmt.Errorf("look up revision %s: %w", ref, err)
+		}
+		if meta.DeletionTimestamp != nil || !s.Proven(meta) || number(meta) > raised {
+			return Changed("revision %s", ref)
+		}
+		if err = s.refresh(ctx, meta, raised, version, &owner); !IsChanged(err) {
+			break
+		}
+	}
+	return err
 }
 
 // renewInterval keeps the renewals of a revision that many workloads are about to pin down to one.

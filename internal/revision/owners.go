@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -19,6 +20,9 @@ type Owner struct {
 	Kind       string
 	Name       string
 	UID        types.UID
+	// AtOnce is true for a workload that must not go without the revision even if the controller, which gathers owners, does
+	// not run: the webhook pins for it. Without a UID it is about to be created.
+	AtOnce bool
 }
 
 // MaxOwners is how many owners a revision may list. Each takes some 200 bytes, every write of one sends all of them, and an
@@ -41,21 +45,27 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	if len(revision.OwnerReferences)+len(lacking) > MaxOwners {
 		return 1, s.anchor(ctx, revision)
 	}
-	references := slices.Clone(revision.OwnerReferences)
-	for _, owner := range lacking {
-		alive, err := s.alive(ctx, revision.Namespace, owner)
+	references, err := s.withLiving(ctx, revision.Namespace, revision.OwnerReferences, lacking)
+	added := len(references) - len(revision.OwnerReferences)
+	if err != nil || added == 0 {
+		return 0, err
+	}
+	return added, s.setOwners(ctx, revision, references)
+}
+
+// withLiving returns owner references and those of the owners that are alive.
+func (s *Store) withLiving(ctx context.Context, namespace string, references []metav1.OwnerReference, owners []Owner) ([]metav1.OwnerReference, error) {
+	references = slices.Clone(references)
+	for _, owner := range owners {
+		alive, err := s.alive(ctx, namespace, owner)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if alive {
 			references = append(references, owner.reference())
 		}
 	}
-	added := len(references) - len(revision.OwnerReferences)
-	if added == 0 {
-		return 0, nil
-	}
-	return added, s.setOwners(ctx, revision, references)
+	return references, nil
 }
 
 // setOwners replaces the owners of a revision or an attached source. The list is replaced as a whole, so patch's condition
@@ -83,6 +93,36 @@ func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata
 	return s.patch(ctx, source, map[string]any{
 		"ownerReferences": others, "finalizers": finalizers, "annotations": map[string]any{keys.Attached: nil},
 	})
+}
+
+// joining returns the owners of a revision once a workload that is about to pin it keeps it from garbage collection, and whether
+// they are others than now. To own an object is to take it along, so only what is proven to be a revision gets owners.
+//
+// For the controller it is enough that some workload is an owner: it gathers the others right after. Who cannot count on that adds
+// the workload itself, or the anchor where it is only about to be created: garbage collection would take an owner that is not
+// there yet for one that is gone. A revision without owners is left so: nothing collects it, but if this workload became the only
+// owner, it would go with it, and others may have been created on it.
+func (s *Store) joining(ctx context.Context, meta *metav1.PartialObjectMetadata, owner Owner) ([]metav1.OwnerReference, bool, error) {
+	lacks := !s.ownedByWorkload(meta) && owner.UID != ""
+	if owner.AtOnce {
+		lacks = len(meta.OwnerReferences) > 0 && !s.Anchored(meta) && len(missing(meta, []Owner{owner})) > 0
+	}
+	if !lacks {
+		return nil, false, nil
+	}
+	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
+		return nil, false, err
+	}
+	if owner.UID == "" || len(meta.OwnerReferences) >= MaxOwners {
+		anchor, err := s.ensureAnchor(ctx, meta.Namespace)
+		if err != nil && !IsChanged(err) {
+			// Something else has the anchor's name, say. The pin is worth more than an owner.
+			log.FromContext(ctx).Error(err, "cannot keep a revision from going with its other users until the controller adds owners", "revision", meta.Name)
+			return nil, false, nil
+		}
+		return append(slices.Clone(meta.OwnerReferences), anchor.reference()), err == nil, err
+	}
+	return append(slices.Clone(meta.OwnerReferences), owner.reference()), true, nil
 }
 
 // ownedByWorkload tells whether some workload owns a revision, or the anchor in the place of many.

@@ -55,6 +55,8 @@ type Store struct {
 	labels *lru.Cache
 	// changesLock is for entries of changes and labels that are not there yet.
 	changesLock sync.Mutex
+	// turn is held by who writes an owner after others were faster.
+	turn sync.Mutex
 	// done has writes that need not be repeated while the cache lags behind them.
 	done *lru.Cache
 }
