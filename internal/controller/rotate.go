@@ -150,3 +150,24 @@ func (r *workloads) rotatesAsKnown(source pin.Source, meta *metav1.PartialObject
 	class := r.options.Rotating.Classify(source, meta)
 	return class == optin.Rotated || class == optin.ByType && optin.RotatesByType(secretType)
 }
+
+// restartInstead leaves the template as it is where nothing but what rotates has changed and the workload asks for its pods to be
+// restarted: the new hashes are noted, and a time tells Argo Rollouts which pods are too old. It evicts them one after the other, so
+// there must be two.
+func (r *workloads) restartInstead(obj client.Object, seen observed, want *intent) {
+	if !seen.asked.RestartAt || !r.kind.CanRestart(obj) || !want.hashes.Changed() || want.pins.Changed() || want.release || len(want.inject) > 0 {
+		return
+	}
+	for _, d := range want.hashes.Decisions {
+		if d.To != d.From && (!seen.rotating[d.Source] || d.From == pin.Pin{}) {
+			return
+		}
+	}
+	for i := range want.hashes.Decisions {
+		if d := &want.hashes.Decisions[i]; d.To != d.From {
+			d.Noted = d.To
+			want.hashes.Repin(d, d.From)
+		}
+	}
+	want.restart = true
+}

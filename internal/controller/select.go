@@ -31,6 +31,9 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 	asked := seen.asked
 	selection := asked.Track.Select(enabled, asked.Mode == optin.Revision, func(source pin.Source) optin.Traits { return traits[source] })
 	r.sayUntracked(seen, uses, selection)
+	if asked.RestartAt && !r.kind.Restarts {
+		seen.say(optin.InvalidMode, "annotation %s: only an Argo Rollout with a template of its own has a restartAt; using rollout", keys.RotateBy)
+	}
 	switch asked.Mode {
 	case optin.Revision:
 		if err := r.chooseRotating(ctx, seen, &selection, traits); err != nil {

@@ -76,7 +76,8 @@ func (t teller) tell(ctx context.Context, before, obj client.Object) {
 		t.tellPin(ctx, logger, obj, source, was.pins[source], is.pins[source])
 	}
 	for _, source := range sorted(was.hashes, is.hashes) {
-		if is.stamped[source] == is.hashes[source] {
+		// What is only noted was read before. Unless pods were restarted for it.
+		if is.stamped[source] == is.hashes[source] || t.kind.RestartAt(before) != t.kind.RestartAt(obj) {
 			t.tellHash(ctx, logger, obj, source, was.hashes[source], is.hashes[source])
 		}
 	}

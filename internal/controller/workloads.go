@@ -218,6 +218,8 @@ type intent struct {
 	resume bool
 	// inject are the references of the template that are to name something else.
 	inject []injection
+	// restart is true when pods are to be replaced although the template stays: for what rotates, where that is asked for.
+	restart bool
 }
 
 // changes tells whether the template must be written.
@@ -277,6 +279,7 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	}
 	limited := r.limit(ctx, seen, &want)
 	said = append(said, limited...)
+	r.restartInstead(obj, seen, &want)
 	refused, err := r.write(ctx, obj, seen, want, known)
 	if wait := known.refusedOnce(err); wait > 0 {
 		log.FromContext(ctx).V(1).Info("looking again", "because", err.Error())

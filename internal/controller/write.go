@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 )
 
 // write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
@@ -50,10 +51,13 @@ func (r *workloads) write(ctx context.Context, obj client.Object, seen observed,
 	if !r.keeps(obj, seen, want) {
 		return append(refused, r.giveUp(want, known)), nil
 	}
-	if want.changes() {
-		known.generation, known.wrote = obj.GetGeneration(), &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
-		known.reverts.Wrote(want.text(), r.now())
-		if len(want.advances()) > 0 {
+	if want.changes() || want.restart {
+		known.generation = obj.GetGeneration()
+		if want.changes() {
+			known.wrote = &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
+			known.reverts.Wrote(want.text(), r.now())
+		}
+		if want.restart || len(want.advances()) > 0 {
 			known.rollouts.wrote(r.now())
 		}
 		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
@@ -234,6 +238,9 @@ func (r *workloads) patch(obj client.Object, seen observed, want intent) []opera
 	}
 	if want.resume {
 		ops = append(ops, r.resumption(obj)...)
+	}
+	if want.restart {
+		ops = append(ops, operation{Op: "add", Path: workload.RestartAtPointer, Value: workload.RestartNow(r.now())})
 	}
 	if len(ops) == 0 {
 		return nil

@@ -22,6 +22,8 @@ const (
 	RestartOn = Prefix + "restart-on"
 	// Advance is when a pin may move to another revision: "auto", "on-deploy" or "manual" (rule 4).
 	Advance = Prefix + "advance"
+	// RotateBy is how a Rollout of Argo Rollouts gets a rotated credential: "rollout" or "restart-at" (policy rotate).
+	RotateBy = Prefix + "rotate-by"
 )
 
 // Annotations that users set on a source.

@@ -100,6 +100,8 @@ type Asked struct {
 	Settle    time.Duration
 	// Track chooses sources among those that the template refers to.
 	Track Track
+	// RestartAt is true when rotated credentials are to restart pods as Argo Rollouts does, without an update of the Rollout.
+	RestartAt bool
 	// RestartOn are further objects whose change rolls the workload.
 	RestartOn []Trigger
 	Problems  []Problem
@@ -114,6 +116,7 @@ func Read(w Written, defaults Defaults) Asked {
 	asked.readAdvance("annotation", w.Annotations)
 	asked.readAdvance("label", w.Labels)
 	asked.readSettle(w.Annotations)
+	asked.readRotateBy(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
 	if strings.TrimSpace(w.Annotations[keys.Track]) != "none" && w.Labels[keys.Track] != "none" {
 		asked.RestartOn = triggers
@@ -221,6 +224,22 @@ func (a *Asked) readAdvance(where string, written map[string]string) {
 			where, keys.Advance, quote.Text(text), Auto, OnDeploy, Manual)
 	}
 	a.Advance = order[max(strictness, slices.Index(order, a.Advance))]
+}
+
+// The values of confrev.io/rotate-by.
+const (
+	byRollout   = "rollout"
+	byRestartAt = "restart-at"
+)
+
+func (a *Asked) readRotateBy(annotations map[string]string) {
+	switch text, ok := annotations[keys.RotateBy]; {
+	case !ok || text == byRollout:
+	case text == byRestartAt:
+		a.RestartAt = true
+	default:
+		a.complain(InvalidMode, "annotation %s: %s is not known: want %s or %s; using %s", keys.RotateBy, quote.Text(text), byRollout, byRestartAt, byRollout)
+	}
 }
 
 func (a *Asked) readSettle(annotations map[string]string) {

@@ -89,3 +89,15 @@ func TestClassify(t *testing.T) {
 		t.Error("took a class that is none")
 	}
 }
+
+func TestReadRotateBy(t *testing.T) {
+	for text, test := range map[string]struct {
+		restarts bool
+		problems int
+	}{"rollout": {}, "restart-at": {restarts: true}, "restartAt": {problems: 1}, "": {problems: 1}} {
+		asked := optin.Read(optin.Written{Annotations: annotated(keys.RotateBy, text)}, optin.Defaults{})
+		if asked.RestartAt != test.restarts || len(asked.Problems) != test.problems {
+			t.Errorf("%q: %v, %v", text, asked.RestartAt, asked.Problems)
+		}
+	}
+}

@@ -33,6 +33,8 @@ type Kind struct {
 	// Pauses is true when a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one all
 	// the same.
 	Pauses bool
+	// Restarts is true when spec.restartAt makes its controller replace pods that are older: Argo Rollouts evicts them.
+	Restarts bool
 	// Fixed is true when the template can never change, so that pins must be there from the start.
 	Fixed bool
 }
@@ -45,7 +47,7 @@ var (
 	CronJob     = Kind{GVK: batchv1.SchemeGroupVersion.WithKind("CronJob"), Path: "spec.jobTemplate.spec.template", Holder: Job}
 	Rollout     = Kind{
 		GVK:  schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"},
-		Path: "spec.template", Holder: ReplicaSet, Refers: true,
+		Path: "spec.template", Holder: ReplicaSet, Refers: true, Restarts: true,
 	}
 )
 
