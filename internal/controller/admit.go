@@ -149,19 +149,19 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	if is, err := r.isLive(ctx, old); !is || err != nil {
 		return nil, nil, err
 	}
-	request := obj
+	request, sources := obj, newRecall(r.live)
 	var undone pin.Set
 	isUndo := false
 	if old != nil {
 		var err error
-		if undone, isUndo, err = r.undoes(ctx, obj, old); err != nil {
+		if undone, isUndo, err = r.undoes(ctx, sources, obj, old); err != nil {
 			return nil, nil, err
 		}
 	}
 	if isUndo {
 		obj = withSettings(obj, old)
 	}
-	seen, err := r.observe(ctx, obj, r.viewOf(obj, old, deploying && !isUndo))
+	seen, err := r.observe(ctx, obj, r.viewOf(sources, obj, old, deploying && !isUndo))
 	if err != nil || !seen.follows() && !seen.mayDrop() {
 		return nil, seen.warnings, err
 	}
@@ -194,10 +194,8 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 		return nil, said, nil
 	}
 	if !dryRun {
-		if old == nil {
-			if err := r.keepOld(ctx, obj, seen, want.pins); err != nil {
-				return nil, nil, err
-			}
+		if err := r.keepOld(ctx, r.ownerOf(obj, old), seen, want.pins); err != nil {
+			return nil, nil, err
 		}
 		said = append(said, r.limit(ctx, seen, &want)...)
 		refused, err := r.ensure(ctx, obj, r.ownerOf(obj, old), seen, &want.pins)
@@ -277,12 +275,12 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 	return written
 }
 
-// viewOf looks at sources live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
+// viewOf looks at sources with a reader that is live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
 // What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change of the template
 // beside the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
-func (r *workloads) viewOf(obj, old client.Object, deploying bool) view {
+func (r *workloads) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
-		known: &memory{}, old: old, reader: r.live, eager: true,
+		known: &memory{}, old: old, reader: sources, eager: true,
 		stays: func(a optin.Advance) bool { return !deploying || a.Stays(true) },
 	}
 	if old == nil {

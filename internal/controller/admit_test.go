@@ -398,21 +398,24 @@ func TestAdmissionSpendsNoBudget(t *testing.T) {
 func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "uid-of-other"}
 	anchor := revision.AnchorName
+	chosen := gen.Pinned(pinTo("b", "1"))
 	tests := map[string]struct {
-		old  client.Object
-		want []string
+		source   string
+		obj, old client.Object
+		want     []string
 	}{
-		"an update":                         {web("1", gen.Tracking("none")), []string{"other", "web"}},
-		"a creation, with a UID of its own": {nil, []string{"other", anchor}},
+		"an update":                            {"b", web("1"), web("1", gen.Tracking("none")), []string{"other", "web"}},
+		"an update that chooses it":            {"c", web("1", chosen), web("1", gen.Pinned(pinTo("a", "1"))), []string{"other", "web"}},
+		"a creation, with a UID of its own":    {"b", web("1"), nil, []string{"other", anchor}},
+		"a creation that chooses it, the same": {"c", web("1", chosen), nil, []string{"other", anchor}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			shared := made("b", "1")
 			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
-			w := newAdmissionWorld(t, workload.Deployment, appWith("b"), shared)
-			old := w.serve(t, test.old)
-			if ops, _, err := w.admit(t.Context(), web("1"), old, false); err != nil || len(ops) == 0 {
-				t.Fatal(ops, err)
+			w := newAdmissionWorld(t, workload.Deployment, appWith(test.source), shared)
+			if _, _, err := w.admit(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {
+				t.Fatal(err)
 			}
 			after := &corev1.ConfigMap{}
 			if err := w.client.Get(t.Context(), key(shared), after); err != nil {

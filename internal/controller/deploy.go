@@ -27,8 +27,8 @@ func (r *workloads) brings(obj client.Object, before pin.Set) plan.Template {
 	return plan.Template{Code: r.code(obj, before).Digest(), Pins: r.pinsOf(obj)}
 }
 
-// undoes reports whether a request goes back to a holder, and with which pins (rule 21.2).
-func (r *workloads) undoes(ctx context.Context, obj, old client.Object) (pins pin.Set, is bool, err error) {
+// undoes reports whether a request goes back to a holder, and with which pins (rule 21.2). reader reads the metadata of sources.
+func (r *workloads) undoes(ctx context.Context, reader client.Reader, obj, old client.Object) (pins pin.Set, is bool, err error) {
 	if r.kind.Fixed {
 		return nil, false, nil
 	}
@@ -48,7 +48,7 @@ func (r *workloads) undoes(ctx context.Context, obj, old client.Object) (pins pi
 		}
 	}
 	before, request := r.brings(old, nil), r.brings(obj, r.pinsOf(old))
-	dropped, err := r.dropped(ctx, obj, before, request, templates)
+	dropped, err := r.dropped(ctx, reader, obj, before, request, templates)
 	if err != nil {
 		return nil, false, err
 	}
@@ -138,14 +138,15 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	}
 }
 
-// keepOld makes sure that the revisions of the past to which a new workload is pinned are there when it is created (rule 9).
-func (r *workloads) keepOld(ctx context.Context, obj client.Object, seen observed, p plan.Plan) error {
+// keepOld makes sure that the revisions of the past stay to which a request pins a workload: all to which it creates one, and those that
+// it chose for one that was there (rules 9 and 12).
+func (r *workloads) keepOld(ctx context.Context, owner revision.Owner, seen observed, p plan.Plan) error {
 	for _, d := range p.Decisions {
-		if d.To == (pin.Pin{}) || d.To.Revision == d.Current.Revision {
+		if d.To == (pin.Pin{}) || d.To.Revision == d.Current.Revision || owner.UID != "" && !seen.pins.Chosen[d.Source] {
 			continue
 		}
 		revision := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.To.Revision}
-		if err := r.store.Keep(ctx, d.Source, revision, r.owner(obj), false); err != nil {
+		if err := r.store.Keep(ctx, d.Source, revision, owner, false); err != nil {
 			return err
 		}
 	}

@@ -3,9 +3,11 @@ package controller
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -205,6 +207,49 @@ func TestPinsOfANewWorkload(t *testing.T) {
 			err = w.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: nameOf("a")}, old)
 			if renewed := err == nil && old.Annotations[keys.Renewed] != ""; renewed != test.renewed {
 				t.Errorf("renewed: %v (%v)", renewed, err)
+			}
+		})
+	}
+}
+
+// Rules 20 and 21.1: a request cannot choose what only looks like a revision. The workload stays on its pin, and who sent it is told.
+func TestARequestChoosesNothingThatIsNotProven(t *testing.T) {
+	b := pinTo("b", "2")
+	mutable, label, going, ofOther := made("a", "1"), made("a", "1"), made("a", "1"), made("a", "1")
+	mutable.Immutable = nil
+	label.Labels[keys.Content] = "v1-forged"
+	going.Finalizers, going.DeletionTimestamp = []string{"example.com/keep"}, &metav1.Time{Time: time.Now()}
+	ofOther.Annotations[keys.SourceName] = "ap"
+	tests := map[string]struct {
+		there  client.Object
+		chosen bool
+	}{
+		"a revision":                  {made("a", "1"), true},
+		"what can still change":       {mutable, false},
+		"what has no label of a hash": {label, false},
+		"what is being deleted":       {going, false},
+		"another source's revision":   {ofOther, false},
+		"nothing":                     {nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			objects := []client.Object{appWith("b"), made("b", "2")}
+			if test.there != nil {
+				objects = append(objects, test.there)
+			}
+			w := newAdmissionWorld(t, workload.Deployment, objects...)
+			old, obj := web("1", gen.Pinned(b)), web("1", gen.Pinned(pinTo("a", "1")))
+			want := b
+			if test.chosen {
+				want = pinTo("a", "1")
+			}
+			got := w.admitted(t, obj, old, false).(*appsv1.Deployment)
+			if pins := got.Spec.Template.Annotations[keys.Pins]; pins != want {
+				t.Errorf("pins %q, want %q", pins, want)
+			}
+			_, said, err := w.admit(t.Context(), obj, w.serve(t, old), true)
+			if told := strings.Contains(strings.Join(texts(said), "\n"), "not a revision of it"); err != nil || told == test.chosen {
+				t.Errorf("it says %q, %v", texts(said), err)
 			}
 		})
 	}

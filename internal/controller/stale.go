@@ -36,8 +36,13 @@ func (r *workloads) standing(seen *observed, source pin.Source, about optin.Trai
 }
 
 // dropped returns the sources that a request has no pin of, and of which confrev would drop the pin from an undo to one of the
-// templates: it may have done so already when the API server asks again.
-func (r *workloads) dropped(ctx context.Context, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
+// templates: it may have done so already when the API server asks again. reader reads what the plan reads anyhow.
+func (r *workloads) dropped(ctx context.Context, reader client.Reader, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
+	templates = slices.DeleteFunc(slices.Clone(templates), func(t plan.Template) bool { return t.Code != request.Code })
+	if len(templates) == 0 {
+		// No code that ran: it is no undo, whatever was dropped.
+		return nil, nil
+	}
 	uses, err := r.kind.Uses(obj, before.Pins)
 	if err != nil {
 		return nil, nil //nolint:nilerr // What has no template refers to nothing, and undoes nothing.
@@ -47,12 +52,10 @@ func (r *workloads) dropped(ctx context.Context, obj client.Object, before, requ
 		candidates = pin.Set{}
 	}
 	for _, template := range templates {
-		if template.Code == request.Code {
-			maps.Copy(candidates, template.Pins)
-		}
+		maps.Copy(candidates, template.Pins)
 	}
 	maps.DeleteFunc(candidates, func(source pin.Source, _ pin.Pin) bool { return request.Pins[source] != pin.Pin{} })
-	seen, dropped := newObserved(obj.GetNamespace(), r.live), map[pin.Source]bool{}
+	seen, dropped := newObserved(obj.GetNamespace(), reader), map[pin.Source]bool{}
 	seen.eager = true
 	for source := range candidates {
 		standing := plan.Standing(0)

@@ -1,14 +1,20 @@
 package controller
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -115,4 +121,58 @@ func TestAnUndoThatDroppedAPinIsKnownAgain(t *testing.T) {
 	if pins := w.pinsOf(got).String(); pins != a {
 		t.Errorf("pins %q, want %q", pins, a)
 	}
+}
+
+// Rule 21.6: to ask what an undo would have dropped reads nothing that the plan does not read anyhow, however many pins a request takes
+// away (kubectl replace).
+func TestWhatARequestDropsIsReadOnce(t *testing.T) {
+	const sources = 20
+	var objects []client.Object
+	var refers []gen.PodSpecModifier
+	pins := pin.Set{}
+	for i := range sources {
+		source := gen.ConfigMap(fmt.Sprint("source-", i), map[string]string{"k": "v"})
+		objects = append(objects, source)
+		refers = append(refers, gen.Volume("configmap/"+source.Name))
+		name := content.RevisionName(source.Name, content.FromConfigMap(source).Hash(), 0)
+		pins[gen.Source("configmap/"+source.Name)] = pin.Pin{Revision: name, Number: 1}
+	}
+	tests := map[string]struct{ obj, old, holder *appsv1.Deployment }{
+		"the same code, and the pins are lost":        {web("1", gen.Template(refers...)), web("1", gen.Template(refers...), gen.Pinned(pins.String())), nil},
+		"code that ran before, and the pins are lost": {web("1", gen.Template(refers...)), web("2", gen.Template(refers...), gen.Pinned(pins.String())), web("1", gen.Template(refers...), gen.Pinned(pins.String()))},
+		"new code, and the pins are lost":             {web("3", gen.Template(refers...)), web("2", gen.Template(refers...), gen.Pinned(pins.String())), web("1", gen.Template(refers...), gen.Pinned(pins.String()))},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			there := slices.Clone(objects)
+			if test.holder != nil {
+				there = append(there, gen.ReplicaSet("web-1", test.holder, 1))
+			}
+			w := newAdmissionWorld(t, workload.Deployment, there...)
+			read := map[string]int{}
+			w.live = countsMetadata{w.client, read}
+			w.patched(t, test.obj, w.serve(t, test.old), true)
+			for source, times := range read {
+				if times > 1 {
+					t.Errorf("%s was read %d times", source, times)
+				}
+			}
+			if len(read) < sources {
+				t.Errorf("%d of %d sources were read", len(read), sources)
+			}
+		})
+	}
+}
+
+// countsMetadata counts what is read of the metadata of ConfigMaps, by name.
+type countsMetadata struct {
+	client.Reader
+	read map[string]int
+}
+
+func (c countsMetadata) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	if meta, is := obj.(*metav1.PartialObjectMetadata); is && meta.Kind == "ConfigMap" {
+		c.read[key.Name]++
+	}
+	return c.Reader.Get(ctx, key, obj, options...)
 }

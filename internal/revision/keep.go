@@ -22,15 +22,22 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	if err != nil {
 		return err
 	}
-	var lacking []Owner
-	if owner.UID != "" {
-		// A workload that is just being created has no UID yet, and cannot own anything.
-		lacking = missing(meta, []Owner{owner})
-	}
 	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
 		// It is used, but not confrev's to give away.
 		return err
 	}
+	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
+	if owner.AtOnce {
+		references, joins, err := s.joining(ctx, meta, owner)
+		if err != nil {
+			return err
+		}
+		if joins {
+			metadata["ownerReferences"] = references
+		}
+		return s.patch(ctx, meta, metadata)
+	}
+	lacking := missing(meta, []Owner{owner})
 	owned := s.Anchored(meta) || len(lacking) == 0
 	switch {
 	case owned && shown:
@@ -39,7 +46,6 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 		_, err := s.Attach(ctx, meta, lacking)
 		return err
 	}
-	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
 	if !owned {
 		metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
 	}
