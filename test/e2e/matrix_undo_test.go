@@ -66,6 +66,23 @@ func TestMatrixUndoOfTheConfigurationAndNewCode(t *testing.T) {
 	}
 }
 
+// Rule 21.3: the same release changes no code, so a configuration that was rolled back stays out, however often it is deployed.
+func TestMatrixUndoOfTheConfigurationAndTheSameRelease(t *testing.T) {
+	t.Parallel()
+	for _, tool := range undoTools() {
+		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
+			first := release{image: "app:1", color: "A", injection: injection}
+			edited := release{image: "app:1", color: "B", injection: injection}
+			m.undone(first, edited)
+			m.again(edited)
+			m.again(edited)
+			m.waitHeld("web", "web")
+			m.waitReleased(first)
+			m.quiet()
+		})
+	}
+}
+
 // undone deploys two releases and goes back from the second by kubectl rollout undo.
 func (m *matrix) undone(first, second release) {
 	m.Helper()
