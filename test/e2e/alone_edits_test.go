@@ -77,11 +77,15 @@ func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	start(t)
 }
 
+// budget is how often the sources of a workload may roll it out within an hour in the test of that: often enough for each of them.
+const budget = 4
+
 // Rule 11: what changes all the time is not copied all the time.
 func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 	stop(t)
 	binary := binary
-	capped, err := cluster.Confrev(t.Context(), "capped", binary, "--settle", "0s", "--grace", grace.String(), "--revisions-per-hour", "3")
+	capped, err := cluster.Confrev(t.Context(), "capped", binary, "--settle", "0s", "--grace", grace.String(),
+		"--revisions-per-hour", "3", "--rollouts-per-hour", fmt.Sprint(budget))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,4 +131,33 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 		}
 	}
 	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
+	busySourcesHaveABudget(newWorld(t))
+}
+
+// Rule 11: sources that each change seldom enough roll a workload out no more often together than it may be. What waits goes along with
+// a deploy.
+func busySourcesHaveABudget(w *world) {
+	w.Helper()
+	var names []string
+	for i := range budget + 1 {
+		names = append(names, fmt.Sprint("busy-", i))
+		w.create(configMap(names[i], "k", "1"))
+	}
+	last := names[budget]
+	w.create(deployment("web", envFrom(names...)))
+	w.waitPinned("web", last, "k", "1")
+	for _, name := range names[:budget] {
+		w.edit(name, "k", "2")
+		w.waitPinned("web", name, "k", "2")
+	}
+	w.edit(last, "k", "2")
+	w.waitEvent("ChangesTooOften", "web", fmt.Sprintf("deployment/web was rolled out %d times within an hour for changes of its sources", budget))
+	w.barrier()
+	if got := w.pinOf("web", last); got.Number != 1 {
+		w.Errorf("beyond its budget it moved to %s", got)
+	}
+	w.onlyReplicaSets("web", budget+1)
+	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.waitPinned("web", last, "k", "2")
+	w.onlyReplicaSets("web", budget+2)
 }

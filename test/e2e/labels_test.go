@@ -5,8 +5,11 @@ package e2e
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
 )
 
 // Rule 21.5: labels of the workload say the same as its annotations, also in a request that changes nothing but the label, and
@@ -50,5 +53,34 @@ func TestLabelsOfAWorkloadCount(t *testing.T) {
 	w.barrier()
 	if got := w.pinOf("web", "web"); got != c {
 		t.Errorf("with the label none, the pin is %s, want %s", got, c)
+	}
+}
+
+// The label of a source is only a convenience: where something keeps taking it away, confrev leaves it at that, and rolls out as ever.
+func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w, _ := deployed(t)
+	labelled := func() bool {
+		cm := &corev1.ConfigMap{}
+		w.must(w.get("web", cm))
+		return cm.Labels[keys.Source] != ""
+	}
+	for range plan.MaxReverts {
+		w.eventually("the source is labelled", func() string {
+			if !labelled() {
+				return "it is not"
+			}
+			return ""
+		})
+		w.kubectl("label", "configmap/web", keys.Source+"-")
+	}
+	w.barrier()
+	if labelled() {
+		t.Error("the label was taken away three times, and is there again")
+	}
+	w.editTo("B")
+	w.barrier()
+	if labelled() {
+		t.Error("with another change of the source, the label is there again")
 	}
 }
