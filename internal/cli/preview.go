@@ -25,7 +25,8 @@ const previewLong = `Show what applying ConfigMaps, Secrets and workloads would 
 not, and why. Nothing is written.
 
 The API server is asked what it would make of each object (a dry run, as kubectl diff does it), and the answer is planned with as the
-controller plans. It needs your rights to apply the objects and to list workloads.`
+controller plans. If confrev's webhook does not answer the dry run, a note says so: only the webhook tells an undo from a deploy within a
+request. It needs your rights to apply the objects and to list workloads.`
 
 const previewExample = `# What would a new configuration restart?
 kubectl confrev preview -f app.yaml
@@ -115,8 +116,43 @@ func (v *preview) run(ctx context.Context) ([]forecast, error) {
 			return nil, err
 		}
 		all = append(all, found...)
+		notes, err := unanswered(ctx, c, namespace, edits, installed)
+		if err != nil {
+			return nil, err
+		}
+		v.printNotes(notes)
 	}
 	return all, nil
+}
+
+// unanswered names the workloads for which the webhook did not do its part of the dry run. What is forecast for them is what the
+// controller does afterwards. Where the controller's options are not known, that cannot be told.
+func unanswered(ctx context.Context, c *connection, namespace string, edits *edits, installed installation) ([]string, error) {
+	var planner *controller.Planner
+	var notes []string
+	for _, e := range edits.of(namespace) {
+		i := slices.IndexFunc(installed.kinds(), func(kind workload.Kind) bool { return kind.GVK == e.gvk })
+		if i < 0 || installed.deployment == nil || installed.problem != nil {
+			continue
+		}
+		if planner == nil {
+			// As the cluster is: each object has a dry run of its own, so the webhook saw no other edit.
+			var err error
+			if planner, err = controller.NewPlanner(ctx, c, installed.options, namespace); err != nil {
+				return nil, err
+			}
+		}
+		kind := installed.kinds()[i]
+		missed, err := planner.Unanswered(ctx, kind, e.after, e.before)
+		if err != nil {
+			return nil, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(e.after), err)
+		}
+		if missed {
+			notes = append(notes, fmt.Sprintf("confrev's webhook did not answer for %s/%s: what is shown is what the controller does afterwards, "+
+				"in a rollout of its own, and an undo is not told from a deploy", kind.Resource(), e.after.GetName()))
+		}
+	}
+	return notes, nil
 }
 
 func (v *preview) reachable() error {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -286,7 +287,7 @@ func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client
 func (p *Planner) reconciler(kind workload.Kind) *workloads {
 	return &workloads{
 		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, whole: p.Snapshot, store: p.store, triggers: p.triggers,
-		accounts: p.accounts,
-		now:      time.Now, memory: newMemories(),
+		accounts: p.accounts, gate: &admission.Gate{},
+		now: time.Now, memory: newMemories(),
 	}
 }

@@ -116,17 +116,7 @@ func TestPluginPreviewSaysWhatIsWrong(t *testing.T) {
 func TestPluginPreviewKnowsAnUndoFromADeploy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := func(image, pins string) string {
-		d := deployment("web", envFrom("app"), annotated(keys.Advance, "on-deploy"))
-		d.APIVersion, d.Kind = "apps/v1", "Deployment"
-		d.Spec.Template.Spec.Containers[0].Image = image
-		if pins != "" {
-			d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
-		}
-		text, err := json.Marshal(d)
-		w.must(err)
-		return string(text)
-	}
+	first := w.onDeploy
 	previews := func(manifest, want, pins string) {
 		w.Helper()
 		got := w.runIn("", manifest, "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
@@ -151,4 +141,43 @@ func TestPluginPreviewKnowsAnUndoFromADeploy(t *testing.T) {
 	b := w.pinsText("web")
 	previews(first("app:1", a), "held at revision 1: it was rolled back from this content", a)
 	previews(first("app:2", ""), "rolled out to revision 2 with the workload", b)
+}
+
+// onDeploy is a manifest of Deployment web that takes along ConfigMap app with its deploys only.
+func (w *world) onDeploy(image, pins string) string {
+	w.Helper()
+	d := deployment("web", envFrom("app"), annotated(keys.Advance, "on-deploy"))
+	d.APIVersion, d.Kind = "apps/v1", "Deployment"
+	d.Spec.Template.Spec.Containers[0].Image = image
+	if pins != "" {
+		d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
+	}
+	text, err := json.Marshal(d)
+	w.must(err)
+	return string(text)
+}
+
+// preview says when the webhook did not answer its dry run: what it shows then is what the controller does afterwards.
+func previewWithoutTheWebhook(m *member) {
+	w := newWorld(m.T)
+	w.create(configMap("app", "v", "1"))
+	w.kubectlIn(w.onDeploy("app:1", ""), "apply", "--server-side", "-f", "-")
+	w.waitPinned("web", "app", "v", "1")
+	w.edit("app", "v", "2")
+	w.waitEvent("WaitingToAdvance", "web", "configmap/app")
+	previews := func(along bool, note string) {
+		w.Helper()
+		got := w.runIn("", w.onDeploy("app:2", ""), "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
+		line := strings.Join(strings.Fields(got.stdout), " ")
+		if got.status != 0 || !strings.Contains(line, "yes its template changes") ||
+			strings.Contains(line, "configmap/app: rolled out to revision 2 with the workload") != along ||
+			!strings.HasPrefix(got.stderr, note) || note == "" && got.stderr != "" {
+			w.Errorf("status %d, want %t and %q:\n%s%s", got.status, along, note, got.stdout, got.stderr)
+		}
+	}
+	previews(true, "")
+	m.next()
+	previews(false, "note: confrev's webhook did not answer for deployment/web")
+	m.next()
+	previews(true, "")
 }

@@ -102,6 +102,7 @@ func TestWithoutTheWebhook(t *testing.T) {
 		"FluxAfterAnUndo":         fluxAfterAnUndo,
 		"AWorkloadThatIsReverted": workloadThatIsReverted,
 		"ARotatedCredential":      rotationWithoutTheWebhook,
+		"Preview":                 previewWithoutTheWebhook,
 	}
 	for _, injection := range injections {
 		for name, test := range map[string]func(*member, optin.Injection){

@@ -1,0 +1,17 @@
+package controller
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/workload"
+)
+
+// Unanswered reports whether the workload webhook left something to do of a request that would make obj of old, or create it if old is
+// nil, as a dry run shows it. The webhook changes nothing of what it has changed before, so what the same plan adds is what it missed:
+// it is not there, does not answer, or does not do it for now.
+func (p *Planner) Unanswered(ctx context.Context, kind workload.Kind, obj, old client.Object) (bool, error) {
+	ops, _, err := p.reconciler(kind).admit(ctx, obj, old, true)
+	return len(ops) > 0, err
+}
