@@ -17,7 +17,11 @@ var (
 	//go:embed kwokctl.yaml
 	kwokctlSettings string
 	//go:embed audit-policy.yaml
-	auditPolicy []byte
+	auditPolicy string
+	//go:embed admission.yaml
+	admission string
+	//go:embed webhooks.yaml
+	webhooks string
 	//go:embed stages.yaml
 	stages string
 )
@@ -81,11 +85,14 @@ func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, policy := filepath.Join(c.state, "kwokctl.yaml"), filepath.Join(c.state, "audit-policy.yaml")
-	// The second is where the cluster's certificates will be.
-	fill := strings.NewReplacer("{{kubernetes}}", version, "{{pki}}", filepath.Join(c.cluster(c.name), "pki"))
-	content := []byte(fill.Replace(kwokctlSettings))
-	if err := errors.Join(os.WriteFile(settings, content, 0o644), os.WriteFile(policy, auditPolicy, 0o644)); err != nil {
+	settings, policy, dir := filepath.Join(c.state, "kwokctl.yaml"), filepath.Join(c.state, "audit-policy.yaml"), c.cluster(c.name)
+	// The last is where the cluster's certificates will be.
+	fill := strings.NewReplacer("{{kubernetes}}", version, "{{cluster}}", dir, "{{pki}}", filepath.Join(dir, "pki"))
+	write := func(path, content string) error { return os.WriteFile(path, []byte(fill.Replace(content)), 0o644) }
+	// The API server reads the last two at each start.
+	err = errors.Join(os.MkdirAll(dir, 0o755), write(settings, kwokctlSettings), write(policy, auditPolicy),
+		write(filepath.Join(dir, "admission.yaml"), admission), write(filepath.Join(dir, "webhooks.yaml"), webhooks))
+	if err != nil {
 		return nil, fmt.Errorf("write the settings of the cluster: %w", err)
 	}
 	kwok, err := c.binary("kwok")

@@ -23,6 +23,7 @@ var (
 	moduleGitopsEngine  = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
 	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
 	moduleRollouts      = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
+	moduleCertManager   = module{"cert-manager", "github.com/cert-manager/cert-manager"}
 )
 
 // component is one binary.
@@ -54,6 +55,7 @@ var components = []component{
 	{name: "ctr", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
 	{name: "flux-ssa", module: moduleFluxSSA, pkg: "."},
 	{name: "gitops-engine", module: moduleGitopsEngine, pkg: "."},
+	{name: "cert-manager", module: moduleCertManager, pkg: "."},
 	{name: "etcd-1.35", module: moduleKubernetes135, pkg: "go.etcd.io/etcd/server/v3", builtAs: "server"},
 	{
 		name: "kube-apiserver-1.35", module: moduleKubernetes135,

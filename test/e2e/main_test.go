@@ -92,7 +92,7 @@ func run(m *testing.M) (code int, err error) {
 		built <- errors.Join(err, pluginErr)
 	}()
 	err = errors.Join(removeWebApps(ctx), cluster.Install(ctx, chartValues...))
-	for _, tool := range []string{"helm3", "kustomize", "flux-ssa", "gitops-engine"} {
+	for _, tool := range []string{"helm3", "kustomize", "flux-ssa", "gitops-engine", "cert-manager"} {
 		_, toolErr := cluster.Tool(ctx, tool)
 		err = errors.Join(err, toolErr)
 	}

@@ -14,9 +14,9 @@ type replica struct {
 	stopped bool
 }
 
-func newReplica(t *testing.T, name string) *replica {
+func newReplica(t *testing.T, name string, args ...string) *replica {
 	t.Helper()
-	c, err := cluster.Confrev(t.Context(), name, binary, "--leader-elect", "--settle", "0s", "--grace", grace.String())
+	c, err := cluster.Confrev(t.Context(), name, binary, append([]string{"--leader-elect", "--settle", "0s", "--grace", grace.String()}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,16 +4,7 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -78,25 +69,6 @@ func TestTheCertificateOfTheWebhookIsRenewed(t *testing.T) {
 	}
 }
 
-// A certificate that something else makes, such as cert-manager, is read again when it changes.
-func TestTheCertificateOfTheWebhookFromFiles(t *testing.T) {
-	stop(t)
-	defer start(t)
-	w := newWorld(t)
-	dir := t.TempDir()
-	first := w.writeCertificate(dir)
-	c, err := cluster.Confrev(w.ctx, "certificate-from-files", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", dir)
-	w.must(err)
-	own := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle
-	defer w.trust(own)
-	w.trust(first)
-	w.must(c.Start(w.ctx))
-	defer func() { w.must(c.Stop()) }()
-	w.must(cluster.WaitWebhook(w.ctx))
-	w.trust(w.writeCertificate(dir))
-	w.must(cluster.WaitWebhook(w.ctx))
-}
-
 func authoritySecret() *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev-webhook-ca"}
 }
@@ -115,36 +87,4 @@ func (w *world) pinWorkloads() *admissionv1.MutatingWebhookConfiguration {
 	config := &admissionv1.MutatingWebhookConfiguration{}
 	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Name: "confrev-pin-workloads"}, config))
 	return config
-}
-
-// trust replaces the certificates by which the API server knows the webhooks.
-func (w *world) trust(bundle []byte) {
-	w.Helper()
-	all := &admissionv1.MutatingWebhookConfigurationList{}
-	w.must(cluster.Client.List(w.ctx, all, client.MatchingLabels{"app.kubernetes.io/name": "confrev"}))
-	for i := range all.Items {
-		all.Items[i].Webhooks[0].ClientConfig.CABundle = bundle
-		w.must(cluster.Client.Update(w.ctx, &all.Items[i]))
-	}
-}
-
-// writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and gives it.
-func (w *world) writeCertificate(dir string) []byte {
-	w.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	w.must(err)
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{env.WebhookHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	w.must(err)
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	text, err := x509.MarshalECPrivateKey(private)
-	w.must(err)
-	w.must(os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600))
-	w.must(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
-	return certificate
 }

@@ -1,0 +1,181 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/test/env"
+)
+
+// What the chart asks of cert-manager is what its own controllers make and renew, and no request goes by meanwhile: API servers trust
+// the leaf that the replicas still serve, and the one that they serve next. Not parallel: the only confrev is one that serves it.
+func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
+	w := newWorld(t)
+	w.startCertManager()
+	stop(t)
+	defer start(t)
+	defer func() {
+		if err := cluster.Install(context.Background(), chartValues...); err != nil {
+			t.Error(err)
+		}
+	}()
+	w.must(reinstall(t, "webhook.certManager.enabled=true"))
+	files := &mounted{dir: t.TempDir()}
+	first := w.certificate("", "confrev-webhook")
+	files.write(t, first.Data)
+	c, err := cluster.Confrev(w.ctx, "with-cert-manager", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", files.dir)
+	w.must(err)
+	w.must(c.Start(w.ctx))
+	defer func() { w.must(c.Stop()) }()
+	w.must(cluster.WaitWebhook(w.ctx))
+	w.create(configMap("app", "k", "v"))
+	w.mustBeAsked("with the first certificate")
+
+	// The authority before the leaf, since it is the authority of the leaf's Secret that API servers are told of.
+	w.renew("confrev-webhook-root")
+	second := w.renew("confrev-webhook")
+	if bytes.Equal(first.Data["ca.crt"], second.Data["ca.crt"]) {
+		t.Error("the authority was not renewed: this test shows less than it should")
+	}
+	w.eventually("API servers are told of the new authority", func() string {
+		if told := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle; !bytes.Contains(told, second.Data["ca.crt"]) {
+			return fmt.Sprintf("they are told of\n%s", told)
+		}
+		return ""
+	})
+	w.mustBeAsked("with the first certificate, and the second one's authority")
+	if !bytes.Equal(served(t, c), first.Data["tls.crt"]) {
+		t.Error("it does not serve the first certificate any more")
+	}
+	files.write(t, second.Data)
+	w.eventually("the second certificate is served", func() string {
+		w.mustBeAsked("while the certificate changes")
+		if !bytes.Equal(served(t, c), second.Data["tls.crt"]) {
+			return "the first one"
+		}
+		return ""
+	})
+	w.mustBeAsked("with the second certificate")
+}
+
+// mustBeAsked checks that the webhook plans within a request.
+func (w *world) mustBeAsked(when string) {
+	w.Helper()
+	probe := deployment("probe", envFrom("app"))
+	probe.Namespace = w.ns
+	w.must(cluster.Client.Create(w.ctx, probe, client.DryRunAll))
+	if probe.Spec.Template.Annotations["confrev.io/pins"] == "" {
+		w.Errorf("%s, a request went by", when)
+	}
+}
+
+// startCertManager installs cert-manager's kinds and runs its controllers until the test ends.
+func (w *world) startCertManager() {
+	w.Helper()
+	download := exec.CommandContext(w.ctx, "go", "mod", "download", "-json", "github.com/cert-manager/cert-manager")
+	download.Dir = filepath.Join(env.Root(), "hack/modules/cert-manager")
+	download.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := download.Output()
+	w.must(err)
+	var module struct{ Dir string }
+	w.must(json.Unmarshal(out, &module))
+	crds := filepath.Join(module.Dir, "deploy/crds")
+	// On the server's side, since they are too large for the annotation that kubectl would write.
+	w.kubectl("apply", "--server-side", "--force-conflicts", "-f", crds)
+	w.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
+	path, err := cluster.Tool(w.ctx, "cert-manager")
+	w.must(err)
+	log, err := os.Create(filepath.Join(cluster.Dir, "cert-manager.log"))
+	w.must(err)
+	manager := exec.Command(path)
+	manager.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	manager.Stdout, manager.Stderr = log, log
+	w.must(env.Start(manager))
+	w.Cleanup(func() {
+		_ = manager.Process.Signal(os.Interrupt)
+		if err := manager.Wait(); err != nil {
+			w.Errorf("cert-manager did not end well, see %s: %v", log.Name(), err)
+		}
+		w.must(log.Close())
+	})
+}
+
+// certificate waits for a Secret of cert-manager with another certificate than one before.
+func (w *world) certificate(before, name string) *corev1.Secret {
+	w.Helper()
+	secret := &corev1.Secret{}
+	w.eventually("cert-manager makes "+name, func() string {
+		err := cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: env.Namespace, Name: name}, secret)
+		if err != nil {
+			return err.Error()
+		}
+		if certificate := string(secret.Data["tls.crt"]); certificate == "" || certificate == before {
+			return "not yet"
+		}
+		return ""
+	})
+	return secret
+}
+
+// renew renews a certificate now, as cert-manager's own command does.
+func (w *world) renew(name string) *corev1.Secret {
+	w.Helper()
+	before := w.certificate("", name)
+	issuing := `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"renewed by a test"}}]`
+	_, err := cluster.Kubectl(w.ctx, "--namespace", env.Namespace, "patch", "certificate", name, "--subresource=status", "--type=json", "-p", issuing)
+	w.must(err)
+	return w.certificate(string(before.Data["tls.crt"]), name)
+}
+
+// mounted is a directory that gets the files of a Secret as a kubelet brings them: all at once.
+type mounted struct {
+	dir   string
+	times int
+}
+
+func (m *mounted) write(t *testing.T, data map[string][]byte) {
+	t.Helper()
+	m.times++
+	version := fmt.Sprintf("..%d", m.times)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(filepath.Join(m.dir, version), 0o700))
+	for name, content := range data {
+		must(os.WriteFile(filepath.Join(m.dir, version, name), content, 0o600))
+		if m.times == 1 {
+			must(os.Symlink(filepath.Join("..data", name), filepath.Join(m.dir, name)))
+		}
+	}
+	must(os.Symlink(version, filepath.Join(m.dir, "..new")))
+	must(os.Rename(filepath.Join(m.dir, "..new"), filepath.Join(m.dir, "..data")))
+}
+
+// served is the certificate that a confrev shows to clients.
+func served(t *testing.T, c *env.Confrev) []byte {
+	t.Helper()
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(c.Webhook, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It is about the server.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: connection.ConnectionState().PeerCertificates[0].Raw})
+}
