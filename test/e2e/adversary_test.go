@@ -3,25 +3,21 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -146,19 +142,25 @@ func (a *arena) attempts() []attempt {
 
 func (a *arena) patches(target, patch string) attempt {
 	return attempt{target + " " + patch, func(ctx context.Context, c client.Client) error {
-		kind, name, _ := strings.Cut(target, "/")
-		obj := &metav1.PartialObjectMetadata{}
-		switch kind {
-		case "configmap":
-			obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-		case "secret":
-			obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		default:
-			obj.SetGroupVersionKind(deploymentKind)
-		}
-		obj.Namespace, obj.Name = a.ns, name
-		return c.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		return c.Patch(ctx, a.blank(target), client.RawPatch("application/merge-patch+json", []byte(patch)))
 	}}
+}
+
+// blank is an object of the arena, given as kind/name, before it is read.
+func (a *arena) blank(target string) *unstructured.Unstructured {
+	kind, name, _ := strings.Cut(target, "/")
+	obj := &unstructured.Unstructured{}
+	switch kind {
+	case "configmap":
+		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	case "secret":
+		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	default:
+		obj.SetGroupVersionKind(deploymentKind)
+	}
+	obj.SetNamespace(a.ns)
+	obj.SetName(name)
+	return obj
 }
 
 // creates makes a ConfigMap and a Rollout with a key.
@@ -198,15 +200,42 @@ func (a *arena) act() (allowed int) {
 	return allowed
 }
 
-// done is one thing that confrev did.
-type done struct{ verb, group, resource string }
+// done is one thing that confrev did: to which objects is a word of docs/security.md, or empty for what has no name.
+type done struct{ verb, group, resource, which, name string }
 
 func (d done) String() string {
+	resource := d.resource
 	if d.group == webApp.Group {
-		return d.verb + " configured-kinds"
+		resource = "configured-kinds"
 	}
-	return d.verb + " " + d.resource
+	return strings.TrimSpace(d.verb + " " + resource + " " + d.which)
 }
+
+// listed reports whether docs/security.md has it for one of these principals, of such objects or of all.
+func (d done) listed(all map[string]map[string]bool, principals ...string) bool {
+	return slices.ContainsFunc(principals, func(principal string) bool {
+		return all[principal][d.String()] || all[principal][strings.TrimSuffix(d.String(), " "+d.which)]
+	})
+}
+
+// which says as what docs/security.md counts an object of the arena.
+func which(resource, name string) string {
+	switch {
+	case name == "":
+		return ""
+	case strings.HasPrefix(name, "forged-"):
+		return "(their own)"
+	case isRevision.MatchString(name):
+		return "(revisions)"
+	case resource == "deployments" && (name == "web" || name == "attaching"):
+		return "(opted in)"
+	case resource == "configmaps" || resource == "secrets":
+		return "(sources)"
+	}
+	return "(others)"
+}
+
+var isRevision = regexp.MustCompile("^(victim|plain|attached|victim-secret)-[bcdfghjklmnpqrstvwxz2456789]{10}$")
 
 // consequences are what confrev did in the namespace since a mark, writing or reading single objects, but for events.
 func (a *arena) consequences(since env.AuditMark) []done {
@@ -216,7 +245,7 @@ func (a *arena) consequences(since env.AuditMark) []done {
 	seen := map[done]bool{}
 	for _, r := range requests {
 		if r.Object.Namespace == a.ns && r.Object.Resource != "events" && r.Response.Code < 300 {
-			seen[done{r.Verb, r.Object.Group, r.Object.Resource}] = true
+			seen[done{r.Verb, r.Object.Group, r.Object.Resource, which(r.Object.Resource, r.Object.Name), r.Object.Name}] = true
 		}
 	}
 	return slices.Collect(maps.Keys(seen))
@@ -227,13 +256,13 @@ func (a *arena) may(d done) bool {
 	a.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: a.user, Groups: []string{"system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: a.ns, Verb: d.verb, Group: d.group, Resource: d.resource},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: a.ns, Verb: d.verb, Group: d.group, Resource: d.resource, Name: d.name},
 	}}
 	a.must(cluster.Client.Create(a.ctx, review))
 	return review.Status.Allowed
 }
 
-// exceptions reads docs/security.md: what confrev does for each principal, in the form "patch configmaps".
+// exceptions reads docs/security.md: what confrev does for each principal, in the form "patch configmaps (revisions)".
 func exceptions(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(env.Root(), "docs/security.md"))
@@ -252,9 +281,14 @@ func exceptions(t *testing.T) map[string]map[string]bool {
 			all[cells[1]] = map[string]bool{}
 		}
 		for part := range strings.SplitSeq(cells[2], "; ") {
+			part, objects, _ := strings.Cut(part, " (")
 			words := strings.Fields(strings.ReplaceAll(part, ",", ""))
 			for _, verb := range words[:len(words)-1] {
-				all[cells[1]][verb+" "+words[len(words)-1]] = true
+				what := verb + " " + words[len(words)-1]
+				if objects != "" {
+					what += " (" + objects
+				}
+				all[cells[1]][what] = true
 			}
 		}
 	}
@@ -274,6 +308,7 @@ func TestNobodyGainsARightThroughConfrev(t *testing.T) {
 			a := newArena(t, adversary)
 			a.settleDown()
 			used := a.pinOf("web", "victim").Revision
+			before := a.workloads()
 			mark, err := cluster.AuditNow()
 			a.must(err)
 			allowed := a.act()
@@ -281,16 +316,17 @@ func TestNobodyGainsARightThroughConfrev(t *testing.T) {
 			a.settleDown()
 			escalations := 0
 			for _, d := range a.consequences(mark) {
-				if a.may(d) || listed[adversary.name][d.String()] || listed["anyone"][d.String()] {
+				if d.listed(listed, adversary.name, "anyone") || a.may(d) {
 					continue
 				}
 				escalations++
-				t.Errorf("confrev did %q for one who %s and may not, and docs/security.md lists no such exception", d, adversary.name)
+				t.Errorf("confrev did %q to %s for one who %s and may not, and docs/security.md lists no such exception", d, d.name, adversary.name)
 			}
 			if adversary.role != "view" && allowed == 0 {
 				t.Error("nothing was let through: this test shows nothing")
 			}
 			a.unharmed(used)
+			escalations += a.changed(before)
 			fmt.Fprintf(os.Stderr, "e2e: adversary %s: %d operations tried, %d let through, %d escalations\n", adversary.name, a.tried, allowed, escalations)
 		})
 	}
@@ -306,69 +342,41 @@ func (a *arena) settleDown() {
 	elsewhere.waitGone(forgotten.Name)
 }
 
+// workloads are the arena's, as they are.
+func (a *arena) workloads() []*unstructured.Unstructured {
+	a.Helper()
+	return []*unstructured.Unstructured{a.object("deployment/web"), a.object("deployment/attaching"), a.object("deployment/bystander")}
+}
+
+// changed looks at what has become of workloads that the adversary itself may not change: of them, only the pins and notes that confrev
+// is there for, where they opted in.
+func (a *arena) changed(workloads []*unstructured.Unstructured) (escalations int) {
+	a.Helper()
+	if a.may(done{verb: "patch", group: "apps", resource: "deployments"}) {
+		return 0
+	}
+	may := mayWrite(a.T)
+	for _, before := range workloads {
+		for _, effect := range effectsOf(before, a.object("deployment/"+before.GetName())) {
+			if strings.HasSuffix(effect, "annotation "+revisionAnnotation) || may[sortOf(before)][effect] {
+				continue
+			}
+			escalations++
+			a.Errorf("confrev did %q to %s for one who may not", effect, before.GetName())
+		}
+	}
+	return escalations
+}
+
 // unharmed looks at what no one gave to confrev. Who may delete it may have done so, by a dead owner for instance.
 func (a *arena) unharmed(used string) {
 	a.Helper()
 	for _, name := range []string{"victim", "plain", "attached", used} {
-		if a.gone(name) && !a.may(done{"delete", "", "configmaps"}) {
+		if a.gone(name) && !a.may(done{verb: "delete", resource: "configmaps", name: name}) {
 			a.Errorf("configmap %s is gone", name)
 		}
 	}
-	if a.secretGone("victim-secret") && !a.may(done{"delete", "", "secrets"}) {
+	if a.secretGone("victim-secret") && !a.may(done{verb: "delete", resource: "secrets", name: "victim-secret"}) {
 		a.Error("secret victim-secret is gone")
 	}
-}
-
-// A pod without credentials that reaches confrev's ports reads and changes nothing by a forged review.
-func TestAForgedReviewGainsNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	plain := configMap("plain", "key", "canary-of-a-forged-review")
-	bystander := deployment("bystander", envFrom("plain"))
-	bystander.Annotations = nil
-	w.create(plain, bystander)
-	mark, err := cluster.AuditNow()
-	w.must(err)
-	anonymous := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // An attacker does not ask who answers.
-	}}
-	tried := 0
-	for _, key := range declaredKeys(t) {
-		for _, claim := range claims(string(bystander.UID), "plain") {
-			forged := w.deployment("bystander")
-			forged.Annotations = map[string]string{keys.Track: "all", key: claim}
-			forged.Spec.Template.Annotations = map[string]string{key: claim}
-			review, err := json.Marshal(map[string]any{
-				"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-				"request": map[string]any{
-					"uid": "forged", "operation": "UPDATE", "namespace": w.ns, "name": "bystander", "object": forged, "oldObject": forged,
-					"kind":     map[string]string{"group": "apps", "version": "v1", "kind": "Deployment"},
-					"resource": map[string]string{"group": "apps", "version": "v1", "resource": "deployments"},
-					"userInfo": map[string]string{"username": "system:masters"},
-				},
-			})
-			w.must(err)
-			for _, path := range []string{"/pin-workloads", "/resolve-pins", "/"} {
-				tried++
-				response, err := anonymous.Post(cluster.WebhookURL+path, "application/json", bytes.NewReader(review))
-				w.must(err)
-				said, err := io.ReadAll(response.Body)
-				w.must(err)
-				w.must(response.Body.Close())
-				if bytes.Contains(said, []byte("canary")) {
-					t.Errorf("%s %s=%s is answered with content: %s", path, key, claim, said)
-				}
-			}
-		}
-	}
-	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
-	escalations := 0
-	for _, r := range requests {
-		if r.Object.Namespace == w.ns && r.Object.Resource != "events" {
-			escalations++
-			t.Errorf("confrev did %s for one without credentials", r)
-		}
-	}
-	fmt.Fprintf(os.Stderr, "e2e: adversary without credentials: %d operations tried, %d escalations\n", tried, escalations)
 }

@@ -3,11 +3,16 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/test/env"
@@ -45,6 +50,7 @@ func TestMetrics(t *testing.T) {
 	w.waitEvent("RevisionMissing", "web", a.Revision)
 	w.unguarded("delete", "configmap", b.Revision)
 	w.waitEvent("RevisionRecreated", "web", b.Revision)
+	w.failWithinARequest()
 	w.eventually("the orphan is deleted", func() string {
 		if !w.gone(orphan().Name) {
 			return "still there"
@@ -62,17 +68,18 @@ func TestMetrics(t *testing.T) {
 		return func(m env.Metrics) float64 { return m.Count(name, labels...) }
 	}
 	grow := map[string]func(env.Metrics) float64{
-		"confrev_advances_total":             deployments("confrev_advances_total"),
-		"confrev_pinned_total":               deployments("confrev_pinned_total"),
-		"confrev_holds_total":                deployments("confrev_holds_total"),
-		"confrev_restarts_total":             deployments("confrev_restarts_total"),
-		"confrev_revisions_created_total":    all("confrev_revisions_created_total"),
-		"confrev_revisions_recreated_total":  all("confrev_revisions_recreated_total"),
-		"confrev_revisions_deleted_total":    all("confrev_revisions_deleted_total"),
-		"confrev_owners_attached_total":      all("confrev_owners_attached_total"),
-		"confrev_plan_duration_seconds":      counts("confrev_plan_duration_seconds"),
-		"confrev_admission_duration_seconds": counts("confrev_admission_duration_seconds", "workload", "deployment", "result", "patched"),
-		"confrev_change_to_pin_seconds":      counts("confrev_change_to_pin_seconds"),
+		"confrev_advances_total":                              deployments("confrev_advances_total"),
+		"confrev_pinned_total":                                deployments("confrev_pinned_total"),
+		"confrev_holds_total":                                 deployments("confrev_holds_total"),
+		"confrev_restarts_total":                              deployments("confrev_restarts_total"),
+		"confrev_revisions_created_total":                     all("confrev_revisions_created_total"),
+		"confrev_revisions_recreated_total":                   all("confrev_revisions_recreated_total"),
+		"confrev_revisions_deleted_total":                     all("confrev_revisions_deleted_total"),
+		"confrev_owners_attached_total":                       all("confrev_owners_attached_total"),
+		"confrev_plan_duration_seconds":                       counts("confrev_plan_duration_seconds"),
+		"confrev_admission_duration_seconds":                  counts("confrev_admission_duration_seconds", "workload", "deployment", "result", "patched"),
+		"confrev_change_to_pin_seconds":                       counts("confrev_change_to_pin_seconds"),
+		"confrev_admission_duration_seconds, where it failed": counts("confrev_admission_duration_seconds", "workload", "deployment", "result", "error"),
 		"confrev_warnings_total": func(m env.Metrics) float64 {
 			return min(m.SumWith("confrev_warnings_total", "reason", "SourceMissing"), m.SumWith("confrev_warnings_total", "reason", "RevisionMissing"))
 		},
@@ -92,6 +99,69 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+// unreachable is a webhook that does not answer and fails closed, for what confrev creates in a namespace.
+const unreachable = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: unreachable-NAMESPACE}
+webhooks:
+- name: unreachable.e2e.confrev.io
+  clientConfig: {url: "https://localhost:1/"}
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}
+  matchConditions:
+  - {name: confrev, expression: "request.userInfo.username == 'system:serviceaccount:confrev-system:confrev'"}
+`
+
+// failWithinARequest makes the API server fail what confrev asks for within someone's request: that is let through as it is, with a
+// warning, and is pinned when the failure ends.
+func (w *world) failWithinARequest() {
+	w.Helper()
+	webhook := strings.ReplaceAll(unreachable, "NAMESPACE", w.ns)
+	remove := func() {
+		if _, err := cluster.Run(context.Background(), webhook, "kubectl", "delete", "--ignore-not-found", "-f", "-"); err != nil {
+			w.Error(err)
+		}
+	}
+	w.Cleanup(remove)
+	w.kubectlIn(webhook, "apply", "-f", "-")
+	w.create(configMap("unmade", "k", "v"))
+	try := forged(trueName("unmade", "k", "v"), "unmade", hashOf("k", "v"), nil, "k", "v")
+	try.Namespace = w.ns
+	w.eventually("the API server asks the webhook that does not answer", func() string {
+		err := stealToken(w.T).Create(w.ctx, try.DeepCopy(), client.DryRunAll)
+		if !strings.Contains(errorText(err), "failed calling webhook") {
+			return "it is let through: " + errorText(err)
+		}
+		return ""
+	})
+	hasty := deployment("hasty", envFrom("unmade"))
+	hasty.Namespace = w.ns
+	said := &heard{}
+	config := rest.CopyConfig(cluster.Config)
+	config.WarningHandler = said
+	user, err := client.New(config, client.Options{})
+	w.must(err)
+	w.must(user.Create(w.ctx, hasty))
+	if want := "confrev could not pin this workload within the request"; !strings.Contains(said.text, want) {
+		w.Errorf("the warning is %q, want one with %q", said.text, want)
+	}
+	if pins := w.pinsText("hasty"); pins != "" {
+		w.Errorf("pinned to %s, which was not made", pins)
+	}
+	remove()
+	w.waitPinned("hasty", "unmade", "k", "v")
+}
+
+// heard are the warnings of admission that a client got.
+type heard struct{ text string }
+
+// HandleWarningHeader notes one.
+func (h *heard) HandleWarningHeader(_ int, _ string, text string) { h.text += text + "\n" }
 
 // metricsOfDocs lists the metrics of the table in docs/install.md.
 func metricsOfDocs(t *testing.T) []string {

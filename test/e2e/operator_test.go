@@ -76,10 +76,11 @@ spec:
   scope: Namespaced
   names: {kind: PrunedApp, listKind: PrunedAppList, plural: prunedapps, singular: prunedapp}
   versions:
-  - name: v1
+  # The one that the API server prefers is not the one that confrev is configured with.
+  - name: v2
     served: true
-    storage: true
-    schema:
+    storage: false
+    schema: &schema
       openAPIV3Schema:
         type: object
         properties:
@@ -91,6 +92,7 @@ spec:
                 properties:
                   metadata: {type: object}
                   spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+  - {name: v1, served: true, storage: true, schema: *schema}
 `
 
 // revisionAnnotation is where the operator numbers its ReplicaSets, as the Deployment controller does.

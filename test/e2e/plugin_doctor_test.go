@@ -138,3 +138,27 @@ func TestPluginDoctorOfLostRevision(t *testing.T) {
 		t.Errorf("%+v", d.Findings)
 	}
 }
+
+// What someone wrote into an annotation is printed, and obeyed by no terminal.
+func TestPluginPrintsNoEscapes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const escapes, shown = "\x1b[2J\x1b]0;gone\a\u202e", `\x1b[2J\x1b]0;gone\a\u202e`
+	app := configMap("app", "color", "A")
+	app.Annotations = map[string]string{keys.ChangeCause: "because " + escapes}
+	w.create(app, deployment("web", envFrom("app")), deployment("torn", envFrom("app"), annotated(keys.Settle, "soon"+escapes)),
+		deployment("odd", envFrom("app"), annotated(keys.RestartOn, "no"+escapes)))
+	w.waitPinned("web", "app", "color", "A")
+	w.waitEvent("InvalidSettle", "torn", "")
+	for command, must := range map[string]string{
+		"doctor": "soon" + shown, "history configmap/app": "because ", "status": "", "uses configmap/app": "", "diff configmap/app": "",
+	} {
+		got := w.plugin(strings.Fields(command)...)
+		if strings.ContainsAny(got.stdout+got.stderr, "\x1b\a\u202e") {
+			t.Errorf("%s prints what a terminal obeys: %q", command, got.stdout+got.stderr)
+		}
+		if !strings.Contains(got.stdout, must) {
+			t.Errorf("%s does not say %q: %s", command, must, got.stdout)
+		}
+	}
+}

@@ -195,3 +195,27 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 		t.Errorf("the template was changed, though nothing resolves pins: %v", live.Spec.Template.Annotations)
 	}
 }
+
+// The API server prefers another version of a configured kind than the one that confrev is configured with: the plugin knows its
+// objects nevertheless, by either name.
+func TestPluginKnowsAKindInItsConfiguredVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	app := objectOf(prunedApp, "app", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+		"name": "app", "image": "app:1", "envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": "conf"}}}}}}}})
+	w.create(configMap("conf", "k", "v"), app)
+	if preferred := w.kubectl("get", "prunedapp", "app", "-o", "jsonpath={.apiVersion}"); preferred != "e2e.confrev.io/v2" {
+		t.Fatalf("kubectl reads it as %s: this test shows nothing", preferred)
+	}
+	for _, name := range []string{"prunedapp/app", "prunedapps.v1.e2e.confrev.io/app"} {
+		for _, verb := range []string{"track", "status", "history"} {
+			if got := w.plugin(verb, name); got.status == 1 || strings.Contains(got.stderr, "is not a workload") || got.stdout == "" {
+				t.Errorf("%s %s: %+v", verb, name, got)
+			}
+		}
+	}
+	w.must(w.get("app", app))
+	if got := app.GetAnnotations()[keys.Track]; got != "all" {
+		t.Errorf("track wrote %q", got)
+	}
+}

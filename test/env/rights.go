@@ -37,12 +37,13 @@ func (c *Cluster) Granted(ctx context.Context) ([]Right, error) {
 	}
 	var granted []Right
 	for _, rule := range rules {
-		granted = append(granted, rightsOf(rule)...)
+		granted = append(granted, RightsOf(rule)...)
 	}
 	return granted, nil
 }
 
-func rightsOf(rule rbacv1.PolicyRule) []Right {
+// RightsOf returns the rights that a rule of RBAC gives.
+func RightsOf(rule rbacv1.PolicyRule) []Right {
 	var all []Right
 	names := rule.ResourceNames
 	if len(names) == 0 {

@@ -13,8 +13,8 @@ func TestUsedRights(t *testing.T) {
 		r.Object.Group, r.Object.Resource, r.Object.Subresource, r.Object.Name = group, resource, subresource, name
 		return r
 	}
-	granted := append(rightsOf(rbacv1.PolicyRule{APIGroups: []string{"", "apps"}, Resources: []string{"things"}, Verbs: []string{"get", "patch"}}),
-		rightsOf(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"get"}})...)
+	granted := append(RightsOf(rbacv1.PolicyRule{APIGroups: []string{"", "apps"}, Resources: []string{"things"}, Verbs: []string{"get", "patch"}}),
+		RightsOf(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a", "b"}, Verbs: []string{"get"}})...)
 	used, unused := Used(granted, []Request{
 		request("get", "", "things", "", "x"), request("patch", "apps", "things", "", "x"), request("get", "apps", "things", "status", "x"),
 		request("get", "", "secrets", "", "b"), request("get", "", "secrets", "", "c"),
