@@ -216,44 +216,57 @@ func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok boo
 	return source, number, ok
 }
 
-// alive gives those of the users that the API server still has, and adds the workloads of the holders.
+// alive returns the users from the first on that the API server still has, with the workloads of the holders; none if it has none.
+// One is enough to keep a revision for, and there may be thousands.
 func (r *revisions) alive(ctx context.Context, all users) (users, error) {
-	var err error
 	alive := users{workloads: maps.Clone(all.workloads)}
-	if alive.templates, err = r.living(ctx, all.templates); err != nil {
-		return users{}, err
+	for i, u := range all.templates {
+		living, err := r.lives(ctx, u)
+		if err != nil {
+			return users{}, err
+		}
+		if living {
+			alive.templates, alive.holders = all.templates[i:], all.holders
+			alive.addWorkloads()
+			return alive, nil
+		}
+		delete(alive.workloads, u.obj.GetUID())
 	}
-	if alive.holders, err = r.living(ctx, all.holders); err != nil {
-		return users{}, err
+	for i, u := range all.holders {
+		living, err := r.lives(ctx, u)
+		if err != nil {
+			return users{}, err
+		}
+		if living {
+			alive.holders = all.holders[i:]
+			break
+		}
 	}
-	for _, h := range alive.holders {
+	alive.addWorkloads()
+	return alive, nil
+}
+
+// addWorkloads adds the workloads of the holders, by what those say of them.
+func (u *users) addWorkloads() {
+	for _, h := range u.holders {
 		owner := metav1.GetControllerOf(h.obj)
-		if owner == nil || alive.workloads[owner.UID] != nil {
+		if owner == nil || u.workloads[owner.UID] != nil {
 			continue
 		}
 		about := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
 		about.Namespace, about.Name, about.UID = h.obj.GetNamespace(), owner.Name, owner.UID
-		alive.workloads[owner.UID] = about
+		u.workloads[owner.UID] = about
 	}
-	return alive, nil
 }
 
-func (r *revisions) living(ctx context.Context, all []user) ([]user, error) {
-	var living []user
-	for _, u := range all {
-		live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
-		err := r.live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil {
-			living = append(living, u)
-		}
+// lives reports whether the API server still has a user.
+func (r *revisions) lives(ctx context.Context, u user) (bool, error) {
+	live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
 	}
-	return living, nil
+	return live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil, nil
 }
 
 // page is how many objects a live look reads at a time.
@@ -279,32 +292,56 @@ func (r *revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata
 	if len(obj.OwnerReferences) == 0 || r.store.Anchored(obj) {
 		return r.usedInNamespace(ctx, obj.Namespace, uses)
 	}
+	var holders []below
 	for _, reference := range obj.OwnerReferences {
 		kind, known := r.kinds.of(reference)
 		if !known {
 			continue
 		}
-		if used, err := r.usedBelow(ctx, kind, obj.Namespace, reference, uses); used || err != nil {
+		owner, err := r.owning(ctx, kind, obj.Namespace, reference)
+		if err != nil {
+			return false, err
+		}
+		if owner == nil {
+			continue
+		}
+		if uses(kind.Facts(owner)) {
+			return true, nil
+		}
+		holders = addBelow(holders, below{kind.Holder, kind.Selector(owner)})
+	}
+	for _, b := range holders {
+		if used, err := r.usedAmong(ctx, b.kind.NewList(), obj.Namespace, b.selector, b.kind.Facts, uses); used || err != nil {
 			return used, err
 		}
 	}
 	return false, nil
 }
 
-// usedBelow looks at one workload and its holders.
-func (r *revisions) usedBelow(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference, uses uses) (bool, error) {
+// below are the holders of one kind to look at.
+type below struct {
+	kind     workload.HolderKind
+	selector labels.Selector
+}
+
+// addBelow makes it one look for each kind: where several workloads have holders of a kind, at all of the namespace. To the API
+// server it costs as much as a look at those of one, since it reads all of them for its selector.
+func addBelow(all []below, b below) []below {
+	if i := slices.IndexFunc(all, func(other below) bool { return other.kind == b.kind }); i >= 0 {
+		all[i].selector = labels.Everything()
+		return all
+	}
+	return append(all, b)
+}
+
+// owning returns the workload that an owner reference names, as the API server has it; nil when it is gone.
+func (r *revisions) owning(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference) (client.Object, error) {
 	obj := kind.New()
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: reference.Name}, obj)
-	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != reference.UID {
-		return false, nil
+	if err != nil || obj.GetUID() != reference.UID {
+		return nil, client.IgnoreNotFound(err)
 	}
-	if err != nil {
-		return false, err
-	}
-	if uses(kind.Facts(obj)) {
-		return true, nil
-	}
-	return r.usedAmong(ctx, kind.Holder.NewList(), namespace, kind.Selector(obj), kind.Holder.Facts, uses)
+	return obj, nil
 }
 
 func (r *revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
