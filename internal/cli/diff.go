@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/exec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -142,7 +143,8 @@ func (d *diff) ofWorkload(ctx context.Context, c *connection, name string) (diff
 			return false, err
 		}
 		now, err := c.content(ctx, use.Source, pin.Pin{Revision: use.Name})
-		if err != nil {
+		// Where every use is optional, what is not there is as good as empty (rule 6).
+		if err != nil && (use.Required || !apierrors.IsNotFound(err)) {
 			return false, err
 		}
 		all = append(all, d.sides(use, old, now))

@@ -88,7 +88,7 @@ func (s *scope) history(ctx context.Context, source pin.Source) (SourceHistory, 
 	for _, r := range seen.Revisions {
 		text := pin.Source{Kind: source.Kind, Name: r.Name}
 		entry := RevisionEntry{
-			RevisionName: RevisionName{r.Name, r.Number}, Current: seen.Present && r.Hash == seen.Hash,
+			RevisionName: RevisionName{r.Name, r.Number}, Current: r.Hash == seen.Hash,
 			Changes: changes(before, r.Digests), Pods: pods[text],
 		}
 		before = r.Digests

@@ -280,7 +280,7 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 // beside the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
 func (r *workloads) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
-		known: &memory{}, old: old, reader: sources, eager: true,
+		known: &memory{}, old: old, reader: sources, eager: true, deploys: deploying,
 		stays: func(a optin.Advance) bool { return !deploying || a.Stays(true) },
 	}
 	if old == nil {

@@ -37,7 +37,7 @@ func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, 
 	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins, keys.Hashes: stamped}
 	seen := observed{
 		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Asked{Mode: mode},
-		hashes: plan.Input{Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
+		hashes: plan.Input{Live: true, Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
 	seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
 	seen.readNotes()

@@ -96,6 +96,8 @@ type view struct {
 	eager bool
 	// replaced is true for such a request.
 	replaced bool
+	// deploys is true where the template changes anyway.
+	deploys bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
 }
@@ -124,6 +126,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 		seen.reader, cached = r.client, true
 	}
 	seen.pins.Stay, seen.hashes.Stay = v.stays(asked.Advance), v.stays(asked.Advance)
+	seen.pins.Deploys = v.deploys
 	for _, o := range append(slices.Clone(referring), obj) {
 		seen.uids = append(seen.uids, o.GetUID())
 	}

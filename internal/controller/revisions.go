@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -201,13 +202,18 @@ func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) 
 
 func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.Source, users users) error {
 	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: ref.Namespace, Name: source.Name})
-	if err := r.client.Get(ctx, key(about), about); err != nil {
-		return client.IgnoreNotFound(err)
+	err := r.client.Get(ctx, key(about), about)
+	if client.IgnoreNotFound(err) != nil {
+		return err
 	}
 	note := fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", ref.Name, source)
-	r.events.normal(about, nil, reasonRecreated, "RecreateRevision", note)
+	var related runtime.Object
+	if err == nil {
+		related = about
+		r.events.normal(about, nil, reasonRecreated, "RecreateRevision", note)
+	}
 	for _, w := range users.workloads {
-		r.events.normal(w, about, reasonRecreated, "RecreateRevision", note)
+		r.events.normal(w, related, reasonRecreated, "RecreateRevision", note)
 	}
 	return nil
 }

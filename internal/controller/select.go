@@ -45,7 +45,9 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 		if seen.pins.Uses, err = r.mountable(ctx, seen, r.bounded(seen, selection.Uses)); err != nil {
 			return err
 		}
-		seen.pins.Unfollowed = r.unfollowed(seen, uses, traits)
+		if seen.pins.Unfollowed, err = r.unfollowed(ctx, seen, uses, traits); err != nil {
+			return err
+		}
 	case optin.Restart:
 		seen.hashes.Uses = selection.Uses
 	}

@@ -11,17 +11,31 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
 )
 
 // unfollowed returns how the sources stand that a template refers to and that are not chosen to be pinned (rule 21.6).
-func (r *workloads) unfollowed(seen *observed, uses []podspec.Use, traits map[pin.Source]optin.Traits) map[pin.Source]plan.Standing {
+func (r *workloads) unfollowed(ctx context.Context, seen *observed, uses []podspec.Use, traits map[pin.Source]optin.Traits) (map[pin.Source]plan.Standing, error) {
 	standings := map[pin.Source]plan.Standing{}
 	for _, use := range uses {
 		if !slices.ContainsFunc(seen.pins.Uses, func(followed podspec.Use) bool { return followed.Source == use.Source }) {
 			standings[use.Source] = r.standing(seen, use.Source, traits[use.Source])
 		}
 	}
-	return standings
+	for source, standing := range standings {
+		p, pinned := seen.request[source]
+		if !pinned || standing != plan.ReadLive {
+			continue
+		}
+		appeared, err := r.store.OfAbsence(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: p.Revision})
+		if err != nil {
+			return nil, err
+		}
+		if appeared {
+			standings[source] = plan.Appeared
+		}
+	}
+	return standings, nil
 }
 
 // standing returns how a source stands whose metadata was looked up.

@@ -191,6 +191,11 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revisio
 
 func (r *workloads) tellCreated(obj client.Object, seen observed, d plan.Decision, made pin.Pin) {
 	source := seen.sources[d.Source].Object
+	if source == nil {
+		metricCreated.Inc()
+		r.events.normal(obj, nil, reasonCreated, "CreateRevision", fmt.Sprintf("Created revision %s for the absence of %s, which is optional", made, d.Source))
+		return
+	}
 	if d.Verdict == plan.InSync {
 		metricRecreated.Inc()
 		note := fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", made.Revision, d.Source)

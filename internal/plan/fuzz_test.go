@@ -13,14 +13,14 @@ import (
 
 // drawInput draws any input at all, also such as no cluster would ever show.
 func drawInput(t *rapid.T) plan.Input {
-	letters := rapid.SampledFrom([]string{"a", "a2", "b", "b2", "c", "k"})
+	letters := rapid.SampledFrom([]string{"a", "a2", "b", "b2", "c", "k", "none"})
 	number := rapid.OneOf(rapid.Int64Range(1, 5), rapid.Int64Range(1, 999_999_999_999_000))
 	somePin := rapid.Custom(func(t *rapid.T) pin.Pin {
 		return pin.Pin{Revision: "app-" + letters.Draw(t, "revision"), Number: number.Draw(t, "number")}
 	})
 	pins := rapid.MapOfN(rapid.SampledFrom([]pin.Source{app, web, db}), somePin, 0, 3)
 	known := rapid.Custom(func(t *rapid.T) plan.Source {
-		s := plan.Source{}
+		s := source("", "")
 		if rapid.IntRange(0, 5).Draw(t, "deleted") > 0 {
 			s = source(letters.Draw(t, "content"), "")
 		}
@@ -39,7 +39,7 @@ func drawInput(t *rapid.T) plan.Input {
 		return s
 	})
 	in := plan.Input{
-		Sources: map[pin.Source]plan.Source{}, Pins: pins.Draw(t, "pins"), Held: pin.Notes{},
+		Sources: map[pin.Source]plan.Source{}, Pins: pins.Draw(t, "pins"), Held: pin.Notes{}, Deploys: rapid.Bool().Draw(t, "deploys"),
 	}
 	for source, from := range pins.Draw(t, "held") {
 		note := pin.Note{From: from, On: in.Pins[source], Ended: rapid.Bool().Draw(t, "ended")}
@@ -81,7 +81,8 @@ func anyInput(t *rapid.T) {
 		t.Fatalf("pins %s, note %s became %s, %s", p.Pins, p.Held, again.Pins, again.Held)
 	}
 	for _, d := range p.Decisions {
-		moves := d.Verdict == plan.Pinned || d.Verdict == plan.Advanced || (d.Verdict == plan.Held && d.From == pin.Pin{})
+		moves := d.Verdict == plan.Pinned || d.Verdict == plan.Advanced || (d.Verdict == plan.Held && d.From == pin.Pin{}) ||
+			d.Verdict == plan.Absent && (in.Deploys || p.Changed())
 		if moves != (d.To != d.From) {
 			t.Fatalf("%s moves the pin from %q to %q", d.Verdict, d.From, d.To)
 		}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"confrev.io/confrev/internal/content"
@@ -27,6 +28,8 @@ var contents = map[string]map[string]string{
 	"b2": {"used": "2", "other": "y"},
 	"c":  {"used": "3", "other": "x"},
 	"k":  {"other": "x"},
+	// What an optional source has that does not exist.
+	"none": {},
 }
 
 // The ways to use source app.
@@ -72,12 +75,12 @@ func revision(p pin.Pin) plan.Revision {
 	return plan.Revision{Name: p.Revision, Number: p.Number, Hash: content.Hash("v1-" + letter), Digests: digests(letter)}
 }
 
-// source makes what is known of source app: its content, "" when it does not exist, and its revisions: "a@1 b@2".
+// source makes what is known of source app: its content, "" when it does not exist, and its revisions: "a@1 b@2". That of empty content
+// is "none@3".
 func source(letter, revisions string) plan.Source {
-	s := plan.Source{}
-	if letter != "" {
-		s = plan.Source{Present: true, Hash: content.Hash("v1-" + letter), Digests: digests(letter), Name: "app-" + letter}
-	}
+	present := letter != ""
+	letter = cmp.Or(letter, "none")
+	s := plan.Source{Present: present, Hash: content.Hash("v1-" + letter), Digests: digests(letter), Name: "app-" + letter}
 	for text := range strings.FieldsSeq(revisions) {
 		s.Revisions = append(s.Revisions, revision(short(text)))
 	}
@@ -125,7 +128,7 @@ func makePlan(t fataler, in plan.Input) plan.Plan {
 	t.Helper()
 	before := clone(in)
 	p := plan.Make(in)
-	if diff := cmp.Diff(before, in, cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(before, in, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("the plan changed its input (-before +after):\n%s", diff)
 	}
 	mixed := clone(in)
@@ -133,15 +136,15 @@ func makePlan(t fataler, in plan.Input) plan.Plan {
 	for _, s := range mixed.Sources {
 		slices.Reverse(s.Revisions)
 	}
-	if diff := cmp.Diff(p, plan.Make(mixed), cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(p, plan.Make(mixed), cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("the plan depends on the order of holders or revisions (-listed +reversed):\n%s", diff)
 	}
 	checkDecisions(t, in, p)
 	again := plan.Make(applied(in, p))
 	if again.Changed() || again.Urgent() {
-		t.Fatalf("the plan is not stable: applied, it became\n%s", cmp.Diff(p, again))
+		t.Fatalf("the plan is not stable: applied, it became\n%s", gocmp.Diff(p, again))
 	}
-	if diff := cmp.Diff(p.Pins, again.Pins, cmpopts.EquateEmpty()) + cmp.Diff(p.Held, again.Held, cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(p.Pins, again.Pins, cmpopts.EquateEmpty()) + gocmp.Diff(p.Held, again.Held, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("pins or note are not stable (-plan +next plan):\n%s", diff)
 	}
 	return p
@@ -163,7 +166,8 @@ func checkDecisions(t fataler, in plan.Input, p plan.Plan) {
 		if noted && d.Current != (pin.Pin{}) && d.Verdict != plan.KeyMissing && note.On != d.To {
 			t.Fatalf("pinned to %s, with a note about %s", d.To, note.On)
 		}
-		if (d.Current != pin.Pin{}) != in.Sources[d.Source].Present {
+		_, known := in.Sources[d.Source]
+		if counts := known && (in.Sources[d.Source].Present || !in.Uses[i].Required && !in.Live); (d.Current != pin.Pin{}) != counts {
 			t.Fatalf("current is %s, but present: %v", d.Current, in.Sources[d.Source].Present)
 		}
 		if d.Current == (pin.Pin{}) {
@@ -204,7 +208,7 @@ func everyNumber(in plan.Input, source pin.Source, visit func(pin.Pin)) {
 func applied(in plan.Input, p plan.Plan) plan.Input {
 	out := clone(in)
 	// The next plan is the controller's: it sees no template that is being replaced.
-	out.Pins, out.Held, out.Before = maps.Clone(p.Pins), maps.Clone(p.Held), nil
+	out.Pins, out.Held, out.Before, out.Deploys = maps.Clone(p.Pins), maps.Clone(p.Held), nil, false
 	if p.Changed() {
 		order := int64(0)
 		for _, h := range in.Holders {
@@ -245,6 +249,8 @@ type planCase struct {
 	note    string
 	current string
 	missing []string
+	// deploys is true where the template changes anyway.
+	deploys bool
 }
 
 func (c planCase) input() plan.Input {
@@ -253,7 +259,7 @@ func (c planCase) input() plan.Input {
 	}
 	in := plan.Input{
 		Uses: []podspec.Use{c.use}, Sources: map[pin.Source]plan.Source{}, Pins: set(c.pins), Held: c.notes(c.held, c.pins),
-		Holders: holders(c.holders...),
+		Holders: holders(c.holders...), Deploys: c.deploys,
 	}
 	if c.content != "?" {
 		in.Sources[app] = source(c.content, c.revisions)
@@ -289,20 +295,20 @@ func runPlanCases(t *testing.T, cases map[string]planCase) {
 			want := plan.Decision{
 				Source: app, Verdict: c.verdict, From: short(c.pins), To: short(c.to), Current: short(c.current), Keys: c.missing,
 			}
-			if diff := cmp.Diff([]plan.Decision{want}, p.Decisions); diff != "" {
+			if diff := gocmp.Diff([]plan.Decision{want}, p.Decisions); diff != "" {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 			c.noteOn = ""
 			if c.use.Source == (pin.Source{}) {
 				c.use = useAll
 			}
-			if diff := cmp.Diff(c.notes(c.note, c.to), p.Held, cmpopts.EquateEmpty()); diff != "" {
+			if diff := gocmp.Diff(c.notes(c.note, c.to), p.Held, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("note (-want +got):\n%s", diff)
 			}
 			if changed := c.pins != c.to; p.Changed() != changed {
 				t.Errorf("Changed = %v, want %v", p.Changed(), changed)
 			}
-			if urgent := c.pins == "" && c.to != ""; p.Urgent() != urgent {
+			if urgent := c.pins == "" && c.to != "" && c.verdict != plan.Absent; p.Urgent() != urgent {
 				t.Errorf("Urgent = %v, want %v", p.Urgent(), urgent)
 			}
 		})

@@ -35,7 +35,7 @@ const (
 type model struct {
 	use          podspec.Use
 	letters      []string
-	letter       string // the source's content; "" when it was deleted
+	letter       string // the source's content; "" when it was deleted, "none" when it is optional and was
 	revisions    map[string]plan.Revision
 	template     pin.Set
 	note         pin.Notes
@@ -59,6 +59,7 @@ func newModel(t *rapid.T, use podspec.Use, letters ...string) *model {
 
 func (m *model) input() plan.Input {
 	s := source(m.letter, "")
+	s.Present = s.Present && m.letter != "none"
 	s.Revisions = slices.Collect(maps.Values(m.revisions))
 	in := plan.Input{
 		Uses: []podspec.Use{m.use}, Sources: map[pin.Source]plan.Source{app: s}, Pins: maps.Clone(m.template), Held: maps.Clone(m.note),
@@ -95,6 +96,8 @@ func (m *model) confrev(t *rapid.T) {
 		t.Fatalf("held from %s when the pin was taken away, yet: %+v", m.heldFrom, d)
 	case expected == held && in.Pins[app] != (pin.Pin{}) && d.To != in.Pins[app]:
 		t.Fatalf("rolled back from %s, the source is %s, yet it moves: %+v", m.heldFrom, m.letter, d)
+	case d.Verdict == plan.Absent && m.letter == "none" && d.From == pin.Pin{}:
+		// It never had a pin. It gets one when the template changes for another reason.
 	case expected == follows && m.letter != "" && (d.To == pin.Pin{} || !m.same(d.To.Revision[len("app-"):], m.letter)):
 		t.Fatalf("the source is %s, yet: %+v", m.letter, d)
 	case d.Verdict == plan.InSync && p.Changed():
@@ -288,6 +291,12 @@ func (m *model) actions() map[string]func(*rapid.T) {
 }
 
 func (m *model) delete() {
+	if !m.use.Required {
+		// That is a content like any other.
+		m.edited = m.edited || !m.same("none", m.letter)
+		m.letter = "none"
+		return
+	}
 	if m.letter != "" && m.hold != held {
 		m.heldFrom = m.letter
 	}
@@ -323,8 +332,10 @@ func TestAnyHistoryOfAWorkload(t *testing.T) {
 		use     podspec.Use
 		letters []string
 	}{
-		"that uses all keys": {useAll, []string{"a", "b", "c", "a2"}},
-		"that uses one key":  {useKey, []string{"a", "b", "c", "a2", "b2"}},
+		"that uses all keys":   {useAll, []string{"a", "b", "c", "a2"}},
+		"that uses one key":    {useKey, []string{"a", "b", "c", "a2", "b2"}},
+		"that needs no source": {useOptional, []string{"a", "b", "none"}},
+		"that needs no key":    {useOptKey, []string{"a", "b", "a2", "k", "none"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

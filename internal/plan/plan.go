@@ -21,7 +21,8 @@ type Revision struct {
 
 // Source is what is known of one source at one moment.
 type Source struct {
-	// Present is false when the source does not exist. Hash, Digests and Name mean nothing then.
+	// Present is false when the source does not exist. Hash, Digests and Name are those of empty content then: to a workload all
+	// of whose uses are optional, that is what its absence is (rule 6).
 	Present bool
 	Hash    content.Hash
 	Digests content.Digests
@@ -61,6 +62,8 @@ type Input struct {
 	Live bool
 	// Replaced is true when the template changes anyway, so that its new pods read what their sources have now.
 	Replaced bool
+	// Deploys is true where the template changes anyway: then the absence of an optional source is pinned too.
+	Deploys bool
 	// Chosen are the sources whose pins may not move in this request, since who sent it chose them (rule 21.1).
 	Chosen map[pin.Source]bool
 	// Ended are the sources of which a deploy ends the hold (rule 21.3).
@@ -92,7 +95,8 @@ const (
 	SourceMissing Verdict = "SourceMissing"
 	// KeyMissing: the source lacks a required key (rule 6).
 	KeyMissing Verdict = "KeyMissing"
-	// Absent: the source is optional and does not exist, which is fine (rule 6).
+	// Absent: the source is optional and does not exist, and the workload never had a pin of it, which is fine. It gets one when its
+	// template changes anyway (rule 6).
 	Absent Verdict = "Absent"
 	// Unknown: the source could not be observed.
 	Unknown Verdict = "Unknown"
@@ -106,7 +110,7 @@ type Decision struct {
 	From pin.Pin
 	// To is the template's pin after; zero when there is none.
 	To pin.Pin
-	// Current is the revision of the present content; zero when the source does not exist.
+	// Current is the revision of the present content; zero when the source does not exist, and that is not as good as being empty.
 	Current pin.Pin
 	// Keys are the required keys that are missing, with KeyMissing.
 	Keys []string
@@ -143,9 +147,11 @@ func (p *Plan) Repin(d *Decision, to pin.Pin) {
 }
 
 // Urgent tells whether some pin must be written at once, without settling: a template without a pin does not keep the
-// promise (rule 4).
+// promise (rule 4). With an optional source that does not exist, it does.
 func (p Plan) Urgent() bool {
-	return slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.From == pin.Pin{} && d.To != pin.Pin{} })
+	return slices.ContainsFunc(p.Decisions, func(d Decision) bool {
+		return d.From == pin.Pin{} && d.To != pin.Pin{} && d.Verdict != Absent
+	})
 }
 
 // Make makes the plan. It is a pure function: the same input gives the same plan.
@@ -166,7 +172,19 @@ func Make(in Input) Plan {
 			out.Pins[source] = p
 		}
 	}
+	if in.Deploys || out.Changed() {
+		out.pinAbsences()
+	}
 	return out
+}
+
+// pinAbsences pins the optional sources that do not exist to empty content, since the template changes anyway (rule 6).
+func (p *Plan) pinAbsences() {
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; d.Verdict == Absent && d.Current != (pin.Pin{}) {
+			p.Repin(d, d.Current)
+		}
+	}
 }
 
 // decide gives the decision for one source, and what to note of its hold.
@@ -178,7 +196,7 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 		d.Verdict = Unknown
 		return d, in.Held[use.Source]
 	}
-	if !source.Present {
+	if !source.Present && (use.Required || in.Live) {
 		d.Verdict = absence(use, from)
 		return d, in.Held[use.Source]
 	}
@@ -191,10 +209,15 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 	if source.Rotates {
 		return h.rotate(d, in.Stay, in.Replaced), pin.Note{}
 	}
-	return h.decide(d, in.Stay || in.Chosen[use.Source], in.Ended[use.Source])
+	d, note := h.decide(d, in.Stay || in.Chosen[use.Source], in.Ended[use.Source])
+	if d.Verdict == Pinned && !source.Present && h.last == (pin.Pin{}) {
+		// It never had a pin, and its pods have all that there is.
+		d.Verdict, d.To = Absent, pin.Pin{}
+	}
+	return d, note
 }
 
-// decide goes on where the source is present and has all that the workload requires of it (rule 4).
+// decide goes on where the source has all that the workload requires of it (rule 4), which is nothing if it may be absent.
 func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 	rolledOut, wasRolledOut := h.rolledOut()
 	before, hadPin := h.lastPin()

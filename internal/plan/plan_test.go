@@ -3,7 +3,10 @@ package plan_test
 import (
 	"testing"
 
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
 )
 
 // Rule 3: nothing happens unless something that the workload uses changed.
@@ -257,10 +260,6 @@ func TestRule6Missing(t *testing.T) {
 			revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"a@1"},
 			verdict: plan.SourceMissing, to: "a@1", note: "b@2",
 		},
-		"an optional source that never was": {use: useOptional, verdict: plan.Absent},
-		"an optional source that was deleted, so the pin stays and it is said": {
-			use: useOptional, revisions: "a@1", pins: "a@1", verdict: plan.SourceMissing, to: "a@1",
-		},
 		"an optional source that appears is rolled out": {
 			use: useOptional, content: "a", holders: []string{""}, verdict: plan.Pinned, to: "a@1", current: "a@1",
 		},
@@ -291,6 +290,94 @@ func TestRule6Missing(t *testing.T) {
 		},
 		"a source that could not be observed gets no pin": {content: "?", verdict: plan.Unknown},
 	})
+}
+
+// Rule 6: where every use is optional, the absence of a source is empty content.
+func TestRule6AbsenceIsEmptyContent(t *testing.T) {
+	runPlanCases(t, map[string]planCase{
+		"one that never was is no reason to change anything": {use: useOptional, verdict: plan.Absent, current: "none@1"},
+		"it is pinned with a change of the template": {
+			use: useOptional, deploys: true, verdict: plan.Absent, to: "none@1", current: "none@1",
+		},
+		"a template that lost a pin gets one at once": {
+			use: useOptional, revisions: "a@1", holders: []string{"a@1", ""}, verdict: plan.Pinned, to: "none@2", current: "none@2",
+		},
+		"a deletion rolls out": {
+			use: useOptional, revisions: "a@1", pins: "a@1", holders: []string{"a@1"}, verdict: plan.Advanced, to: "none@2", current: "none@2",
+		},
+		"and has": {
+			use: useOptional, revisions: "a@1 none@2", pins: "none@2", holders: []string{"a@1", "none@2"},
+			verdict: plan.InSync, to: "none@2", current: "none@2",
+		},
+		"one that was empty is no other than one that is not there": {
+			use: useOptional, revisions: "none@1", pins: "none@1", holders: []string{"none@1"}, verdict: plan.InSync, to: "none@1", current: "none@1",
+		},
+		"of a key that it does not have it is no change": {
+			use: useOptKey, revisions: "k@1", pins: "k@1", holders: []string{"k@1"}, verdict: plan.InSync, to: "k@1", current: "none@2",
+		},
+		"of a key that it has it is": {
+			use: useOptKey, revisions: "a@1", pins: "a@1", holders: []string{"a@1"}, verdict: plan.Advanced, to: "none@2", current: "none@2",
+		},
+		"an undo of the deletion holds": {
+			use: useOptional, revisions: "a@1 none@2", pins: "a@1", holders: []string{"none@2", "a@1"},
+			verdict: plan.Held, to: "a@1", note: "none@2", current: "none@2",
+		},
+		"until the source appears with something else": {
+			use: useOptional, content: "b", revisions: "a@1 none@2", pins: "a@1", held: "none@2", holders: []string{"none@2", "a@1"},
+			verdict: plan.Advanced, to: "b@3", current: "b@3",
+		},
+		"and is in sync when it appears with the same": {
+			use: useOptional, content: "a", revisions: "a@1 none@2", pins: "a@1", held: "none@2", holders: []string{"none@2", "a@1"},
+			verdict: plan.InSync, to: "a@1", note: "none@2 ended", current: "a@3",
+		},
+		"one that comes back rolls out": {
+			use: useOptional, content: "a", revisions: "a@1 none@2", pins: "none@2", holders: []string{"a@1", "none@2"},
+			verdict: plan.Advanced, to: "a@3", current: "a@3",
+		},
+		"an undo to the time without it holds": {
+			use: useOptional, content: "b", revisions: "none@2 b@3", pins: "none@2", holders: []string{"b@3", "none@2"},
+			verdict: plan.Held, to: "none@2", note: "b@3", current: "b@3",
+		},
+		"which ends when it is deleted again, as that is what the pin says": {
+			use: useOptional, revisions: "none@2 b@3", pins: "none@2", held: "b@3", holders: []string{"b@3", "none@2"},
+			verdict: plan.InSync, to: "none@2", note: "b@3 ended", current: "none@4",
+		},
+		"a pin that the template lost while it was held comes back": {
+			use: useOptional, revisions: "a@1 none@2", held: "none@2", holders: []string{"none@2", "a@1", ""},
+			verdict: plan.Held, to: "a@1", note: "none@2", current: "none@2",
+		},
+		"what is required as well stays": {
+			use: podspec.Use{Source: app, All: true, Keys: []string{"used"}, Required: true}, revisions: "a@1", pins: "a@1", deploys: true,
+			verdict: plan.SourceMissing, to: "a@1",
+		},
+		"what is required stays without content too": {
+			revisions: "none@1", pins: "none@1", deploys: true, verdict: plan.SourceMissing, to: "none@1",
+		},
+	})
+}
+
+// Rule 6: the absence of one source is pinned along with what another changes, and hurries nothing.
+func TestRule6AbsenceIsPinnedWithTheNextChange(t *testing.T) {
+	in := planCase{use: useAll, content: "b", revisions: "a@1", pins: "a@1", holders: []string{"a@1"}}.input()
+	in.Uses = append(in.Uses, podspec.Use{Source: web, All: true})
+	in.Sources[web] = plan.Source{Hash: "v1-none", Digests: content.Digests{}, Name: "web-none"}
+	p := makePlan(t, in)
+	if want := (pin.Pin{Revision: "web-none", Number: 1}); p.Pins[web] != want || p.Urgent() {
+		t.Errorf("pins %s, urgent: %v", p.Pins, p.Urgent())
+	}
+	in.Stay = true
+	if p := makePlan(t, in); len(p.Pins) != 1 {
+		t.Errorf("nothing else changes, and the pins are %s", p.Pins)
+	}
+}
+
+// Mode restart: a deletion is no restart.
+func TestAbsenceIsNoReasonToRestart(t *testing.T) {
+	in := planCase{use: useOptional, pins: "a@1", holders: []string{"a@1"}}.input()
+	in.Live = true
+	if p := makePlan(t, in); p.Changed() {
+		t.Errorf("restarted: %+v", p.Decisions)
+	}
 }
 
 // Rule 4: a note is about one pin, knows what the workload used of the content that it was rolled back from, and goes on to

@@ -81,14 +81,12 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 
 // unchanged reads the source's data, which must still be what was observed.
 func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (client.Object, error) {
-	data, snapshot, err := s.read(ctx, source)
-	if apierrors.IsNotFound(err) {
-		return nil, Changed("%s", source)
-	}
+	data, snapshot, err := s.readOrEmpty(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	if snapshot.Hash != seen.Hash {
+	// An empty source and one that does not exist have the same content, and not the same right to be copied.
+	if snapshot.Hash != seen.Hash || (data.GetUID() == "") != (seen.Object == nil) {
 		return nil, Changed("%s", source)
 	}
 	return data, copyable(data)

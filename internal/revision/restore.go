@@ -11,12 +11,9 @@ import (
 )
 
 // Restore creates a revision that vanished while it was in use, under its own name, if the source still has the content
-// that the name stands for (rule 9). It returns whether the revision exists now.
+// that the name stands for, which is none if it does not exist (rule 9). It returns whether the revision exists now.
 func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, number int64) (bool, error) {
-	data, snapshot, err := s.read(ctx, Ref{source.Kind, revision.Namespace, source.Name})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
+	data, snapshot, err := s.readOrEmpty(ctx, Ref{source.Kind, revision.Namespace, source.Name})
 	if err != nil {
 		return false, err
 	}

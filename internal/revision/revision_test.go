@@ -19,11 +19,6 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-func snapshotOf(obj client.Object) Snapshot {
-	c := contentOf(obj)
-	return Snapshot{Version: version(obj), Hash: c.Hash(), Digests: c.Digests()}
-}
-
 // A revision has none of its source's labels, annotations, owners or finalizers, save the change cause: tools that manage
 // the source would prune or adopt it (argo-cd#12812, flagger#744), and finalizers would keep it (rule 16).
 func TestARevisionIsACopyOfTheContentAndOfNothingElse(t *testing.T) {

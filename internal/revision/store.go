@@ -118,14 +118,17 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 		seen.noted[described.Name] = revisions[i].Annotations[keys.SourceVersion]
 	}
 	if meta == nil {
-		return seen, nil
+		return seen, s.observeAbsence(ctx, source, &seen, revisions, pinned)
 	}
 	if err := s.notItself(ctx, meta); err != nil {
 		return Observation{}, err
 	}
 	snapshot, present, err := s.snapshot(ctx, source, version(meta), seen, pinned)
-	if err != nil || !present {
+	if err != nil {
 		return seen, err
+	}
+	if !present {
+		return seen, s.observeAbsence(ctx, source, &seen, revisions, pinned)
 	}
 	seen.Object, seen.Snapshot = meta, snapshot
 	seen.Present, seen.Hash, seen.Digests = true, snapshot.Hash, snapshot.Digests
@@ -259,8 +262,12 @@ func (s *Store) read(ctx context.Context, ref Ref) (client.Object, Snapshot, err
 	if secret, ok := obj.(*corev1.Secret); ok && secret.UID != "" {
 		s.types.Add(secret.UID, secret.Type)
 	}
+	return obj, snapshotOf(obj), nil
+}
+
+func snapshotOf(obj client.Object) Snapshot {
 	read := contentOf(obj)
-	return obj, Snapshot{Version: version(obj), Hash: read.Hash(), Digests: read.Digests()}, nil
+	return Snapshot{Version: version(obj), Hash: read.Hash(), Digests: read.Digests()}
 }
 
 // once runs a write that stands for all calls with the same key: those under way now, and those that come before the

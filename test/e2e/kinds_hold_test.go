@@ -23,22 +23,23 @@ import (
 // What must hold of Deployments must hold of every kind.
 
 // oneKey makes the template of a pod that refers to one key of a ConfigMap and of a Secret.
-func oneKey(optional bool) func(name, conf, secret string) map[string]any {
-	return func(name, conf, secret string) map[string]any {
-		template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			TerminationGracePeriodSeconds: new(int64(0)),
-			Containers: []corev1.Container{{Name: "app", Image: "app:1", Env: []corev1.EnvVar{
-				sourceRef{kind: pin.ConfigMap, name: conf, optional: &optional}.env("CONFIGMAP"),
-				sourceRef{kind: pin.Secret, name: secret, optional: &optional}.env("SECRET"),
-			}}},
-		}}
-		template.Labels = map[string]string{"app": name}
-		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
-		if err != nil {
-			panic(err)
-		}
-		return object
+func oneKey(name, conf, secret string) map[string]any {
+	return templateOf(name, corev1.Container{Env: []corev1.EnvVar{
+		sourceRef{kind: pin.ConfigMap, name: conf}.env("CONFIGMAP"), sourceRef{kind: pin.Secret, name: secret}.env("SECRET"),
+	}})
+}
+
+// templateOf makes the template of a pod with one container.
+func templateOf(name string, container corev1.Container) map[string]any {
+	container.Name, container.Image = "app", "app:1"
+	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{container}}}
+	template.Labels = map[string]string{"app": name}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+	if err != nil {
+		panic(err)
 	}
+	return object
 }
 
 // generation is the template's: it moves with each change of the spec.
@@ -118,7 +119,7 @@ func (a *app) setImage(image string) {
 func TestEveryKindKeepsItsPinsWhileSomethingIsMissing(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
-		a.form = oneKey(false)
+		a.form = oneKey
 		a.createSources("A")
 		a.createWorkload(map[string]string{keys.Track: "all"})
 		first := a.waitPinnedTo("A")
@@ -146,24 +147,6 @@ func TestEveryKindKeepsItsPinsWhileSomethingIsMissing(t *testing.T) {
 		}
 		a.createSources("B")
 		a.waitPinnedTo("B")
-	})
-}
-
-// Rule 6: what is optional is pinned when it appears, and waited for by nothing.
-func TestEveryKindPinsWhatIsOptionalWhenItAppears(t *testing.T) {
-	forEachKind(t, func(w *world, s subject) {
-		a := w.app(s, "web")
-		a.form = oneKey(true)
-		a.createWorkload(map[string]string{keys.Track: "all"})
-		w.barrier()
-		if got := a.pinned(); got != (pins{}) {
-			w.Fatalf("pinned to %s", got)
-		}
-		if notes := w.events("SourceMissing", a.name); len(notes) > 0 {
-			w.Errorf("an optional source is no reason to warn: %q", notes)
-		}
-		a.createSources("A")
-		a.waitPinnedTo("A")
 	})
 }
 

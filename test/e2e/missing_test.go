@@ -53,7 +53,7 @@ func TestRequiredKeyMissingGivesNoPinAndKeepsAnEarlierOne(t *testing.T) {
 }
 
 // Rule 6.
-func TestOptionalSourceAndKeyAreLeftAloneUntilTheyAppear(t *testing.T) {
+func TestOptionalSourceAndKeyRollOutWhenTheyAppear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(configMap("keys", "other", "1"), deployment("web", envKey("web", "k", true), envKey("keys", "k", true)))
