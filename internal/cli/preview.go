@@ -298,6 +298,9 @@ func because(d plan.Decision) string {
 	case plan.SourceMissing:
 		return "does not exist, and a container requires it"
 	case plan.Absent:
+		if d.From != d.To {
+			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
+		}
 		return "does not exist, and is optional"
 	}
 	return "could not be looked at"

@@ -81,3 +81,27 @@ func (w *world) saysMissing(pod, object string) string {
 	}
 	return "nothing is said"
 }
+
+// Rule 6: once an optional source is deleted, containers start with nothing, as they would without it; and after an undo with what they had,
+// although the source is gone.
+func TestContainersStartWithoutADeletedSourceAndWithItAfterAnUndo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lenient := func(spec *corev1.PodSpec) {
+		gen.EnvFrom("configmap/app", gen.Optional(true))(spec)
+		spec.Containers[0].EnvFrom[0].Prefix = "CFG_ENVFROM_"
+		gen.Volume("configmap/app", gen.Optional(true))(spec)
+		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume/configmap/app")})
+	}
+	w.create(configMap("app", "mode", "blue"))
+	pins := w.deploy(deployment, probe(lenient))
+	blue := reading{Env: map[string]string{"CFG_ENVFROM_mode": "blue"}, Files: map[string]string{volumePath("configmap/app", "mode"): "blue"}}
+	w.checkReading("at first", w.startedWith(w.waitPods(1)[0]), blue)
+	w.kubectl("delete", "configmap", "app")
+	w.waitOtherPins(deployment, pins)
+	w.kubectl("rollout", "status", "deployment/"+web)
+	w.checkReading("without the source", w.startedWith(w.waitPods(1)[0]), reading{Env: map[string]string{}, Files: map[string]string{}})
+	w.kubectl("rollout", "undo", "deployment/"+web)
+	w.kubectl("rollout", "status", "deployment/"+web)
+	w.checkReading("undone", w.startedWith(w.waitPods(1)[0]), blue)
+}
