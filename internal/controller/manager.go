@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/optin"
@@ -67,6 +66,10 @@ type Options struct {
 	WebhookClientCA string
 	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
 	HealthAddress, MetricsAddress string
+	// MetricsSecure serves metrics over TLS, to clients with the right to get them. MetricsCertDir has the certificate (tls.crt, tls.key);
+	// without it, one is made at each start that nobody knows.
+	MetricsSecure  bool
+	MetricsCertDir string
 }
 
 // Validate tells what is wrong with the options, in the words of the command line's flags.
@@ -89,6 +92,9 @@ func (o Options) Validate() error {
 	}
 	if o.LeaderElect && o.Namespace == "" {
 		problems = append(problems, errors.New("--leader-elect needs --namespace, where the lease is kept"))
+	}
+	if o.MetricsCertDir != "" && !o.MetricsSecure {
+		problems = append(problems, errors.New("--metrics-cert-dir is for --metrics-secure"))
 	}
 	return errors.Join(append(problems, o.validateWebhooks(), o.validateRestartOn())...)
 }
@@ -141,7 +147,7 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 		LeaderElectionReleaseOnCancel: true,
 
 		HealthProbeBindAddress: options.HealthAddress,
-		Metrics:                metricsserver.Options{BindAddress: options.MetricsAddress},
+		Metrics:                options.metrics(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)

@@ -2,14 +2,23 @@ package controller
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"confrev.io/confrev/internal/authz"
 )
 
 // The metrics, served together with controller-runtime's own.
@@ -76,4 +85,24 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 		}
 		return nil
 	}
+}
+
+// metrics says how to serve them.
+func (o Options) metrics() metricsserver.Options {
+	served := metricsserver.Options{BindAddress: o.MetricsAddress}
+	if !o.MetricsSecure {
+		return served
+	}
+	served.SecureServing, served.CertDir = true, o.MetricsCertDir
+	// HTTP/2 lets one connection begin and drop requests without end.
+	served.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
+	served.FilterProvider = func(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
+		api, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme})
+		if err != nil {
+			return nil, fmt.Errorf("set up who may get metrics: %w", err)
+		}
+		guard := &authz.Guard{API: api, Now: time.Now}
+		return func(_ logr.Logger, next http.Handler) (http.Handler, error) { return guard.Handler(next), nil }, nil
+	}
+	return served
 }

@@ -181,6 +181,10 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 	set.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas work at a time; the others wait")
 	set.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 for none")
 	set.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`address` to serve Prometheus metrics on; 0 for none")
+	set.BoolVar(&o.MetricsSecure, "metrics-secure", false,
+		"serve metrics over TLS, to clients whose token has the right to get /metrics; needs the rights to create token and subject access reviews")
+	set.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "",
+		"`directory` with tls.crt and tls.key for --metrics-secure, read again when they change (default: confrev makes a certificate at each start)")
 }
 
 // plain writes the levels between debug and info, which logr's verbosity leads to, as debug. It leaves out the notes of events, which

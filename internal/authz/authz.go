@@ -1,0 +1,136 @@
+// Package authz answers only the HTTP clients that the API server says may ask: each shows a token, which a TokenReview tells the
+// user of, and a SubjectAccessReview tells whether that user has the right to the path. controller-runtime's own filter does the same, and
+// links the API server's libraries for it.
+package authz
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// remembered is how many answers are remembered, and valid for how long: a client that asks every few seconds costs two reviews a
+	// minute, and one that has lost its right still gets answers for so long.
+	remembered = 100
+	valid      = 30 * time.Second
+	// patience bounds the reviews of one request.
+	patience = 10 * time.Second
+)
+
+// Guard lets through whom the API server lets.
+type Guard struct {
+	// API takes reviews.
+	API client.Writer
+	Now func() time.Time
+
+	once    sync.Once
+	answers *lru.Cache
+	// reviewing is held during reviews, one at a time: who may not ask is not to have the API server asked as often as it likes.
+	reviewing sync.Mutex
+}
+
+// answer is the HTTP status for a token and a path, http.StatusOK for who may ask.
+type answer struct {
+	status int
+	until  time.Time
+}
+
+// question is what a client asks. The token itself is not kept.
+type question struct {
+	token [sha256.Size]byte
+	path  string
+}
+
+// Handler serves what next serves, to those who may ask.
+func (g *Guard) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch status := g.status(r); status {
+		case http.StatusOK:
+			next.ServeHTTP(w, r)
+		case http.StatusUnauthorized:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			fallthrough
+		default:
+			http.Error(w, http.StatusText(status), status)
+		}
+	})
+}
+
+// maxToken is longer than any token of the API server's.
+const maxToken = 16 << 10
+
+func (g *Guard) status(r *http.Request) int {
+	if r.Method != http.MethodGet {
+		return http.StatusMethodNotAllowed
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+		return http.StatusUnauthorized
+	}
+	asked := question{sha256.Sum256([]byte(token)), r.URL.Path}
+	if status, known := g.known(asked); known {
+		return status
+	}
+	g.reviewing.Lock()
+	defer g.reviewing.Unlock()
+	if status, known := g.known(asked); known {
+		return status
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	status, err := g.review(ctx, token, asked.path)
+	if err != nil {
+		log.Log.WithName("authz").Error(err, "cannot ask the API server whether a client may ask", "path", asked.path)
+		return http.StatusInternalServerError
+	}
+	if status != http.StatusUnauthorized {
+		// Tokens of nobody come without end, and are not to push out the others.
+		g.answers.Add(asked, answer{status, g.Now().Add(valid)})
+	}
+	return status
+}
+
+func (g *Guard) known(asked question) (status int, known bool) {
+	g.once.Do(func() { g.answers = lru.New(remembered) })
+	kept, ok := g.answers.Get(asked)
+	if !ok || !g.Now().Before(kept.(answer).until) {
+		return 0, false
+	}
+	return kept.(answer).status, true
+}
+
+// review asks the API server who has a token, and whether that user may get a path.
+func (g *Guard) review(ctx context.Context, token, path string) (status int, err error) {
+	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := g.API.Create(ctx, who); err != nil {
+		return 0, err
+	}
+	if !who.Status.Authenticated {
+		return http.StatusUnauthorized, nil
+	}
+	user, extra := who.Status.User, map[string]authorizationv1.ExtraValue{}
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	may := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+	}}
+	if err := g.API.Create(ctx, may); err != nil {
+		return 0, err
+	}
+	if !may.Status.Allowed {
+		return http.StatusForbidden, nil
+	}
+	return http.StatusOK, nil
+}

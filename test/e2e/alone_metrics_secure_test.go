@@ -1,0 +1,82 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"confrev.io/confrev/test/env"
+)
+
+// With metrics.secure, only a client whose token has the right to get /metrics reads them, over TLS with the certificate that is given.
+// Not parallel: the chart has the rights for that only meanwhile.
+func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
+	stop(t)
+	w := newWorld(t)
+	t.Cleanup(func() { w.must(cluster.Install(context.Background(), chartValues...)) })
+	w.must(reinstall(t, "metrics.secure=true"))
+	dir := t.TempDir()
+	certificate := w.writeCertificate(dir)
+	c, err := cluster.Confrev(w.ctx, "metrics-secure", binary, "--settle", "0s", "--grace", grace.String(), "--metrics-secure", "--metrics-cert-dir", dir)
+	w.must(err)
+	// That it is ready, the tests' own look at the metrics would tell.
+	w.must(c.Launch())
+	defer func() { w.must(c.Stop()) }()
+	for _, account := range []string{"prometheus", "other"} {
+		w.kubectl("create", "serviceaccount", account)
+	}
+	w.kubectl("create", "clusterrolebinding", w.ns, "--clusterrole=confrev-metrics-reader", "--serviceaccount="+w.ns+":prometheus")
+	defer w.kubectl("delete", "clusterrolebinding", w.ns)
+
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certificate)
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: env.WebhookHost}}}
+	defer trusting.CloseIdleConnections()
+	get := func(token string) (status int, body string, err error) {
+		request, err := http.NewRequestWithContext(w.ctx, http.MethodGet, strings.Replace(c.Metrics, "http://", "https://", 1), http.NoBody)
+		w.must(err)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := trusting.Do(request)
+		if err != nil {
+			return 0, "", err
+		}
+		text, err := io.ReadAll(response.Body)
+		w.must(err)
+		w.must(response.Body.Close())
+		return response.StatusCode, string(text), nil
+	}
+	of := func(account string) string { return strings.TrimSpace(w.kubectl("create", "token", account)) }
+	tests := map[string]struct {
+		token  string
+		status int
+	}{
+		"with the right":    {of("prometheus"), http.StatusOK},
+		"without the right": {of("other"), http.StatusForbidden},
+		"a forged token":    {of("prometheus") + "x", http.StatusUnauthorized},
+		"no token":          {"", http.StatusUnauthorized},
+	}
+	for name, test := range tests {
+		// A start takes a moment, and a binding to count.
+		w.eventually(name, func() string {
+			status, body, err := get(test.token)
+			if err != nil {
+				return err.Error()
+			}
+			if tells := strings.Contains(body, "confrev_pod_admission"); status != test.status || tells != (status == http.StatusOK) {
+				return http.StatusText(status) + ": " + body
+			}
+			return ""
+		})
+	}
+	if _, err := c.ReadMetrics(w.ctx); err == nil {
+		t.Error("they are served over plain HTTP too")
+	}
+}
