@@ -36,12 +36,13 @@ func TestPluginDiff(t *testing.T) {
 		t.Errorf("it shows what the workload does not use:\n%s", out)
 	}
 	// What was one file of both is two: the key v.k of app, and the key k of app.v.
-	w.create(configMap("app.v", "k", "1"), configMap("app2", "v.k", "1"), deployment("two", envFrom("app2", "app.v")))
+	w.edit("app", "v.k", "1")
+	w.create(configMap("app.v", "k", "1"), deployment("two", envFrom("app", "app.v")))
 	w.waitPinned("two", "app.v", "k", "1")
 	w.kubectl("annotate", "deployment/two", "confrev.io/advance=manual")
 	w.edit("app.v", "k", "one")
-	w.edit("app2", "v.k", "two")
-	w.confrev("diff", "deployment/two").ends(1, "+one\n", "+two\n", "+++ configmap/app.v/k\t", "+++ configmap/app2/v.k\t")
+	w.edit("app", "v.k", "two")
+	w.confrev("diff", "deployment/two").ends(1, "+one\n", "+two\n", "+++ configmap/app.v/k\t", "+++ configmap/app/v.k\t")
 	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app")
 	if got.status != 1 || !strings.Contains(got.stdout, "differ") {
 		t.Errorf("with a program of the user: status %d\n%s%s", got.status, got.stdout, got.stderr)
