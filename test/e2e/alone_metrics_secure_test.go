@@ -4,12 +4,20 @@ package e2e
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"confrev.io/confrev/test/env"
 )
@@ -79,4 +87,25 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	if _, err := c.ReadMetrics(w.ctx); err == nil {
 		t.Error("they are served over plain HTTP too")
 	}
+}
+
+// writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and returns it.
+func (w *world) writeCertificate(dir string) []byte {
+	w.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	w.must(err)
+	template := &x509.Certificate{
+		SerialNumber: serial, DNSNames: []string{env.WebhookHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	w.must(err)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	text, err := x509.MarshalECPrivateKey(private)
+	w.must(err)
+	w.must(os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600))
+	w.must(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
+	return certificate
 }
