@@ -43,7 +43,7 @@ func TestPluginDiff(t *testing.T) {
 	w.edit("app.v", "k", "one")
 	w.edit("app", "v.k", "two")
 	w.confrev("diff", "deployment/two").ends(1, "+one\n", "+two\n", "+++ configmap/app.v/k\t", "+++ configmap/app/v.k\t")
-	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app")
+	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app", "--from=1", "--to=2")
 	if got.status != 1 || !strings.Contains(got.stdout, "differ") {
 		t.Errorf("with a program of the user: status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
