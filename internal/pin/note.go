@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"confrev.io/confrev/internal/quote"
 )
 
 // Note records that a workload was rolled back from one content of a source (rule 4). Notes travel in time: the Deployment
@@ -41,7 +43,7 @@ func ParseNotes(text string) (Notes, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		match := noteForm.FindStringSubmatch(item)
 		if match == nil {
-			return nil, fmt.Errorf("%q is not a note: want SOURCE=REVISION@NUMBER;on=REVISION@NUMBER", item)
+			return nil, fmt.Errorf("%s is not a note: want SOURCE=REVISION@NUMBER;on=REVISION@NUMBER", quote.Text(item))
 		}
 		from, err := ParseHashes(match[1])
 		if err != nil {
@@ -49,11 +51,11 @@ func ParseNotes(text string) (Notes, error) {
 		}
 		number, err := strconv.ParseInt(match[3], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number of %q: %w", item, err)
+			return nil, fmt.Errorf("%s has a number that is none", quote.Text(item))
 		}
 		for source, p := range from {
 			if _, twice := notes[source]; twice {
-				return nil, fmt.Errorf("%s has more than one note", source)
+				return nil, fmt.Errorf("%s has more than one note", quote.Text(source.String()))
 			}
 			notes[source] = Note{From: p, On: Pin{Revision: match[2], Number: number}, Keys: match[4], Ended: match[5] != ""}
 		}

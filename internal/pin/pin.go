@@ -120,7 +120,7 @@ func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 		}
 		number, err := strconv.ParseInt(match[3], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number of %s: %w", quote.Text(item), err)
+			return nil, fmt.Errorf("%s has a number that is none", quote.Text(item))
 		}
 		set[source] = Pin{Revision: match[2], Number: number}
 	}
