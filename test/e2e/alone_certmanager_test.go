@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -52,6 +53,7 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 	if bytes.Equal(first.Data["ca.crt"], second.Data["ca.crt"]) {
 		t.Error("the authority was not renewed: this test shows less than it should")
 	}
+	trusts(t, second.Data["ca.crt"], first.Data["tls.crt"])
 	w.eventually("API servers are told of the new authority", func() string {
 		if told := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle; !bytes.Contains(told, second.Data["ca.crt"]) {
 			return fmt.Sprintf("they are told of\n%s", told)
@@ -71,6 +73,24 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 		return ""
 	})
 	w.mustBeAsked("with the second certificate")
+}
+
+// trusts checks that an authority alone is enough for a leaf. cert-manager 1.21 tells API servers of the authority before as well, as long
+// as that is valid; earlier ones do not.
+func trusts(t *testing.T, authority, leaf []byte) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	block, _ := pem.Decode(leaf)
+	if !roots.AppendCertsFromPEM(authority) || block == nil {
+		t.Fatalf("no certificates: %s %s", authority, leaf)
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: env.WebhookHost}); err != nil {
+		t.Errorf("the new authority does not know the certificate that is still served: %v", err)
+	}
 }
 
 // mustBeAsked checks that the webhook plans within a request.

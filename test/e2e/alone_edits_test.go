@@ -121,7 +121,8 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 		t.Errorf("it moved to %s", got)
 	}
 	// Nor does it restart a workload without end.
-	w.create(configMap("status", "k", "0"), deployment("watcher", inMode(optin.Restart), envFrom("status")))
+	const canary = "canary-of-changes"
+	w.create(configMap("status", "k", "0", "other", canary), deployment("watcher", inMode(optin.Restart), envFrom("status"), canaried(canary)))
 	w.waitFollowed("watcher", "configmap/status")
 	for i := range 5 {
 		before := w.hashes("watcher")
@@ -131,6 +132,7 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 		}
 	}
 	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
+	w.tellsNothing(capped, "ChangesTooOften", canary)
 	busySourcesHaveABudget(newWorld(t))
 }
 

@@ -58,7 +58,8 @@ func TestGuardsCanBeTurnedOff(t *testing.T) {
 // is pinned nevertheless. Where the chart tolerates the field, nothing is refused. Not parallel.
 func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
 	onlyWithPolicies(t)
-	w, a := deployed(t)
+	const canary = "canary-of-the-confined"
+	w, a := deployed(t, canaried(canary))
 	confinedOnPurpose = w.ns
 	mutator := `
 apiVersion: admissionregistration.k8s.io/v1
@@ -101,6 +102,7 @@ spec: {policyName: ` + w.ns + `}
 	})
 	w.edit("web", "color", "B")
 	w.waitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
+	w.tellsNothing(confrev, revision.ConfinementRefused, canary)
 	if now := w.pinOf("web", "web"); now != a {
 		t.Errorf("pinned to %s in spite of the refusal", now)
 	}
@@ -148,12 +150,14 @@ func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 	w.must(limited.Start(w.ctx))
 	defer func() { w.must(limited.Stop()) }()
 
-	w.create(configMap("web", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"))
-	w.create(deployment("web", tracking("configmap/web,secret/web"), envFrom("web"), secretVolume("web")))
+	const canary = "canary-of-a-secret"
+	w.create(configMap("web", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", canary))
+	w.create(deployment("web", tracking("configmap/web,secret/web"), envFrom("web"), secretVolume("web"), canaried(canary)))
 	w.create(deployment("all", envFrom("web"), secretVolume("web")))
 	revision := w.waitPinned("web", "web", "k", "v").Revision
 	w.waitPinned("all", "web", "k", "v")
 	w.waitEvent("KindNotEnabled", "web", "lists a Secret; this confrev runs without --secrets")
+	w.tellsNothing(limited, "KindNotEnabled", canary)
 	w.barrier()
 	w.podsRead(revision + "+web")
 	for _, name := range []string{"web", "all"} {

@@ -274,8 +274,10 @@ func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
 	w := newWorld(t)
 	missing := w.removePodAdmission()
 	w.must(confrev.Launch())
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	const canary = "canary-without-policies"
+	w.create(configMap("web", "color", "A", "other", canary), deployment("web", envFrom("web"), canaried(canary)))
 	w.waitEvent("PoliciesNotReady", "web", missing+" confrev-resolve-pins is missing")
+	w.tellsNothing(confrev, "PoliciesNotReady", canary)
 	if got := w.pinsText("web"); got != "" {
 		t.Errorf("pinned: %s", got)
 	}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -305,6 +307,34 @@ func (a *aviary) collectKeys(value any, text *strings.Builder) {
 	case []any:
 		for _, inner := range value {
 			a.collectKeys(inner, text)
+		}
+	}
+}
+
+// canaried puts a canary wherever a workload takes text.
+func canaried(value string) deploymentOption {
+	return func(d *appsv1.Deployment) {
+		c := &d.Spec.Template.Spec.Containers[0]
+		c.Env = append(c.Env, corev1.EnvVar{Name: "PASSWORD", Value: value})
+		c.Args = append(c.Args, value)
+		d.Annotations["example.com/note"] = value
+		d.Spec.Template.Annotations = map[string]string{"example.com/note": value}
+	}
+}
+
+// tellsNothing checks that a canary is nowhere in what a confrev logged, nor in any event, of which one must have this reason.
+func (w *world) tellsNothing(c *env.Confrev, reason, value string) {
+	w.Helper()
+	log, err := os.ReadFile(c.Log)
+	w.must(err)
+	planted := canary{forms: formsOf(value)}
+	for sink, text := range map[string]string{"the log": string(log), "an event": w.kubectl("get", "events.events.k8s.io", "-o", "json")} {
+		if !strings.Contains(text, reason) {
+			w.Errorf("%s does not have %s: this test shows nothing", sink, reason)
+		}
+		if form := planted.in(text); form != "" {
+			at := strings.Index(text, form)
+			w.Errorf("%s has a value:\n%s", sink, text[max(0, at-300):min(len(text), at+len(form)+100)])
 		}
 	}
 }

@@ -276,7 +276,8 @@ func TestSwitchingTheMode(t *testing.T) {
 // request.
 func workloadThatIsReverted(m *member) {
 	// Where a webhook resolves pods too, they would wait for it.
-	w, _ := deployed(m.T, annotated(keys.Settle, "0s"), replicas(0))
+	const canary = "canary-of-the-reverted"
+	w, _ := deployed(m.T, annotated(keys.Settle, "0s"), replicas(0), canaried(canary))
 	m.next()
 	for i := range 8 {
 		w.kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
@@ -295,6 +296,7 @@ func workloadThatIsReverted(m *member) {
 	}
 	w.waitEvent("Reverted", "web", "\"operator\"")
 	w.waitEvent("Reverted", "web", "undid confrev's change of the pod template 3 times")
+	w.tellsNothing(confrev, "Reverted", canary)
 	if got := w.pinsText("web"); got != "" {
 		m.Errorf("pinned again: %s", got)
 	}
