@@ -102,7 +102,7 @@ func pinned(t target, look controller.Look, sources []pin.Source) ([]plan.Decisi
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(d plan.Decision) bool {
 		_, isPinned := look.Template[d.Source]
-		return !isPinned
+		return !isPinned || look.Rotates(d.Source)
 	})
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no pins to take back: %s", t, whyUnpinned(look))
@@ -111,6 +111,11 @@ func pinned(t target, look controller.Look, sources []pin.Source) ([]plan.Decisi
 }
 
 func whyUnpinned(look controller.Look) string {
+	for _, d := range look.Hashes.Decisions {
+		if look.Rotates(d.Source) {
+			return fmt.Sprintf("%s rotates, so pods read it live, and no undo brings old content back", d.Source)
+		}
+	}
 	if len(look.Pins.Decisions) == 0 {
 		return fmt.Sprintf("nothing is copied in mode %s", look.Asked.Mode)
 	}

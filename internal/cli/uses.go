@@ -39,7 +39,7 @@ const usesExample = `
 		kubectl confrev uses configmap/app -o json`
 
 // rotates says of a source that it has the policy rotate.
-const rotates = "it rotates: pods read it live, and no undo brings old content back"
+const rotates = "rotates: pods read it live, and no undo brings old content back"
 
 // effect is what a change of a source would do to a workload.
 type effect string

@@ -4,14 +4,18 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/env"
 )
 
@@ -121,6 +125,81 @@ func TestRequestsOfOneEditOfEachKind(t *testing.T) {
 	apps[0].lookedAtAll()
 	for _, a := range apps {
 		t.Logf("%s: an edit is %d writes", a.subject, a.checkRequests(mark))
+	}
+}
+
+// D12: what it costs to restore a revision does not grow with who uses it, and a sweep looks once at the holders of a kind. Not
+// parallel, as above.
+func TestRequestsOfWhatManyUse(t *testing.T) {
+	const users = 12
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), configMap("jobs", "k", "A"))
+	var names []string
+	cron := aCronJob.spec("jobs", everyForm("jobs", "jobs", "none"))
+	template := deployment("jobs", envFrom("jobs")).Spec.Template
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	podTemplate, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template)
+	w.must(err)
+	put(cron, "jobTemplate.spec.template", podTemplate)
+	for i := range users {
+		name := fmt.Sprintf("web-%d", i)
+		names = append(names, name)
+		job := objectOf(cronJobKind, fmt.Sprintf("job-%d", i), cron)
+		job.SetAnnotations(map[string]string{keys.Track: "all"})
+		w.create(deployment(name, envFrom("web"), replicas(0)), job)
+	}
+	var a pin.Pin
+	for _, name := range names {
+		a = w.waitPinned(name, "web", "color", "A")
+	}
+	w.owned(a.Revision, names...)
+	pinnedJobs := func() map[string]bool {
+		pins := map[string]bool{}
+		for _, job := range w.list(cronJobKind) {
+			pins[templatePins(job.Object, "spec.jobTemplate.spec.template")] = true
+		}
+		return pins
+	}
+	before := pinnedJobs()
+	w.barrier()
+	w.lookedAtAll()
+
+	mark := auditMark(t)
+	w.unguarded("delete", "configmap", a.Revision)
+	w.eventually("the revision is back", func() string {
+		if w.gone(a.Revision) {
+			return "gone"
+		}
+		return ""
+	})
+	w.owned(a.Revision, names...)
+	w.edit("jobs", "k", "B")
+	w.eventually("all Jobs advance, and what they had goes", func() string {
+		if now := pinnedJobs(); len(now) != 1 || len(w.revisions("jobs")) != 1 || maps.Equal(now, before) {
+			return fmt.Sprint(now, " ", len(w.revisions("jobs")))
+		}
+		return ""
+	})
+	w.lookedAtAll()
+	counts := map[string]int{}
+	requests, err := cluster.ConfrevRequests(mark)
+	w.must(err)
+	conflicts := 0
+	for _, r := range requests {
+		if r.Object.Namespace == w.ns {
+			counts[r.Verb+" "+r.Object.Resource]++
+			if r.Response.Code == http.StatusConflict && r.Object.Resource == "configmaps" {
+				conflicts++
+			}
+		}
+	}
+	t.Logf("requests: %v, %d conflicts of revisions", counts, conflicts)
+	// Each becomes an owner once more, and is looked up for that.
+	if got, most := counts["get deployments"], (1+conflicts)*users+1; got > most {
+		t.Errorf("get deployments: %d times, want at most %d", got, most)
+	}
+	if got := counts["list jobs"]; got == 0 || got > 1+conflicts {
+		t.Errorf("list jobs: %d times, want 1", got)
 	}
 }
 

@@ -150,7 +150,7 @@ func (a *aviary) driveKeys() {
 	a.Helper()
 	onWorkload := map[string]string{
 		keys.Track: "InvalidTrack", keys.Mode: "InvalidMode", keys.Injection: "InvalidMode", keys.Advance: "InvalidAdvance",
-		keys.Settle: "InvalidSettle", keys.RestartOn: "InvalidRestartOn",
+		keys.Settle: "InvalidSettle", keys.RotateBy: "InvalidMode", keys.RestartOn: "InvalidRestartOn",
 	}
 	onSource := map[string]string{keys.Policy: "InvalidMode"}
 	type awaited struct{ reason, on, what string }
