@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +22,13 @@ import (
 
 // Rule 6: where every use is optional, the absence of a source is the revision of empty content.
 
-// optional takes all keys of a ConfigMap, if it is there.
-func optional(source string) deploymentOption {
+// optional takes all keys of ConfigMaps, if they are there.
+func optional(sources ...string) deploymentOption {
 	return func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
-		c.EnvFrom = append(c.EnvFrom, sourceRef{kind: pin.ConfigMap, name: source, optional: new(true)}.envFrom())
+		for _, source := range sources {
+			c.EnvFrom = append(c.EnvFrom, sourceRef{kind: pin.ConfigMap, name: source, optional: new(true)}.envFrom())
+		}
 	}
 }
 
@@ -320,5 +323,51 @@ func TestPluginShowsAnAbsence(t *testing.T) {
 	if got := w.plugin("resume", "deployment/web"); got.status != 0 {
 		t.Fatalf("resume: %+v", got)
 	}
+	w.waitAbsent("web", "web")
+}
+
+// A Job that is created without an optional source keeps to that: its retries must not read what appears meanwhile.
+func TestAStandAloneJobPinsAnAbsence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "migrate", Annotations: map[string]string{keys.Track: "all"}},
+		Spec:       batchv1.JobSpec{Template: deployment("web", optional("web")).Spec.Template},
+	}
+	job.Spec.Template.Labels = nil
+	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w.create(job)
+	pins, err := pin.Parse(job.Spec.Template.Annotations[keys.Pins])
+	w.must(err)
+	revision := &corev1.ConfigMap{}
+	w.must(w.get(pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}].Revision, revision))
+	if len(revision.Data) != 0 {
+		t.Errorf("its revision has %v", revision.Data)
+	}
+	w.eventually("the Job owns its revision", func() string {
+		w.must(w.get(revision.Name, revision))
+		if o := revision.OwnerReferences; len(o) != 1 || o[0].UID != job.UID {
+			return fmt.Sprint("owned by ", o)
+		}
+		return ""
+	})
+}
+
+// Rule 6: with advance: manual, a deletion waits like an edit. What is not there when the workload is made is pinned all the same.
+func TestADeletionWaitsAsAnEditDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(configMap("web", "color", "A"), deployment("web", optional("web", "extra"), annotated(keys.Advance, "manual")))
+	a := w.waitPinned("web", "web", "color", "A")
+	if got := w.pinOf("web", "extra"); got == (pin.Pin{}) {
+		t.Error("what was not there has no pin")
+	}
+	w.kubectl("delete", "configmap", "web")
+	w.waitEvent("WaitingToAdvance", "web", "configmap/web")
+	w.barrier()
+	if got := w.pinOf("web", "web"); got != a {
+		t.Fatalf("it moved to %s", got)
+	}
+	w.kubectl("annotate", "deployment/web", keys.Advance+"=auto", "--overwrite")
 	w.waitAbsent("web", "web")
 }
