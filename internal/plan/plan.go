@@ -91,7 +91,7 @@ const (
 	Held Verdict = "Held"
 	// Waiting: the pin would move to current, but not now (rule 4, confrev.io/advance).
 	Waiting Verdict = "Waiting"
-	// SourceMissing: the source is required, or was pinned, and does not exist (rule 6).
+	// SourceMissing: the source is required and does not exist, or it only restarts the workload and is gone (rule 6).
 	SourceMissing Verdict = "SourceMissing"
 	// KeyMissing: the source lacks a required key (rule 6).
 	KeyMissing Verdict = "KeyMissing"
