@@ -68,8 +68,8 @@ func TestConfinementIsWhatConfrevWrites(t *testing.T) {
 			continue
 		}
 		object, what := strings.TrimSpace(cells[1]), cells[2]
-		// The finalizer is not a key of a map, and the anchor is only ever created.
-		if strings.Contains(what, "finalizer") || strings.Contains(object, "confrev-anchor") {
+		// The finalizer is not a key of a map, and the anchor and the key are only ever created.
+		if strings.Contains(what, "finalizer") || strings.Contains(object, "confrev-anchor") || strings.Contains(object, "confrev-key") {
 			continue
 		}
 		sort := "annotation"

@@ -81,14 +81,18 @@ func (d *doctor) policies(ctx context.Context) error {
 
 // guards looks for the policies that protect revisions. They may be turned off.
 func (d *doctor) guards(ctx context.Context) error {
-	for _, suffix := range []string{"-guard-revisions", "-guard-anchors"} {
+	const anyone = "it is not there, so revisions in use may be deleted by anyone who may delete ConfigMaps"
+	for suffix, meaning := range map[string]string{
+		"-guard-revisions": anyone, "-guard-anchors": anyone,
+		"-guard-keys": "it is not there, so anyone who may create Secrets may choose the key of a namespace's hashes, and test guesses of its Secrets",
+	} {
 		found, seen, err := d.installed(ctx, "ValidatingAdmissionPolicy", suffix)
 		if err != nil {
 			return err
 		}
 		if seen && !found {
 			d.find(severityInfo, "NoGuard", admissionKind("ValidatingAdmissionPolicy"), client.ObjectKey{Name: d.installation.options.PolicyPrefix + suffix},
-				"", "it is not there, so revisions in use may be deleted by anyone who may delete ConfigMaps")
+				"", "%s", meaning)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -155,15 +156,19 @@ func (d *doctor) revisions(ctx context.Context) error {
 
 // unused says what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
 func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, age time.Duration) error {
+	source, about := revision.SourceOf(kind, obj), client.ObjectKeyFromObject(obj)
 	derived, err := d.Derived(ctx, kind, obj)
 	if revision.IsChanged(err) {
 		// It has been deleted since the snapshot was taken.
 		return nil
 	}
+	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
+		d.find(severityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	source, about := revision.SourceOf(kind, obj), client.ObjectKeyFromObject(obj)
 	if !derived {
 		d.find(severityWarning, "NotARevision", revision.GVK(kind), about,
 			"if nothing needs it: kubectl delete "+string(kind)+" "+obj.GetName()+" -n "+obj.GetNamespace(),

@@ -95,7 +95,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	report := &historyReport{notes: s.notes}
+	report := &historyReport{}
 	for _, source := range sources {
 		history, err := s.history(ctx, source)
 		if err != nil {
@@ -103,6 +103,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		}
 		report.list.Items = append(report.list.Items, history)
 	}
+	report.notes = slices.Compact(s.notes)
 	if o.format() != "" && o.format() != "name" {
 		if err := s.measure(ctx, report); err != nil {
 			return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,6 +72,11 @@ type historyReport struct {
 func (s *scope) history(ctx context.Context, source pin.Source) (SourceHistory, error) {
 	history := SourceHistory{Namespace: s.namespace, Source: source.String(), source: source, Revisions: []RevisionEntry{}}
 	seen, err := s.Observe(ctx, s.namespace, source)
+	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
+		// The revisions are known all the same, but not which of them is current.
+		s.notes = append(s.notes, terminal.Message)
+		seen.Revisions, err = s.Labelled(s.namespace, source), nil
+	}
 	if err != nil {
 		return history, err
 	}

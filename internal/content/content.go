@@ -131,11 +131,8 @@ func SourceLabel(source string) string {
 	return strings.TrimRight(source[:maxLabel-1-pin.SuffixLength], "-.") + "-" + suffix(sum)
 }
 
-// form is that of a hash of this version: what the guards' policy demands of a revision's label.
-var form = regexp.MustCompile(`^` + hashVersion + `-[a-z2-7]{52}$`)
+// form is that of a hash of this version, keyed or not: what the guards' policy demands of a revision's label.
+var form = regexp.MustCompile(`^(` + hashVersion + `|` + keyVersion + `-[a-z2-7]{7})-[a-z2-7]{52}$`)
 
 // IsHash reports whether a text has the form of a hash. It says nothing of what the hash is of.
 func IsHash(text string) bool { return form.MatchString(text) }
-
-// IsCurrentVersion tells whether a hash was made the way that Hash makes them now. Others cannot be compared with it.
-func IsCurrentVersion(hash Hash) bool { return strings.HasPrefix(string(hash), hashVersion+"-") }

@@ -76,12 +76,12 @@ func TestTheHashIsALabelValueBehindItsVersion(t *testing.T) {
 		if problems := validation.IsValidLabelValue(string(hash)); len(problems) > 0 {
 			t.Errorf("%s: %v", hash, problems)
 		}
-		if !content.IsCurrentVersion(hash) {
+		if !(*content.Key)(nil).Made(hash) {
 			t.Errorf("%s is not of the current version", hash)
 		}
 	}
 	for _, hash := range []content.Hash{"", "v1", "v2-abc", "v10-abc", "abc", "xv1-abc"} {
-		if content.IsCurrentVersion(hash) {
+		if (*content.Key)(nil).Made(hash) {
 			t.Errorf("%q counts as the current version", hash)
 		}
 	}

@@ -96,7 +96,11 @@ func (r *workloads) handle(ctx context.Context, request admission.Request) (patc
 			return nil, nil, err
 		}
 	}
-	ops, said, err := r.admitAgain(revision.Uncounted(ctx), obj, old, request.DryRun != nil && *request.DryRun)
+	dryRun := request.DryRun != nil && *request.DryRun
+	if dryRun {
+		ctx = revision.Provisional(ctx)
+	}
+	ops, said, err := r.admitAgain(revision.Uncounted(ctx), obj, old, dryRun)
 	if err != nil || len(ops) == 0 {
 		return nil, texts(said), err
 	}
@@ -280,7 +284,7 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 // beside the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
 func (r *workloads) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
-		known: &memory{}, old: old, reader: sources, eager: true, deploys: deploying,
+		known: &memory{}, old: old, reader: sources, eager: true, deploys: deploying, request: true,
 		stays: func(a optin.Advance) bool { return !deploying || a.Stays(true) },
 	}
 	if old == nil {

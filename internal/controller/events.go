@@ -42,6 +42,7 @@ const (
 	reasonPauseEnded     = "PauseEnded"
 	reasonWaiting        = "WaitingToAdvance"
 	reasonOwnerIgnored   = "OwnerIgnored"
+	reasonKeyLost        = "KeyLost"
 
 	reasonPoliciesMissing = "PoliciesNotReady"
 )

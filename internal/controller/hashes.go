@@ -83,12 +83,24 @@ const absent = "absent"
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
 // The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start anew anyhow.
 // One that is not there is noted too, so that its appearance is a change (rule 6), unless pods could not start without it.
-func (seen *observed) setHash(use podspec.Use, source plan.Source) {
+//
+// plain is the hash of the present content without a key: what was stated before there was one is compared with it (rule 22).
+func (seen *observed) setHash(use podspec.Use, source plan.Source, plain string) {
+	if source.Scheme != "" {
+		source.Revisions = []plan.Revision{{Name: plain}}
+	}
 	seen.hashes.Sources[use.Source] = source
 	if source.Rotates {
 		seen.readAhead(use.Source)
 	}
 	before, follows := seen.hashes.Pins[use.Source]
+	if follows && source.Present && lost(before.Revision, source.Scheme) {
+		if seen.requested {
+			delete(seen.hashes.Sources, use.Source)
+			return
+		}
+		before = seen.rebase(use.Source, before, source)
+	}
 	awaited := before.Revision == absent && source.Present && use.Required
 	if awaited || !follows && !seen.frozen(use.Source) {
 		before = seen.first(use, source)
@@ -124,7 +136,7 @@ func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 		if trigger.IsSource() {
 			continue
 		}
-		hash, err := r.triggers.observe(ctx, r, seen.namespace, trigger)
+		hash, key, err := r.observeTrigger(ctx, seen, trigger)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
 			seen.sayOf(trigger.Source, terminal.Reason, "%s", terminal.Message)
 			seen.retry = true
@@ -137,7 +149,9 @@ func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
 		if err != nil {
 			seen.sayNotThere(trigger.Source)
 		}
-		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{Present: err == nil, Name: hash})
+		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{
+			Present: err == nil, Name: key.Sum(trigger.Source, hash), Scheme: key.Scheme(),
+		}, hash)
 	}
 	return errors.Join(errs...)
 }

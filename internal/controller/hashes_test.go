@@ -41,7 +41,7 @@ func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, 
 	}
 	seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
 	seen.readNotes()
-	seen.setHash(use, plan.Source{Present: now != "", Name: now})
+	seen.setHash(use, plan.Source{Present: now != "", Name: now}, now)
 	want := (&workloads{}).intend(seen)
 	return want.stamped(seen).String(), want.noted(seen).String(), want.hashes
 }
@@ -104,7 +104,7 @@ func TestWhatARotatingSourceNotes(t *testing.T) {
 			if test.now != "" {
 				name = digests(test.now).Sum(true, nil)
 			}
-			seen.setHash(use, plan.Source{Present: test.now != "", Digests: digests(test.now), Name: name, Rotates: true})
+			seen.setHash(use, plan.Source{Present: test.now != "", Digests: digests(test.now), Name: name, Rotates: true}, "")
 			want := (&workloads{}).intend(seen)
 			if got := want.stamped(seen).String(); got != test.wantStamped && want.changes() || want.hashes.Changed() != test.rolls {
 				t.Errorf("stamped %q, want %q; rolls: %v", got, test.wantStamped, want.hashes.Changed())

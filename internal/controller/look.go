@@ -58,7 +58,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	yields := &yielding{Writer: live}
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden, yields: yields,
-		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour),
+		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour).Looking(),
 		triggers: newTriggers(options, nil, live, live),
 		accounts: newAccounts(live, time.Now),
 	}, nil
@@ -196,6 +196,17 @@ func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Sour
 		return revision.Observation{}, err
 	}
 	return p.store.Observe(ctx, ref, meta, "")
+}
+
+// Labelled returns the revisions of a source as their labels describe them, for who may not read the key of the namespace.
+func (p *Planner) Labelled(namespace string, source pin.Source) []plan.Revision {
+	var all []plan.Revision
+	for _, obj := range p.Snapshot.Sources(source.Kind) {
+		if obj.GetNamespace() == namespace && revision.IsRevision(obj) && revision.SourceOf(source.Kind, obj) == source {
+			all = append(all, revision.Labelled(obj))
+		}
+	}
+	return all
 }
 
 // Derived reports whether what looks like a revision is proven to be one that the controller may delete (rule 20). It reads its data.

@@ -173,6 +173,9 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	gate := admission.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
 	kinds := &kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
+	if !o.Secrets {
+		store.WithoutSecrets()
+	}
 	recorder := &recorder{manager.GetEventRecorder("confrev")}
 	accounts := newAccounts(manager.GetAPIReader(), time.Now)
 	triggers := newTriggers(o, manager.GetCache(), manager.GetClient(), manager.GetAPIReader())

@@ -59,6 +59,8 @@ type observed struct {
 	warnings []warning
 	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
 	unbounded bool
+	// requested is true within admission.
+	requested bool
 	// retry is true when something was refused that may be permitted later.
 	retry bool
 }
@@ -100,12 +102,15 @@ type view struct {
 	deploys bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
+	// request is true within admission: what needs an event is left to the reconciler.
+	request bool
 }
 
 // observe looks at a workload, its sources and its holders. With an error, the sources that could not be observed are
 // missing from the inputs.
 func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
 	seen := newObserved(obj.GetNamespace(), v.reader)
+	seen.requested = v.request
 	seen.before, seen.eager, seen.hashes.Replaced = r.pinsOf(v.old), v.eager, v.replaced
 	seen.request = r.pinsOf(obj)
 	cached := false
@@ -234,6 +239,7 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 		source, err := r.store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
 			seen.sayOf(use.Source, terminal.Reason, "%s", terminal.Message)
+			seen.retry = seen.retry || terminal.Reason == revision.KeyUnreadable
 			return source, false
 		}
 		if err != nil {
@@ -252,6 +258,10 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			errs = append(errs, err)
 			continue
 		}
+		if err := r.recallHold(ctx, seen, use.Source, &source); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		seen.pins.Sources[use.Source] = source.Source
 	}
 	for _, use := range seen.hashes.Uses {
@@ -262,19 +272,22 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			seen.sayOf(use.Source, reasonKindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
 			continue
 		}
-		if source, ok := look(use); ok {
-			if !source.Present && !use.Required && seen.restartsOn(use.Source) {
-				seen.sayNotThere(use.Source)
-			}
-			rotates, err := r.rotates(ctx, seen, use.Source)
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			seen.setHash(use, plan.Source{
-				Present: source.Present, Digests: source.Digests, Name: source.Digests.Sum(use.All, use.Keys), Rotates: rotates,
-			})
+		source, ok := look(use)
+		if !ok {
+			continue
 		}
+		if !source.Present && !use.Required && seen.restartsOn(use.Source) {
+			seen.sayNotThere(use.Source)
+		}
+		rotates, err := r.rotates(ctx, seen, use.Source)
+		if err == nil {
+			err = r.recall(ctx, seen, use.Source, &source, seen.statedHashes(use.Source)...)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		seen.setHash(use, hashOf(use, source, rotates), source.PlainDigests.Sum(use.All, use.Keys))
 	}
 	return errors.Join(errs...)
 }

@@ -126,7 +126,7 @@ func (seen *observed) firstOfRotating(use podspec.Use, source plan.Source) pin.P
 // rotate. A workload that was rolled back has seen the present content.
 func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
 	on, pinned := seen.pins.Pins[use.Source]
-	observed := seen.sources[use.Source].Source
+	key, observed := seen.sources[use.Source].Key, seen.sources[use.Source].Source
 	if !pinned {
 		return pin.Pin{}, false
 	}
@@ -137,7 +137,7 @@ func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
 	}
 	for _, revision := range observed.Revisions {
 		if revision.Name == on.Revision && revision.Digests != nil {
-			return pin.Pin{Revision: revision.Digests.Sum(use.All, use.Keys), Number: 1}, true
+			return pin.Pin{Revision: key.Sum(use.Source, revision.Digests.Sum(use.All, use.Keys)), Number: 1}, true
 		}
 	}
 	// No hash is like the name of a revision.

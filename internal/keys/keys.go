@@ -87,6 +87,9 @@ const (
 	ChangeCause = "kubernetes.io/change-cause"
 )
 
+// KeySecret is the name of the Secret that has the key of a namespace's hashes (rule 22).
+const KeySecret = "confrev-key"
+
 // DistrustBefore is set by a person on the Secret of the webhooks' authority. It says from when on (RFC 3339) an authority must be to be
 // trusted: those before are dropped at once.
 const DistrustBefore = Prefix + "distrust-before"

@@ -17,7 +17,11 @@ var neverCopiedTypes = map[corev1.SecretType]string{
 	corev1.SecretTypeServiceAccountToken: "it is the token of a service account",
 	corev1.SecretTypeBootstrapToken:      "it is a bootstrap token",
 	"helm.sh/release.v1":                 "it is Helm's record of a release",
+	KeyType:                              "it is the key of confrev's hashes",
 }
+
+// KeyType is the type of the Secret that has the key of a namespace's hashes (rule 22).
+const KeyType corev1.SecretType = "confrev.io/key"
 
 // NeverCopiedType tells why Secrets of a type are never copied (rule 10); empty if they may be.
 func NeverCopiedType(secretType corev1.SecretType) string { return neverCopiedTypes[secretType] }
@@ -81,6 +85,8 @@ func never(source pin.Source, meta metav1.Object) string {
 	switch {
 	case source.OfCluster():
 		return "the cluster itself keeps writing it"
+	case source == pin.Source{Kind: pin.Secret, Name: keys.KeySecret}:
+		return neverCopiedTypes[KeyType]
 	case annotations[leaderAnnotation] != "":
 		return "it is the lock of a leader election"
 	case source.Kind == pin.Secret && annotations[serviceAccountAnnotation] != "":

@@ -51,6 +51,8 @@ func TestDescribe(t *testing.T) {
 		"owned, but once attached":     {meta: metav1.ObjectMeta{OwnerReferences: owner(nil), Annotations: annotated(keys.Attached, "true")}, want: plain},
 		"owned, but of the CSI driver": {meta: metav1.ObjectMeta{OwnerReferences: owner(nil), Labels: annotated("secrets-store.csi.k8s.io/managed", "true")}, want: plain},
 		"owned by others":              {meta: metav1.ObjectMeta{OwnerReferences: others}, want: optin.Traits{Policy: optin.PolicyRevision}},
+		"the key of hashes":            {source: "secret/confrev-key", want: optin.Traits{Policy: optin.PolicyRevision}, never: "the key of confrev's hashes"},
+		"a ConfigMap of its name":      {source: "configmap/confrev-key", want: optin.Traits{Policy: optin.PolicyRevision}},
 		"the cluster's CA":             {source: "configmap/kube-root-ca.crt", want: optin.Traits{Policy: optin.PolicyRevision}, never: "the cluster itself"},
 		"OpenShift's CA":               {source: "configmap/openshift-service-ca.crt", want: optin.Traits{Policy: optin.PolicyRevision}, never: "the cluster itself"},
 		"Istio's CA":                   {source: "configmap/istio-ca-root-cert", want: optin.Traits{Policy: optin.PolicyRevision}, never: "the cluster itself"},

@@ -31,7 +31,7 @@ type Notes map[Source]Note
 
 // noteForm is one note, of a pin or of a hash.
 var noteForm = regexp.MustCompile(
-	`^([a-z][a-z0-9.-]*/[^/=@,;\s]+=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14});on=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})(?:;keys=([a-z0-9]+))?(;ended)?$`)
+	`^([a-z][a-z0-9.-]*/[^/=@,;\s]+=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14});on=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})(?:;keys=([a-z0-9-]+))?(;ended)?$`)
 
 // ParseNotes reads the text form: SOURCE=REVISION@NUMBER;on=REVISION@NUMBER;keys=DIGEST;ended, separated by commas, where
 // the last two may be missing. A malformed note is an error that quotes it; no part of such a text is trusted.

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
@@ -34,7 +35,7 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	}
 	if source.Digests != nil {
 		// Any other object has no keys.
-		h.keys = source.Digests.Used(use.All, use.Keys)
+		h.keys = source.Scheme + source.Digests.Used(use.All, use.Keys)
 	}
 	var newest int64
 	for _, holder := range in.Holders {
@@ -131,7 +132,21 @@ func (h history) isCurrent(revision string) bool {
 		}
 	}
 	// It is deleted, and the note may know what the workload used of it.
-	return h.isNoted && !h.note.Ended && h.note.From.Revision == revision && h.note.Keys != "" && h.note.Keys == h.keys
+	return h.isNoted && !h.note.Ended && h.note.From.Revision == revision && h.hasNotedKeys()
+}
+
+// hasNotedKeys reports whether the source has what the workload used of what the note is about. The note is compared under the
+// key that it states. If that key is lost, nothing has changed as far as anyone can know (rule 22).
+func (h history) hasNotedKeys() bool {
+	switch stated := content.SchemeOf(h.note.Keys); {
+	case h.note.Keys == "":
+		return false
+	case stated == h.source.Scheme || h.source.Scheme == "":
+		return h.note.Keys == h.keys
+	case stated == "":
+		return h.note.Keys == h.source.PlainDigests.Used(h.use.All, h.use.Keys)
+	}
+	return true
 }
 
 func (h history) sameContent(r Revision) bool {

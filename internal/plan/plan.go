@@ -26,6 +26,10 @@ type Source struct {
 	Present bool
 	Hash    content.Hash
 	Digests content.Digests
+	// Scheme is what is said in notes of the key with which Digests were made; empty without a key (rule 22).
+	Scheme string
+	// PlainDigests are what Digests would be without a key; nil where there is none, and where no one asked.
+	PlainDigests content.Digests
 	// Name is the name that the revision of the present content has, or would have.
 	Name string
 	// Revisions are those that exist, in any order.

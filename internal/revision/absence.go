@@ -18,8 +18,12 @@ import (
 // observeAbsence says of a source that does not exist what it would be if it were empty. That it does not exist may be a cache's word:
 // whoever makes or pins a revision of it looks live (ensure, isCurrent).
 func (s *Store) observeAbsence(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
-	seen.Snapshot = snapshotOf(empty(source))
-	seen.Hash, seen.Digests = seen.Snapshot.Hash, seen.Snapshot.Digests
+	var err error
+	// Most of what is not there gets no revision, and needs no key.
+	if seen.Key, err = s.keyFor(Provisional(ctx), source.Kind, source.Namespace); err != nil {
+		return err
+	}
+	seen.take(snapshotUnder(seen.Key, empty(source), source.Source()))
 	return s.settleName(ctx, source, seen, revisions, pinned)
 }
 
@@ -33,12 +37,16 @@ func empty(source Ref) client.Object {
 
 // readOrEmpty reads a source's data from the API server. One that does not exist is empty.
 func (s *Store) readOrEmpty(ctx context.Context, source Ref) (client.Object, Snapshot, error) {
-	data, snapshot, err := s.read(ctx, source)
-	if apierrors.IsNotFound(err) {
-		data = empty(source)
-		return data, snapshotOf(data), nil
+	data, snapshot, err := s.read(ctx, source, source.Source())
+	if !apierrors.IsNotFound(err) {
+		return data, snapshot, err
 	}
-	return data, snapshot, err
+	key, err := s.keyFor(ctx, source.Kind, source.Namespace)
+	if err != nil {
+		return nil, Snapshot{}, err
+	}
+	data = empty(source)
+	return data, snapshotUnder(key, data, source.Source()), nil
 }
 
 // OfAbsence reports whether a revision stands for a source that did not exist: it is proven to be empty, and notes no source.

@@ -54,6 +54,9 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 			return p, false, err
 		}
 	}
+	if err := s.settleKey(ctx, source, seen.Hash); err != nil {
+		return pin.Pin{}, false, err
+	}
 	data, err := s.unchanged(ctx, source, seen)
 	if err != nil {
 		return pin.Pin{}, false, err
@@ -108,8 +111,7 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	if err != nil {
 		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)
 	}
-	s.remember(Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
-	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, nil
+	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, s.remember(ctx, Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
 }
 
 // tooBig tells whether an object was refused as too big: by the API server, or by etcd behind it, of whose refusals the
@@ -122,10 +124,15 @@ func tooBig(err error) bool {
 }
 
 // remember notes what a revision holds, by the UID of the object that was created or read.
-func (s *Store) remember(ref Ref, revision client.Object) {
-	held := contentOf(revision)
-	s.found(revision.GetUID(), proof{Snapshot{Hash: held.Hash(), Digests: held.Digests()}, true})
+func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) error {
+	key, err := s.keyFor(ctx, ref.Kind, ref.Namespace)
+	if err != nil {
+		return err
+	}
+	source := SourceOf(ref.Kind, revision)
+	s.found(revision.GetUID(), proof{snapshotUnder(key, revision, source), true, source})
 	s.known.Add(ref, revision.GetUID())
+	return nil
 }
 
 // reuse looks whether the object of the given name is a revision with the observed content that can be pinned, and

@@ -40,23 +40,30 @@ func IsRevision(obj client.Object) bool {
 type proof struct {
 	Snapshot
 	immutable bool
+	// of is the source under whose name it was keyed.
+	of pin.Source
 }
 
 // prove reads the data of an object that has the form of a revision, once, and returns what it holds. It is not proven when the
 // data can still change.
 func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (Snapshot, bool, error) {
-	if kept, ok := s.proof(meta); ok {
+	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
+	key, err := s.keyFor(ctx, ref.Kind, ref.Namespace)
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	if kept, ok := s.proof(meta, key); ok {
 		return kept.Snapshot, kept.immutable, nil
 	}
-	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
-	obj, snapshot, err := s.read(ctx, ref)
+	source := SourceOf(ref.Kind, meta)
+	obj, snapshot, err := s.read(ctx, ref, source)
 	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != meta.UID {
 		return Snapshot{}, false, Changed("revision %s", ref)
 	}
 	if err != nil {
 		return Snapshot{}, false, err
 	}
-	found := proof{snapshot, isImmutable(obj)}
+	found := proof{snapshot, isImmutable(obj), source}
 	s.found(obj.GetUID(), found)
 	return found.Snapshot, found.immutable, nil
 }
@@ -68,14 +75,15 @@ func (s *Store) found(uid types.UID, p proof) {
 	}
 }
 
-// proof returns what is known of an object without reading it.
-func (s *Store) proof(meta *metav1.PartialObjectMetadata) (proof, bool) {
+// proof returns what is known of an object without reading it, under the present key of its namespace.
+func (s *Store) proof(meta *metav1.PartialObjectMetadata, key *content.Key) (proof, bool) {
 	kept, ok := s.verified.Get(meta.UID)
 	if !ok {
 		return proof{}, false
 	}
 	found := kept.(proof)
-	return found, found.immutable || found.Version == version(meta)
+	same := found.of == SourceOf(kindOf(meta), meta) && key.Made(found.Hash)
+	return found, same && (found.immutable || found.Version == version(meta))
 }
 
 // Derived reports whether an object is a revision that confrev may delete and make others own: proven, with a name that follows
@@ -85,7 +93,7 @@ func (s *Store) Derived(ctx context.Context, meta *metav1.PartialObjectMetadata)
 		return false, nil
 	}
 	held, proven, err := s.prove(ctx, meta)
-	return proven && names(SourceOf(kindOf(meta), meta).Name, held.Hash, meta.Name), err
+	return proven && held.names(SourceOf(kindOf(meta), meta).Name, meta.Name), err
 }
 
 // Proven reports whether an object is known to be a revision, without reading it.

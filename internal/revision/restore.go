@@ -17,16 +17,21 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 	if err != nil {
 		return false, err
 	}
-	if !names(source.Name, snapshot.Hash, revision.Name) {
+	if !snapshot.names(source.Name, revision.Name) {
 		return false, nil
 	}
 	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))
 	if apierrors.IsAlreadyExists(err) {
 		// Restored meanwhile, or somebody else's object now.
-		held, other, err := s.read(ctx, revision)
+		held, other, err := s.read(ctx, revision, source)
 		return err == nil && isImmutable(held) && other.Hash == snapshot.Hash, client.IgnoreNotFound(err)
 	}
 	return err == nil, err
+}
+
+// names reports whether a revision of the source with this content may be called so, or was before hashes were keyed.
+func (s Snapshot) names(source, name string) bool {
+	return names(source, s.Hash, name) || s.PlainHash != "" && names(source, s.PlainHash, name)
 }
 
 // names tells whether a revision of the source with this content may be called so.

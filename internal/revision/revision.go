@@ -126,8 +126,8 @@ func version(source client.Object) string {
 	return string(source.GetUID()) + "/" + source.GetResourceVersion()
 }
 
-// describe reads what a revision's metadata says of it.
-func describe(obj client.Object) plan.Revision {
+// Labelled reads what a revision's metadata says of it.
+func Labelled(obj client.Object) plan.Revision {
 	revision := plan.Revision{Name: obj.GetName(), Number: number(obj), Hash: content.Hash(obj.GetLabels()[keys.Content])}
 	if text, ok := obj.GetAnnotations()[keys.KeyDigests]; ok {
 		if digests, err := content.ParseDigests(text); err == nil {

@@ -63,7 +63,7 @@ func TestWhatARevisionSaysOfItselfIsReadBack(t *testing.T) {
 	seen := snapshotOf(source)
 	revision := object(source, seen, "r", 42)
 	Compact(revision) // As it is in the cache.
-	got := describe(revision)
+	got := Labelled(revision)
 	if got.Name != "r" || got.Number != 42 || got.Hash != seen.Hash {
 		t.Errorf("described as %+v", got)
 	}
@@ -90,7 +90,7 @@ func TestWhatCannotBeReadOfARevisionIsUnknown(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := describe(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}})
+			got := Labelled(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}})
 			if got.Number != test.number || (got.Digests != nil) != test.known {
 				t.Errorf("described as %+v", got)
 			}

@@ -17,15 +17,20 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
 
-// Snapshot is a source's content at one moment, without the data itself.
+// Snapshot is a source's content at one moment, without the data itself. What may be published of a Secret is keyed (rule 22).
 type Snapshot struct {
 	// Version is "<uid>/<resourceVersion>" of the source when it was read.
 	Version string
 	Hash    content.Hash
 	Digests content.Digests
+	// PlainHash and PlainDigests are what Hash and Digests would be without a key. Names and notes may be from before there was
+	// one. They are never published, and empty where there is no key or the data was not read.
+	PlainHash    content.Hash
+	PlainDigests content.Digests
 }
 
 // Store reads sources and revisions, and writes revisions. Metadata comes from the cache, data from the API server, one
@@ -38,6 +43,8 @@ type Store struct {
 	kinds  Kinds
 	// perHour is how often a source may get a new current revision (rule 11).
 	perHour int
+	// secretsCached is true where cached has the metadata of Secrets, makesKeys where namespaces without a key get one.
+	secretsCached, makesKeys bool
 
 	// flights lets the many workloads of one source share one read or write that is under way.
 	flights singleflight.Group
@@ -57,6 +64,8 @@ type Store struct {
 	changesLock sync.Mutex
 	// turn is held by who writes an owner after others were faster.
 	turn sync.Mutex
+	// keys has, by namespace, the key of its hashes.
+	keys *lru.Cache
 	// done has writes that need not be repeated while the cache lags behind them.
 	done *lru.Cache
 }
@@ -75,10 +84,22 @@ type Kinds interface {
 // server; perHour is how often a source may get a new current revision.
 func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
-		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour,
+		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, secretsCached: true, makesKeys: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
-		changes: lru.New(remembered), labels: lru.New(remembered),
+		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered),
 	}
+}
+
+// WithoutSecrets makes the Store look up keys at the API server: no cache has Secrets.
+func (s *Store) WithoutSecrets() *Store {
+	s.secretsCached = false
+	return s
+}
+
+// Looking makes the Store make no key but for a revision that it makes: it is for who only wants to see.
+func (s *Store) Looking() *Store {
+	s.makesKeys = false
+	return s
 }
 
 // Observation is what is known of a source: what the plan needs, and what writing needs.
@@ -87,6 +108,8 @@ type Observation struct {
 	Snapshot Snapshot
 	// Object is the source's metadata; nil when the source does not exist.
 	Object *metav1.PartialObjectMetadata
+	// Key is that of the source's hashes; nil for a ConfigMap, and for what does not exist.
+	Key *content.Key
 	// noted has the version of the source that each revision notes.
 	noted map[string]string
 }
@@ -130,9 +153,21 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 	if !present {
 		return seen, s.observeAbsence(ctx, source, &seen, revisions, pinned)
 	}
-	seen.Object, seen.Snapshot = meta, snapshot
-	seen.Present, seen.Hash, seen.Digests = true, snapshot.Hash, snapshot.Digests
+	seen.Object = meta
+	if seen.Key, err = s.keyFor(ctx, source.Kind, source.Namespace); err != nil {
+		return Observation{}, err
+	}
+	if !seen.Key.Made(snapshot.Hash) {
+		return Observation{}, Changed("the key of namespace %s", source.Namespace)
+	}
+	seen.Present = true
+	seen.take(snapshot)
 	return seen, s.settleName(ctx, source, &seen, revisions, pinned)
+}
+
+// take notes what a source holds, under the key of the observation.
+func (o *Observation) take(snapshot Snapshot) {
+	o.Snapshot, o.Hash, o.Digests, o.PlainDigests, o.Scheme = snapshot, snapshot.Hash, snapshot.Digests, snapshot.PlainDigests, o.Key.Scheme()
 }
 
 // settleName finds the name of the revision of the present content. Its number counts from now on, so it is proven; those that
@@ -169,7 +204,8 @@ func (s *Store) notItself(ctx context.Context, meta *metav1.PartialObjectMetadat
 }
 
 // nameFor returns the name of the revision with the source's content: that of one that exists, if any. Where several have it,
-// the choice must not depend on their order: first the one that is pinned already, then the first name that confrev would take.
+// the choice must not depend on their order: first the one that is pinned already, then the first name that confrev would take. Of a
+// Secret no others are used: whoever may create Secrets could make copies of guesses, and see which one is pinned.
 func nameFor(source Ref, seen Observation, pinned string) string {
 	var equal, taken []string
 	for _, revision := range seen.Revisions {
@@ -186,7 +222,7 @@ func nameFor(source Ref, seen Observation, pinned string) string {
 			return name
 		}
 	}
-	if len(equal) > 0 {
+	if len(equal) > 0 && seen.Key == nil {
 		return slices.Min(equal)
 	}
 	for salt := range maxSalt {
@@ -209,9 +245,17 @@ func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMet
 // describe returns what a revision holds, and whether to believe that it is one. Its metadata says what it holds; a revision that
 // says too little, or what its name does not bear out, is read, once (rule 20; rule 8: a new hash causes no rollout).
 func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata, pinned string) (plan.Revision, bool, error) {
-	described := describe(meta)
-	_, known := s.proof(meta)
-	if !known && described.Digests != nil && content.IsCurrentVersion(described.Hash) && believable(meta, pinned) {
+	key, err := s.keyFor(ctx, kindOf(meta), meta.Namespace)
+	if err != nil {
+		return plan.Revision{}, false, err
+	}
+	described := Labelled(meta)
+	if (*content.Key)(nil).Made(described.Hash) {
+		source := SourceOf(kindOf(meta), meta)
+		described.Hash, described.Digests = key.Hash(source, described.Hash), key.Digests(source, described.Digests)
+	}
+	_, known := s.proof(meta, key)
+	if !known && described.Digests != nil && key.Made(described.Hash) && believable(meta, pinned) {
 		return described, true, nil
 	}
 	held, proven, err := s.prove(ctx, meta)
@@ -234,11 +278,15 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 			return Snapshot{Version: version, Hash: revision.Hash, Digests: revision.Digests}, true, nil
 		}
 	}
-	if kept, ok := s.snapshots.Get(source); ok && kept.(Snapshot).Version == version {
+	key, err := s.keyFor(ctx, source.Kind, source.Namespace)
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	if kept, ok := s.snapshots.Get(source); ok && kept.(Snapshot).Version == version && key.Made(kept.(Snapshot).Hash) {
 		return kept.(Snapshot), true, nil
 	}
 	read, err, _ := s.flights.Do("read "+source.String()+" "+version, func() (any, error) {
-		_, snapshot, err := s.read(ctx, source)
+		_, snapshot, err := s.read(ctx, source, source.Source())
 		if err == nil {
 			s.snapshots.Add(source, snapshot)
 		}
@@ -253,21 +301,52 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 	return read.(Snapshot), true, nil
 }
 
-// read reads an object's data from the API server.
-func (s *Store) read(ctx context.Context, ref Ref) (client.Object, Snapshot, error) {
+// Plain returns the digests of a Secret's keys as they are without a key, to compare with what was noted before there was one.
+func (s *Store) Plain(ctx context.Context, source Ref, seen Observation) (content.Digests, error) {
+	if seen.PlainDigests != nil {
+		return seen.PlainDigests, nil
+	}
+	_, snapshot, err := s.read(ctx, source, source.Source())
+	if err == nil && snapshot.Version != seen.Snapshot.Version || apierrors.IsNotFound(err) {
+		return nil, Changed("%s", source)
+	}
+	return snapshot.PlainDigests, err
+}
+
+// read reads the data of a source, or of a revision of it, from the API server.
+func (s *Store) read(ctx context.Context, ref Ref, source pin.Source) (client.Object, Snapshot, error) {
+	obj, err := s.fetch(ctx, ref)
+	if err != nil {
+		return nil, Snapshot{}, err
+	}
+	key, err := s.keyFor(ctx, ref.Kind, ref.Namespace)
+	if err != nil {
+		return nil, Snapshot{}, err
+	}
+	return obj, snapshotUnder(key, obj, source), nil
+}
+
+// fetch reads a ConfigMap or Secret, and remembers the type of a Secret.
+func (s *Store) fetch(ctx context.Context, ref Ref) (client.Object, error) {
 	obj := newData(ref.Kind)
 	if err := s.live.Get(ctx, ref.key(), obj); err != nil {
-		return nil, Snapshot{}, fmt.Errorf("read %s: %w", ref, err)
+		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
 	if secret, ok := obj.(*corev1.Secret); ok && secret.UID != "" {
 		s.types.Add(secret.UID, secret.Type)
 	}
-	return obj, snapshotOf(obj), nil
+	return obj, nil
 }
 
-func snapshotOf(obj client.Object) Snapshot {
-	read := contentOf(obj)
-	return Snapshot{Version: version(obj), Hash: read.Hash(), Digests: read.Digests()}
+// snapshotUnder says what an object holds that is a source, or a revision of it.
+func snapshotUnder(key *content.Key, obj client.Object, source pin.Source) Snapshot {
+	held := contentOf(obj)
+	hash, digests := held.Hash(), held.Digests()
+	snapshot := Snapshot{Version: version(obj), Hash: key.Hash(source, hash), Digests: key.Digests(source, digests)}
+	if key != nil {
+		snapshot.PlainHash, snapshot.PlainDigests = hash, digests
+	}
+	return snapshot
 }
 
 // once runs a write that stands for all calls with the same key: those under way now, and those that come before the

@@ -25,11 +25,15 @@ func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata
 	}
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
 	_, err, _ := s.flights.Do("type "+ref.String()+" "+string(meta.UID), func() (any, error) {
-		_, snapshot, err := s.read(ctx, ref)
-		if err == nil {
-			s.snapshots.Add(ref, snapshot)
+		obj, err := s.fetch(ctx, ref)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		// Where the key cannot be read, the type is known all the same.
+		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
+			s.snapshots.Add(ref, snapshotUnder(key, obj, ref.Source()))
+		}
+		return nil, nil
 	})
 	if apierrors.IsNotFound(err) {
 		return "", nil

@@ -227,6 +227,8 @@ func which(resource, name string) string {
 		return "(their own)"
 	case isRevision.MatchString(name):
 		return "(revisions)"
+	case resource == "secrets" && name == keys.KeySecret:
+		return "(keys)"
 	case resource == "deployments" && (name == "web" || name == "attaching"):
 		return "(opted in)"
 	case resource == "configmaps" || resource == "secrets":

@@ -47,8 +47,9 @@ func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 	finds("Warning", "NoCABundle", "mutatingwebhookconfiguration/confrev-pin-workloads")
 	system("delete", "mutatingwebhookconfiguration", "confrev-pin-workloads")
 	finds("Warning", "WebhookMissing", "mutatingwebhookconfiguration/confrev-pin-workloads")
-	system("delete", "validatingadmissionpolicy", "confrev-guard-revisions", "confrev-guard-anchors")
+	system("delete", "validatingadmissionpolicy", "confrev-guard-revisions", "confrev-guard-anchors", "confrev-guard-keys")
 	finds("Info", "NoGuard", "validatingadmissionpolicy/confrev-guard-revisions")
+	finds("Info", "NoGuard", "validatingadmissionpolicy/confrev-guard-keys")
 	finds("Info", "NoGuard", "validatingadmissionpolicy/confrev-guard-anchors")
 
 	// A replica of KWOK's is ready, and does nothing.

@@ -8,9 +8,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
@@ -130,22 +134,36 @@ func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 	w.must(confrev.WaitReady(w.ctx))
 }
 
-// With the chart's default rights, and without --secrets, confrev neither may nor does anything with Secrets. Not parallel.
+// Without --secrets, confrev neither may nor does anything with Secrets; where restartOn lists something, it keys what it publishes of
+// that (rule 22). Not parallel.
 func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 	stop(t)
 	defer start(t)
 	w := newWorld(t)
-	w.must(reinstall(t, "secrets.enabled=false"))
 	defer func() { w.must(reinstall(t)) }()
 	account := "system:serviceaccount:" + env.Namespace + ":confrev"
+	w.must(reinstall(t, "secrets.enabled=false", "restartOn=null"))
+	if out, _ := cluster.Kubectl(w.ctx, "auth", "can-i", "create", "secrets", "--all-namespaces", "--as", account); strings.TrimSpace(out) != "no" {
+		t.Errorf("may confrev create Secrets where nothing is to be keyed: %s", out)
+	}
+	w.must(reinstall(t, "secrets.enabled=false"))
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
-		out, err := cluster.Kubectl(w.ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
-		if err == nil || strings.TrimSpace(out) != "no" {
-			t.Errorf("may confrev %s Secrets: %s (%v)", verb, out, err)
+		want := "no"
+		if verb == "create" {
+			// RBAC cannot limit it to a name. The policy does.
+			want = "yes"
+		}
+		out, _ := cluster.Kubectl(w.ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
+		if strings.TrimSpace(out) != want {
+			t.Errorf("may confrev %s Secrets: %s", verb, out)
 		}
 	}
+	made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "web-bcdfghjklm", Labels: map[string]string{
+		keys.Content: "k1-abcdefg-" + strings.Repeat("a", 52)}, Annotations: map[string]string{keys.SourceName: "web"}}, Immutable: new(true)}
+	w.refused(thief(t).Create(w.ctx, made, client.DryRunAll), "confrev may not create what is neither a revision nor its anchor or key")
 	mark := auditMark(t)
-	limited, err := cluster.Confrev(w.ctx, "without-secrets", binary, "--settle", settle.String(), "--grace", grace.String())
+	limited, err := cluster.Confrev(w.ctx, "without-secrets", binary, "--settle", settle.String(), "--grace", grace.String(),
+		"--restart-on", "persistentvolumeclaims")
 	w.must(err)
 	w.must(limited.Start(w.ctx))
 	defer func() { w.must(limited.Stop()) }()
@@ -165,11 +183,25 @@ func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 			t.Errorf("%s is pinned to %v", name, got)
 		}
 	}
+	if err := w.get(keys.KeySecret, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("nothing is keyed, and there is a key: %v", err)
+	}
+	w.create(deployment("claims", untracked(), annotated(keys.RestartOn, "persistentvolumeclaims.v1/data")), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}})
+	w.eventually("it is keyed", func() string {
+		if noted := w.hashes("claims") + w.deployment("claims").Annotations[keys.Hashes]; !strings.Contains(noted, "=k1-") {
+			return noted
+		}
+		return ""
+	})
 	requests, err := cluster.ConfrevRequests(mark)
 	w.must(err)
 	for _, r := range requests {
 		// The authority of its webhooks' certificates is confrev's own.
-		if r.Object.Resource == "secrets" && r.Object.Name != "confrev-webhook-ca" {
+		if r.Object.Resource == "secrets" && r.Object.Name != "confrev-webhook-ca" && r.Object.Name != keys.KeySecret {
 			t.Errorf("confrev asked: %s", r)
 		}
 	}

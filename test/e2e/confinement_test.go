@@ -295,7 +295,7 @@ func TestConfrevsOwnAccountCreatesRevisionsOnly(t *testing.T) {
 			t.Errorf("create %T %s: want %q, got %v", obj, meta.Name, want, err)
 		}
 	}
-	const refused = "confrev may not create what is neither a revision nor its anchor"
+	const refused = "confrev may not create what is neither a revision nor its anchor or key"
 	asIs := func(*metav1.ObjectMeta) {}
 	try(like.DeepCopy(), asIs, "")
 	for what, change := range map[string]func(*metav1.ObjectMeta){
@@ -315,6 +315,9 @@ func TestConfrevsOwnAccountCreatesRevisionsOnly(t *testing.T) {
 	mutable.Immutable = nil
 	try(mutable, asIs, refused)
 	token := &corev1.Secret{ObjectMeta: *like.ObjectMeta.DeepCopy(), Type: corev1.SecretTypeOpaque, Immutable: new(true)}
+	// Of a Secret, nothing is published that is not keyed.
+	try(token.DeepCopy(), asIs, refused)
+	token.Labels[keys.Content] = "k1-abcdefg" + token.Labels[keys.Content][2:]
 	try(token.DeepCopy(), asIs, "")
 	token.Type = "helm.sh/release.v1"
 	try(token, asIs, refused)

@@ -233,8 +233,8 @@ func TestGuardsKnowARevisionAsConfrevDoes(t *testing.T) {
 			}
 		}
 	}
-	if guarded != 10 {
-		t.Errorf("%d of the objects are revisions, want 10", guarded)
+	if guarded != 12 {
+		t.Errorf("%d of the objects are revisions, want 12", guarded)
 	}
 }
 

@@ -87,7 +87,7 @@ test/e2e/guards_test.go holds them to the same answers.
 */}}
 {{- define "confrev.revisionForm" -}}
 {{ . }}.?immutable.orValue(false) == true &&
-{{ . }}.metadata.?labels[?'confrev.io/content'].orValue('').matches('^v1-[a-z2-7]{52}$') &&
+{{ . }}.metadata.?labels[?'confrev.io/content'].orValue('').matches('^(v1|k1-[a-z2-7]{7})-[a-z2-7]{52}$') &&
 {{ . }}.metadata.?annotations[?'confrev.io/source-name'].orValue('').matches('^[a-z0-9][a-z0-9.-]*$') &&
 {{ include "confrev.revisionName" (list (printf "%s.metadata.annotations['confrev.io/source-name']" .) (printf "%s.metadata.name" .)) }}
 {{- end -}}
