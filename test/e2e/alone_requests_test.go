@@ -230,6 +230,7 @@ func (a *app) checkRequests(since env.AuditMark) (writes int) {
 		"patch configmaps":             holders,     // the owner of the new revision
 		"patch secrets":                holders,     // the owner of the other one that the new template pins
 		"create events":                2,           // RevisionCreated, RolledForward
+		"get serviceaccounts":          1,           // which Secrets it may mount, asked for again after ten seconds
 	}
 	if a.templated != a.kind {
 		most["get "+plural(a.kind)]++ // is the Rollout, as an owner, alive
