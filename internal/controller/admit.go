@@ -212,11 +212,11 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	return r.admissionPatch(request, old, seen, want, isUndo), said, nil
 }
 
-// ownerOf is the workload of a request, as an owner of the revisions that it pins. Perhaps no controller runs to add it later. What is
-// being created has no UID yet, whatever a forged request says.
+// ownerOf is the workload of a request, as an owner of the revisions that it pins. Where this process does not lead, perhaps no controller
+// runs to add it later. What is being created has no UID yet, whatever a forged request says.
 func (r *workloads) ownerOf(obj, old client.Object) revision.Owner {
 	owner := r.owner(obj)
-	owner.AtOnce = true
+	owner.AtOnce = !r.leads()
 	if old == nil {
 		owner.UID = ""
 	}

@@ -403,17 +403,27 @@ func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
 		source   string
 		obj, old client.Object
 		want     []string
+		leads    bool
 	}{
-		"an update":                            {"b", web("1"), web("1", gen.Tracking("none")), []string{"other", "web"}},
-		"an update that chooses it":            {"c", web("1", chosen), web("1", gen.Pinned(pinTo("a", "1"))), []string{"other", "web"}},
-		"a creation, with a UID of its own":    {"b", web("1"), nil, []string{"other", anchor}},
-		"a creation that chooses it, the same": {"c", web("1", chosen), nil, []string{"other", anchor}},
+		"an update, where it leads":            {"b", web("1"), web("1", gen.Tracking("none")), []string{"other"}, true},
+		"a creation, where it leads":           {"b", web("1"), nil, []string{"other"}, true},
+		"one that chooses it, where it leads":  {"c", web("1", chosen), nil, []string{"other"}, true},
+		"an update":                            {"b", web("1"), web("1", gen.Tracking("none")), []string{"other", "web"}, false},
+		"an update that chooses it":            {"c", web("1", chosen), web("1", gen.Pinned(pinTo("a", "1"))), []string{"other", "web"}, false},
+		"a creation, with a UID of its own":    {"b", web("1"), nil, []string{"other", anchor}, false},
+		"a creation that chooses it, the same": {"c", web("1", chosen), nil, []string{"other", anchor}, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			shared := made("b", "1")
 			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
 			w := newAdmissionWorld(t, workload.Deployment, appWith(test.source), shared)
+			w.kinds.add(workload.Deployment)
+			if test.leads {
+				elected := make(chan struct{})
+				close(elected)
+				w.elected = elected
+			}
 			if _, _, err := w.admit(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {
 				t.Fatal(err)
 			}

@@ -195,7 +195,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
 				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), whole: manager.GetAPIReader(), store: store,
-				triggers: triggers, accounts: accounts, events: recorder, gate: gate, now: time.Now, memory: newMemories(),
+				triggers: triggers, accounts: accounts, events: recorder, gate: gate, now: time.Now, memory: newMemories(), elected: manager.Elected(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}
 		},

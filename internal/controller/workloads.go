@@ -51,11 +51,23 @@ type workloads struct {
 	gate     *admission.Gate
 	now      func() time.Time
 	memory   *memories
+	// elected is closed once this process leads; it ends when it no longer does.
+	elected <-chan struct{}
 
 	controller controller.Controller
 	// followed are the kinds of other objects that are watched, since some workload restarts on them.
 	mu       sync.Mutex
 	followed map[schema.GroupVersionKind]bool
+}
+
+// leads reports whether the reconcilers run in this process.
+func (r *workloads) leads() bool {
+	select {
+	case <-r.elected:
+		return true
+	default:
+		return false
+	}
 }
 
 // retrySoon is when to look again after the world moved on between looking and writing: the cache is about to show it.

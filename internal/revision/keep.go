@@ -27,7 +27,7 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 		return err
 	}
 	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
-	if owner.AtOnce {
+	if owner.AtOnce || owner.UID == "" {
 		references, joins, err := s.joining(ctx, meta, owner)
 		if err != nil {
 			return err
