@@ -130,12 +130,17 @@ func TestAnUpgradeFromUnkeyedHashesRollsNothing(t *testing.T) {
 	all["pinned"].Spec.Template.Annotations[keys.Pins] = "secret/db=" + name + "@4"
 	all["stamped"].Spec.Template.Annotations[keys.Hashes] = hash
 	all["noted"].Annotations[keys.Hashes] = hash
+	want := map[string]string{}
+	for _, d := range all {
+		// What is created is what the webhook makes of it from then on.
+		want[d.Name] = fmt.Sprintf("%s: template %v, 1 ReplicaSets", d.Name, d.Spec.Template.Annotations)
+	}
 	w.create(all["pinned"], all["stamped"], all["noted"])
 	w.eventually("rolled out", func() string { return w.notRolledOut("pinned") + w.notRolledOut("stamped") + w.notRolledOut("noted") })
 	w.barrier()
-	for _, d := range all {
-		if now := w.shownOf(d.Name); now != fmt.Sprintf("%s: template %v, 1 ReplicaSets", d.Name, d.Spec.Template.Annotations) {
-			t.Errorf("%s\nwas created with %v", now, d.Spec.Template.Annotations)
+	for name, was := range want {
+		if now := w.shownOf(name); now != was {
+			t.Errorf("created as %s\nit is  %s", was, now)
 		}
 	}
 	if made := w.secretRevisions("db"); len(made) != 1 {
@@ -350,8 +355,11 @@ func TestTheKeyIsGuarded(t *testing.T) {
 	create := []string{"create", "secret", "generic", keys.KeySecret, "--type=confrev.io/key", "--from-literal=key=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
 	w.eventually("the maker may not choose the key", func() string {
 		_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns, "--as", maker}, create...)...)
-		if !strings.Contains(errorText(err), "who chose it could test guesses of Secrets") {
-			return errorText(err)
+		if err == nil {
+			t.Fatal("it may")
+		}
+		if !strings.Contains(err.Error(), "who chose it could test guesses of Secrets") {
+			return err.Error()
 		}
 		return ""
 	})
