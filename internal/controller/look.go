@@ -150,8 +150,11 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 	}
 	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources
 	look.Pins, look.Hashes, look.RolledOut, look.seen = want.pins, want.hashes, seen.pins.Holders, seen
-	if look.Uses, err = kind.Uses(obj); err != nil {
-		return look, err
+	// A template that is none has been warned of.
+	if seen.template != nil {
+		if look.Uses, err = kind.Uses(obj); err != nil {
+			return look, err
+		}
 	}
 	for _, w := range slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false)) {
 		if w.reason != reasonKindNotEnabled || !p.hidden {

@@ -65,6 +65,8 @@ var excuses = []excuse{
 	{sink: "kubectl confrev undo deployment/loser secret/cred", of: []planting{inLabel}, why: "-o prints the Secret that it wrote, but for its data and annotations"},
 	{sink: "events", of: []planting{inNear}, why: "what was written for confrev is repeated to who wrote it, at most 64 bytes"},
 	{sink: "warnings", of: []planting{inNear}, why: "what was written for confrev is repeated to who wrote it, at most 64 bytes"},
+	{sink: "kubectl confrev status", of: []planting{inNear}, why: "the warnings of a workload, to who may read it"},
+	{sink: "kubectl confrev doctor", of: []planting{inNear}, why: "the warnings of a workload, to who may read it"},
 }
 
 // canary is a value that appears where it was planted and nowhere else.

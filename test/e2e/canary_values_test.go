@@ -33,6 +33,8 @@ var notDriven = map[string]string{
 	"KindNotEnabled":     "TestWithoutSecretsConfrevHasNoRightOnThem, since the confrev under test runs with --secrets",
 	"ConfinementRefused": "TestWhatOthersChangeWithinConfrevsRequestIsSaid, since no other may let confrev try what its own account may not",
 	"Reverted":           "workloadThatIsReverted, since it does not happen as long as the webhook answers",
+	"KeyLost":            "TestALostKeyRollsNothing, since guards let no one delete a key",
+	"KeyUnreadable":      "TestASecretThatIsNoKeyIsSaid, since this namespace has a key",
 	"PoliciesNotReady":   "TestNothingIsPinnedWhileAPolicyIsMissing, since it takes the chart's policies away",
 }
 
@@ -444,6 +446,9 @@ func (a *aviary) drivePlugin() {
 			got := a.runIn(dir, "", append([]string{"kubectl", "confrev"}, strings.Fields(line)...)...)
 			if got.stdout+got.stderr == "" {
 				a.Errorf("kubectl confrev %s says nothing", line)
+			}
+			if c.args == "" && got.status == 1 {
+				a.Errorf("kubectl confrev %s looks at nothing: %s", line, got.stderr)
 			}
 			a.sinks["kubectl confrev "+line] = got.stdout + got.stderr
 		}

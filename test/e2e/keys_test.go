@@ -158,7 +158,7 @@ func TestAnUpgradeFromUnkeyedHashesRollsNothing(t *testing.T) {
 // deployedWithKey deploys the workloads, with a change that rolled out.
 func (w *world) deployedWithKey() {
 	w.Helper()
-	source := secret("db", corev1.SecretTypeOpaque, "pin", "0000")
+	source := secret("db", corev1.SecretTypeOpaque, "pin", "0000", "other", "canary-of-a-lost-key")
 	w.create(source)
 	all := keyedWorkloads()
 	w.create(all["pinned"], all["stamped"])
@@ -203,6 +203,24 @@ func TestALostKeyRollsNothing(t *testing.T) {
 		t.Error("the key is the same")
 	}
 	w.rollsOnce("5678")
+	w.tellsNothing(confrev, "KeyLost", "canary-of-a-lost-key")
+}
+
+// Rule 22: what is not confrev's is never taken for a key. Nothing of Secrets is pinned until it is gone.
+func TestASecretThatIsNoKeyIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const canary = "canary-of-no-key"
+	w.create(secret(keys.KeySecret, corev1.SecretTypeOpaque, "key", canary), secret("db", corev1.SecretTypeOpaque, "password", canary),
+		configMap("app", "k", "A"), deployment("web", envFrom("app"), secretVolume("db")))
+	w.waitEvent("KeyUnreadable", "web", "delete it")
+	w.waitPinned("web", "app", "k", "A")
+	if got := w.pinsText("web"); strings.Contains(got, "secret/") {
+		t.Errorf("pins are %s", got)
+	}
+	w.kubectl("delete", "secret", keys.KeySecret)
+	w.waitSecretPinned("web", "db", pin.Pin{})
+	w.tellsNothing(confrev, "KeyUnreadable", canary)
 }
 
 // Rule 22: a backup is restored with other UIDs, and without owners. Whether the key is in it or not, nothing rolls.

@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"confrev.io/confrev/internal/cli"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 )
@@ -180,6 +182,17 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 		w.waitEvent("NoPodTemplate", name, "spec.template of the WebApp is not a pod template")
 	}
 	w.launch(subjectOf("Configured"), "web")
+	got := w.plugin("doctor", "-o", "json")
+	var d cli.Diagnosis
+	w.must(json.Unmarshal([]byte(got.stdout), &d))
+	for _, name := range []string{"text", "list", "odd"} {
+		if found(d, "NoPodTemplate", "webapp/"+name) == nil {
+			t.Errorf("doctor finds nothing in %s: %+v", name, got)
+		}
+	}
+	if got := w.plugin("status", "-o", "json"); got.status != 0 || !strings.Contains(got.stdout, `"webapp/web"`) {
+		t.Errorf("status: %+v", got)
+	}
 
 	// A template without metadata gets them.
 	bare := objectOf(webApp, "bare", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{

@@ -137,7 +137,11 @@ func TestPluginStatusOfAFailedRollout(t *testing.T) {
 		t.Errorf("without --wait the status is %d", got.status)
 	}
 	w.kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
-	w.shows(w.plugin("status", "deployment/web", "--wait", "--timeout=5m"), 0, []string{"deployment/web", "configmap/app"}, "1", "1", "RolledOut", "1@1")
+	if got := w.plugin("status", "deployment/web", "--wait", "--timeout=5m"); got.status != 0 {
+		t.Errorf("%+v", got)
+	}
+	// Looked at again, since the event of the old pod's end may come after that of the rollout's.
+	w.shows(w.plugin("status", "deployment/web"), 0, []string{"deployment/web", "configmap/app"}, "1", "1", "RolledOut", "1@1")
 }
 
 // Elsewhere than on a terminal, what changes is a line more.

@@ -345,6 +345,10 @@ func TestPoliciesUseTheCELOfKubernetes130(t *testing.T) {
 		cel.HomogeneousAggregateLiterals(), cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(cel.OptionalTypesVersion(0)),
 		ext.Strings(ext.StringsVersion(2)), ext.Sets(),
 		cel.Function("find", cel.MemberOverload("string_find_string", []*cel.Type{cel.StringType, cel.StringType}, cel.StringType)),
+		// The library of authorizations, which Kubernetes 1.30 has for validating policies.
+		authorizes("group"), authorizes("resource"), authorizes("namespace"), authorizes("check"),
+		cel.Function("allowed", cel.MemberOverload("authorizer_allowed", []*cel.Type{cel.DynType}, cel.BoolType)),
+		cel.Variable("authorizer", cel.DynType),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType),
 		cel.Variable("namespaceObject", cel.DynType), cel.Variable("variables", cel.DynType),
 	)
@@ -363,6 +367,11 @@ func TestPoliciesUseTheCELOfKubernetes130(t *testing.T) {
 			t.Errorf("%s\n%v", expression, err)
 		}
 	}
+}
+
+// authorizes declares a step of an authorization check, such as authorizer.group("").
+func authorizes(step string) cel.EnvOption {
+	return cel.Function(step, cel.MemberOverload("authorizer_"+step, []*cel.Type{cel.DynType, cel.StringType}, cel.DynType))
 }
 
 // expressions gives those of what the chart installed for every version of Kubernetes.

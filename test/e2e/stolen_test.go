@@ -250,9 +250,15 @@ func (a *arena) madeUp() []attempt {
 			if on == "labels" {
 				into = obj.Labels
 			}
+			// The hash of a Secret is keyed.
+			secretLike := &corev1.Secret{ObjectMeta: *obj.ObjectMeta.DeepCopy(), Immutable: new(true)}
+			secretLike.Labels[keys.Content] = "k1-abcdefg" + strings.TrimPrefix(secretLike.Labels[keys.Content], "v1")
 			into[key] = "1"
 			create(obj)
-			secretLike := &corev1.Secret{ObjectMeta: *obj.ObjectMeta.DeepCopy(), Immutable: new(true)}
+			if into = secretLike.Annotations; on == "labels" {
+				into = secretLike.Labels
+			}
+			into[key] = "1"
 			create(secretLike)
 			marked := anchor.DeepCopy()
 			marked.Labels = map[string]string{key: "1"}
