@@ -225,6 +225,8 @@ func TestPluginRequests(t *testing.T) {
 			name := fmt.Sprintf("web-%d", i)
 			w.waitPinned(name, name, "k", "v")
 		}
+		// Until a revision notes the version of its source, the plugin has to read the source.
+		w.barrier()
 	}
 	add(0, 2)
 	commands := [][]string{{"status"}, {"history", "configmap/web-0"}, {"history", "configmap/web-0", "-o", "json"}}
