@@ -57,6 +57,9 @@ func reinstall(t *testing.T, but ...string) error {
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
+	if err == nil && code == 0 {
+		err = cluster.Discard()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		code = 1

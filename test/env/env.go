@@ -81,6 +81,9 @@ func Up(ctx context.Context, name string, progress *os.File, flags ...string) (*
 	return c, c.connect()
 }
 
+// Discard removes what belongs to this run: binaries of hundreds of megabytes, and logs that show nothing when nothing failed.
+func (c *Cluster) Discard() error { return os.RemoveAll(c.Dir) }
+
 func (c *Cluster) connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {

@@ -24,6 +24,9 @@ var (
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
+	if err == nil && code == 0 {
+		err = cluster.Discard()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "node:", err)
 		code = 1

@@ -35,7 +35,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "perf:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if code == 0 {
+		if err := cluster.Discard(); err != nil {
+			fmt.Fprintln(os.Stderr, "perf:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 func setUp(ctx context.Context) (err error) {
