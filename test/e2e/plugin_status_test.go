@@ -210,6 +210,7 @@ func TestPluginRequests(t *testing.T) {
 			return r.Object.Namespace == w.ns && strings.HasPrefix(r.UserAgent, "kubectl-confrev/")
 		})
 		w.must(err)
+		t.Logf("%s: %v", strings.Join(args, " "), requests)
 		counts := map[string]int{}
 		for _, r := range requests {
 			counts[r.Verb+" "+r.Object.Resource]++
@@ -237,7 +238,6 @@ func TestPluginRequests(t *testing.T) {
 	add(2, 12)
 	for _, args := range commands {
 		command, many := strings.Join(args, " "), asked(args...)
-		t.Logf("%s: %v", command, many)
 		if few[command] != fmt.Sprint(many) || many["list pods"] != 1 || many["list deployments"] != 1 {
 			t.Errorf("%s: %v for 2 workloads, %v for 12", command, few[command], many)
 		}

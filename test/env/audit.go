@@ -2,12 +2,23 @@ package env
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Request is one that the API server completed, as its audit log has it.
@@ -44,13 +55,55 @@ func (r Request) Writes() bool {
 // AuditMark is a place in the audit log.
 type AuditMark int64
 
-// AuditNow marks the end of the audit log as it is now.
+// AuditNow marks the end of the audit log, once it has all requests that were answered before. The API server writes a
+// request's line after its answer, so it is asked for something that does not exist, and the line of that is awaited.
 func (c *Cluster) AuditNow() (AuditMark, error) {
-	info, err := os.Stat(c.AuditLog)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	before, err := os.Stat(c.AuditLog)
 	if err != nil {
 		return 0, err
 	}
-	return AuditMark(info.Size()), nil
+	name := "audit-mark-" + rand.String(10)
+	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}
+	if err := c.Client.Get(ctx, key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("get configmap %s, which does not exist: %w", key, err)
+	}
+	var mark AuditMark
+	err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
+		mark = AuditMark(before.Size())
+		err := c.eachLine(mark, func(line string) bool {
+			mark += AuditMark(len(line))
+			return !strings.Contains(line, name)
+		})
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	return mark, err
+}
+
+// eachLine calls do with each complete line of the audit log since a mark, until do returns false. Its error is io.EOF when
+// do never did.
+func (c *Cluster) eachLine(since AuditMark, do func(line string) bool) error {
+	file, err := os.Open(c.AuditLog)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(int64(since), io.SeekStart); err != nil {
+		return err
+	}
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if !do(line) {
+			return nil
+		}
+	}
 }
 
 // ConfrevRequests gives the requests that confrev completed since a mark, but for those of its lease.
@@ -62,32 +115,27 @@ func isConfrev(r Request) bool {
 	return r.User.Username == "system:serviceaccount:"+Namespace+":"+serviceAccount
 }
 
-// Requests gives the completed requests since a mark that want accepts.
+// Requests returns the requests that want accepts, of those that the API server dealt with between a mark and now. One that it
+// answers with 429 (it has too much to do, or its storage for a new kind is not up yet) is asked again by the client.
 func (c *Cluster) Requests(since AuditMark, want func(Request) bool) ([]Request, error) {
-	file, err := os.Open(c.AuditLog)
+	now, err := c.AuditNow()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()
-	if _, err := file.Seek(int64(since), io.SeekStart); err != nil {
-		return nil, err
-	}
 	var requests []Request
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadString('\n')
-		if err == io.EOF {
-			return requests, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	var broken error
+	at := since
+	err = c.eachLine(since, func(line string) bool {
 		var r Request
-		if err := json.NewDecoder(strings.NewReader(line)).Decode(&r); err != nil {
-			return nil, fmt.Errorf("line of the audit log: %w", err)
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			broken = fmt.Errorf("line of the audit log: %w", err)
+			return false
 		}
-		if r.Stage == "ResponseComplete" && want(r) {
+		if r.Stage == "ResponseComplete" && r.Response.Code != http.StatusTooManyRequests && want(r) {
 			requests = append(requests, r)
 		}
-	}
+		at += AuditMark(len(line))
+		return at < now
+	})
+	return requests, errors.Join(err, broken)
 }
