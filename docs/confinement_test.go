@@ -62,7 +62,7 @@ func TestConfinedKeysExist(t *testing.T) {
 func TestConfinementIsWhatConfrevWrites(t *testing.T) {
 	lists := written(t)
 	specified := map[string][]string{}
-	for row := range strings.SplitSeq(section(t, "docs/reconcile.md", "## What confrev writes"), "\n") {
+	for row := range strings.SplitSeq(section(t, "docs/rules/writes.md", "# What confrev writes"), "\n") {
 		cells := strings.Split(row, "|")
 		if len(cells) < 4 {
 			continue
@@ -87,12 +87,12 @@ func TestConfinementIsWhatConfrevWrites(t *testing.T) {
 		for _, list := range where {
 			allowed = append(allowed, lists[list]...)
 		}
-		sameKeys(t, "docs/reconcile.md, "+what, specified[what], allowed)
+		sameKeys(t, "docs/rules/writes.md, "+what, specified[what], allowed)
 		delete(specified, what)
 	}
 	for what, keys := range specified {
 		if len(keys) > 0 {
-			t.Errorf("docs/reconcile.md lists %q of a %s, for which the chart has no list", keys, what)
+			t.Errorf("docs/rules/writes.md lists %q of a %s, for which the chart has no list", keys, what)
 		}
 	}
 }

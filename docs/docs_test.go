@@ -109,11 +109,11 @@ func TestAnnotationsOfOtherToolsAreDocumented(t *testing.T) {
 
 // The example of a file for --config is one.
 func TestExampleOfConfiguredKindsIsValid(t *testing.T) {
-	_, after, _ := strings.Cut(section(t, "docs/reconcile.md", "### Configured kinds"), "```yaml\n")
+	_, after, _ := strings.Cut(section(t, "docs/rules/kinds.md", "## Configured kinds"), "```yaml\n")
 	example, _, found := strings.Cut(after, "```")
 	kinds, err := workload.ParseConfig([]byte(example))
 	if err != nil || !found || len(kinds) != 1 {
-		t.Errorf("the example in docs/reconcile.md gives %d kinds: %v", len(kinds), err)
+		t.Errorf("the example in docs/rules/kinds.md has %d kinds: %v", len(kinds), err)
 	}
 }
 
@@ -145,24 +145,50 @@ func TestChartValuesAreDocumented(t *testing.T) {
 	}
 }
 
-// The code cites rules by number.
-func TestCitedRulesExist(t *testing.T) {
-	rules := regexp.MustCompile(`(?m)^### (\d+)\. `).FindAllStringSubmatch(read(t, "docs/reconcile.md"), -1)
-	exists := map[string]bool{}
-	for i, rule := range rules {
-		exists[rule[1]] = true
-		if rule[1] != strconv.Itoa(i+1) {
-			t.Errorf("the rules are not numbered in order: %s is in place %d", rule[1], i+1)
+// A rule is on exactly one page, and the index has a row of each, in order, with its title and a link to it.
+func TestEveryRuleIsInTheIndex(t *testing.T) {
+	index := section(t, "docs/reconcile.md", "## Index of rules")
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \| \[(.+)\]\((.+)#(.+)\) \| .+ \|$`).FindAllStringSubmatch(index, -1)
+	rules := rulePages(t)
+	if len(rows) != strings.Count(index, "\n| ")-1 || len(rows) != len(rules) {
+		t.Errorf("the index has %d well-formed rows, the pages have %d rules", len(rows), len(rules))
+	}
+	for i, row := range rows {
+		number, title, page, anchor := row[1], row[2], filepath.Join("docs", row[3]), row[4]
+		if number != strconv.Itoa(i+1) {
+			t.Errorf("the index is not in order: rule %s is in place %d", number, i+1)
+		}
+		if pages := rules[number]; len(pages) != 1 || pages[0] != page {
+			t.Errorf("rule %s is on %v, the index says %s", number, pages, page)
+		} else if text := read(t, page); !strings.Contains(text, "\n## "+number+". "+title+"\n") || !slices.Contains(anchors("# "+number+". "+title), anchor) {
+			t.Errorf("%s has rule %s under another title than the index, which says %q", page, number, title)
 		}
 	}
+}
+
+// rulePages returns the pages on which each rule is a heading, by its number.
+func rulePages(t *testing.T) map[string][]string {
+	t.Helper()
+	rules := map[string][]string{}
+	for _, path := range files(t, "docs", ".md") {
+		for _, rule := range regexp.MustCompile(`(?m)^#+ (\d+)\. `).FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
+			rules[rule[1]] = append(rules[rule[1]], path)
+		}
+	}
+	return rules
+}
+
+// The code cites rules by number.
+func TestCitedRulesExist(t *testing.T) {
+	exists := rulePages(t)
 	cited := regexp.MustCompile(`(?i)\brules? (\d+)((?:(?:, | and | to )\d+)*)`)
 	number := regexp.MustCompile(`\d+`)
 	paths := append(files(t, ".", ".go"), files(t, "charts", "")...)
 	for _, path := range append(paths, markdown(t)...) {
 		for _, match := range cited.FindAllString(read(t, path), -1) {
 			for _, n := range number.FindAllString(match, -1) {
-				if !exists[n] {
-					t.Errorf("%s cites %q, which docs/reconcile.md does not have", path, match)
+				if len(exists[n]) == 0 {
+					t.Errorf("%s cites %q, which no page of docs has", path, match)
 				}
 			}
 		}
@@ -302,7 +328,7 @@ func textOf(expression ast.Expr, known map[string]string) string {
 // section gives the part of a page from a heading up to the next of the same depth.
 func section(t *testing.T, path, heading string) string {
 	t.Helper()
-	_, after, found := strings.Cut(read(t, path), "\n"+heading+"\n")
+	_, after, found := strings.Cut("\n"+read(t, path), "\n"+heading+"\n")
 	if !found {
 		t.Fatalf("%s has no heading %q", path, heading)
 	}

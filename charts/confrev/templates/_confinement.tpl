@@ -1,5 +1,5 @@
 {{/*
-What confrev's own account may write under its own name, by where: a key more is a line more. docs/reconcile.md has the same
+What confrev's own account may write under its own name, by where: a key more is a line more. docs/rules/writes.md has the same
 list ("What confrev writes"), and internal/keys the keys; docs/confinement_test.go holds the three together.
 */}}
 {{- define "confrev.written" -}}
