@@ -52,7 +52,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, name := range names {
 		inCode = append(inCode, name[1])
 	}
-	same(t, "metrics", inCode, firstColumn(t, "docs/install.md", "## Metrics"))
+	same(t, "docs/metrics.md", inCode, firstColumn(t, "docs/metrics.md", "# Metrics"))
 }
 
 func TestEventsAreDocumented(t *testing.T) {
@@ -77,7 +77,7 @@ func TestEventsAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	same(t, "events", inCode, firstColumn(t, "docs/install.md", "## Events"))
+	same(t, "docs/events.md", inCode, firstColumn(t, "docs/events.md", "# Events"))
 }
 
 // Other tools' annotations that are read have a row each, for the constants and for those made of a kind and a suffix.
@@ -120,7 +120,7 @@ func TestExampleOfConfiguredKindsIsValid(t *testing.T) {
 func TestFlagsAreDocumentedWithTheirDefaults(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "")
 	var inCode []string
-	rows := section(t, "docs/install.md", "## Flags")
+	rows := section(t, "docs/configuration.md", "## Flags")
 	flags := operator.Command().Flags()
 	for _, match := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(flags.FlagUsages(), -1) {
 		flag := flags.Lookup(match[1])
@@ -130,17 +130,17 @@ func TestFlagsAreDocumentedWithTheirDefaults(t *testing.T) {
 			value = "`" + flag.DefValue + "`"
 		}
 		if row := "| `--" + flag.Name + "` | " + value + " |"; !strings.Contains(rows, row) {
-			t.Errorf("docs/install.md has no row %q", row)
+			t.Errorf("docs/configuration.md has no row %q", row)
 		}
 	}
-	same(t, "flags", inCode, firstColumn(t, "docs/install.md", "## Flags"))
+	same(t, "docs/configuration.md", inCode, firstColumn(t, "docs/configuration.md", "## Flags"))
 }
 
 func TestChartValuesAreDocumented(t *testing.T) {
-	rows := section(t, "docs/install.md", "### Chart values")
+	rows := section(t, "docs/configuration.md", "## Chart values")
 	for _, match := range regexp.MustCompile(`(?m)^(\w+):`).FindAllStringSubmatch(read(t, "charts/confrev/values.yaml"), -1) {
 		if !strings.Contains(rows, "`"+match[1]+"`") && !strings.Contains(rows, "`"+match[1]+".") {
-			t.Errorf("docs/install.md does not mention value %q", match[1])
+			t.Errorf("docs/configuration.md does not mention value %q", match[1])
 		}
 	}
 }
@@ -218,6 +218,23 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
+// What the code and the chart say of a page, in comments and in texts that users read, points at a page that exists.
+func TestPagesThatTheCodeNamesExist(t *testing.T) {
+	named := regexp.MustCompile(`\bdocs/[a-z/_-]+\.(?:md|go|yaml)\b`)
+	found := 0
+	for _, path := range append(files(t, ".", ".go"), files(t, "charts", "")...) {
+		for _, page := range named.FindAllString(read(t, path), -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(root, page)); err != nil {
+				t.Errorf("%s names %s, which does not exist", path, page)
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("found only %d pages: the test reads them wrongly", found)
+	}
+}
+
 func TestMakeTargetsExist(t *testing.T) {
 	makefile := read(t, "Makefile")
 	command := regexp.MustCompile("(?m)(?:^|[`(] ?)(?:[A-Z_]+=\\S+ )?make ([a-z][a-z0-9-]*)")
@@ -244,6 +261,21 @@ func TestNamedTestsExist(t *testing.T) {
 			if !strings.Contains(code.String(), "\nfunc "+match[1]+"(") || !strings.Contains(code.String(), subtest) {
 				t.Errorf("%s names %s, which does not exist", path, strings.Trim(match[0], "`"))
 			}
+		}
+	}
+}
+
+// wordLimit is what a reader takes in at one sitting. A page that grows beyond it is split by topic.
+const wordLimit = 2000
+
+func TestPagesAreShort(t *testing.T) {
+	pages := markdown(t)
+	if len(pages) < 40 {
+		t.Errorf("found only %v: the test looks in the wrong place", pages)
+	}
+	for _, path := range pages {
+		if words := len(strings.Fields(read(t, path))); words > wordLimit {
+			t.Errorf("%s has %d words; no page has more than %d: split it by topic", path, words, wordLimit)
 		}
 	}
 }
@@ -347,20 +379,20 @@ func firstColumn(t *testing.T, path, heading string) []string {
 	return found
 }
 
-// same tells what is only in the code and what is only documented.
-func same(t *testing.T, what string, inCode, documented []string) {
+// same reports what only the code has, and what only the page documents.
+func same(t *testing.T, page string, inCode, documented []string) {
 	t.Helper()
 	if len(inCode) == 0 {
-		t.Errorf("no %s found in the code: the test reads it wrongly", what)
+		t.Errorf("found nothing in the code for %s: the test reads it wrongly", page)
 	}
 	for _, name := range inCode {
 		if !slices.Contains(documented, name) {
-			t.Errorf("%s: docs/install.md lacks a row of %s", what, name)
+			t.Errorf("%s has no row for %s", page, name)
 		}
 	}
 	for _, name := range documented {
 		if !slices.Contains(inCode, name) {
-			t.Errorf("%s: docs/install.md has a row of %s, which the code does not know", what, name)
+			t.Errorf("%s has a row for %s, which the code does not know", page, name)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (d *doctor) workloads(ctx context.Context) error {
 			if w.Notice {
 				level = severityInfo
 			}
-			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/install.md, Events: "+w.Reason, "%s", w.Note)
+			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Note)
 		}
 		d.missing(look)
 		d.holds(look)

@@ -26,7 +26,7 @@ func (w *world) metrics() env.Metrics {
 	return metrics
 }
 
-// What docs/install.md lists, and its alerts build on, moves when that happens which it counts. Not parallel: others would move
+// What docs/metrics.md lists, and its alerts build on, moves when that happens which it counts. Not parallel: others would move
 // it too.
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
@@ -95,7 +95,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, name := range metricsOfDocs(t) {
 		if grow[name] == nil && name != "confrev_pod_admission" {
-			t.Errorf("docs/install.md has %s, which this test does not move", name)
+			t.Errorf("docs/metrics.md has %s, which this test does not move", name)
 		}
 	}
 }
@@ -163,10 +163,10 @@ type heard struct{ text string }
 // HandleWarningHeader notes one.
 func (h *heard) HandleWarningHeader(_ int, _ string, text string) { h.text += text + "\n" }
 
-// metricsOfDocs lists the metrics of the table in docs/install.md.
+// metricsOfDocs lists the metrics of the table in docs/metrics.md.
 func metricsOfDocs(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(env.Root(), "docs", "install.md"))
+	text, err := os.ReadFile(filepath.Join(env.Root(), "docs", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func metricsOfDocs(t *testing.T) []string {
 		names = append(names, match[1])
 	}
 	if len(names) < 10 || !slices.Contains(names, "confrev_warnings_total") {
-		t.Fatalf("docs/install.md lists %q: the test reads it wrongly", names)
+		t.Fatalf("docs/metrics.md lists %q: the test reads it wrongly", names)
 	}
 	return names
 }
