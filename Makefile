@@ -9,7 +9,8 @@ MATRIX ?= 1.35
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
-tool = $$(go run ./hack/cluster path $(1))
+cluster = go run -C hack/cluster .
+tool = $$($(cluster) path $(1))
 # Where the parts of `make test` note how long each of their tests took.
 times = $(CURDIR)/.times
 gotest = go run ./hack/gotest run $(times)/$@
@@ -51,6 +52,7 @@ release: ## Archives of kubectl-confrev, checksums and krew's manifest in dist (
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector
 	$(gotest) -race ./...
+	go test -C hack/cluster -race ./...
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
@@ -60,7 +62,7 @@ fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
 lint: ## golangci-lint
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
-	lint=$(call tool,golangci-lint); for module in $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
+	lint=$(call tool,golangci-lint); for module in hack/cluster/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
 .PHONY: generate
@@ -80,7 +82,7 @@ e2e: ## End-to-end tests on two real control planes; RUN='-run Name' chooses
 e2e-alone e2e-shared: e2e-%:
 	@export CONFREV_TEST_CLUSTER=$(TEST_CLUSTER)-$*; status=0; \
 	$(gotest) -tags e2e -count=1 -timeout 40m -parallel 12 $(RUN) ./test/e2e -suite $* || status=$$?; \
-	go run ./hack/cluster down --name $$CONFREV_TEST_CLUSTER && exit $$status
+	$(cluster) down --name $$CONFREV_TEST_CLUSTER && exit $$status
 
 .PHONY: test-matrix
 test-matrix: ## End-to-end tests on older Kubernetes, each on a cluster of its own (MATRIX=1.35)
@@ -93,24 +95,24 @@ render-corpus: ## Render the manifests and charts of some Go modules; what comes
 
 .PHONY: node
 node: ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
-	@go run ./hack/cluster node check || { \
+	@$(cluster) node check || { \
 		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
 		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
 	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node || status=$$?; \
-	go run ./hack/cluster down --name $(NODE_CLUSTER) && exit $$status
+	$(cluster) down --name $(NODE_CLUSTER) && exit $$status
 
 .PHONY: bench
 bench: ## Figures of speed and memory, on a real control plane
 	status=0; go test -tags perf -count=1 -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/perf || status=$$?; \
-	go run ./hack/cluster down --name $(BENCH_CLUSTER) && exit $$status
+	$(cluster) down --name $(BENCH_CLUSTER) && exit $$status
 
 .PHONY: cluster-up
 cluster-up: ## A real control plane on this machine (NAME=…, KUBERNETES=1.35, ARGO_ROLLOUTS=1, NODE=real)
-	go run ./hack/cluster up --name $(NAME) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(ARGO_ROLLOUTS),--argo-rollouts) $(if $(filter real,$(NODE)),--real-node)
+	$(cluster) up --name $(NAME) $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(ARGO_ROLLOUTS),--argo-rollouts) $(if $(filter real,$(NODE)),--real-node)
 
 .PHONY: cluster-down
 cluster-down: ## Stop and remove it (NAME=…)
-	go run ./hack/cluster down --name $(NAME)
+	$(cluster) down --name $(NAME)
 
 .PHONY: demo-down
 demo-down: ## Stop the demo's confrev and remove its cluster

@@ -23,8 +23,11 @@ var (
 	//go:embed webhooks.yaml
 	webhooks string
 	//go:embed stages.yaml
-	stages string
+	stageSettings string
 )
+
+// stages are those that every cluster gets, besides KWOK's own.
+var stages = fill(stageSettings)
 
 // cluster is one named cluster and the tools that manage it.
 type cluster struct {
@@ -86,9 +89,10 @@ func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
 		return nil, err
 	}
 	settings, policy, dir := filepath.Join(c.state, "kwokctl.yaml"), filepath.Join(c.state, "audit-policy.yaml"), c.cluster(c.name)
-	// The last is where the cluster's certificates will be.
-	fill := strings.NewReplacer("{{kubernetes}}", version, "{{cluster}}", dir, "{{pki}}", filepath.Join(dir, "pki"))
-	write := func(path, content string) error { return os.WriteFile(path, []byte(fill.Replace(content)), 0o644) }
+	write := func(path, content string) error {
+		content = fill(content, "{{kubernetes}}", version, "{{cluster}}", dir, "{{pki}}", filepath.Join(dir, "pki"))
+		return os.WriteFile(path, []byte(content), 0o644)
+	}
 	// The API server reads the last two at each start.
 	err = errors.Join(os.MkdirAll(dir, 0o755), write(settings, kwokctlSettings), write(policy, auditPolicy),
 		write(filepath.Join(dir, "admission.yaml"), admission), write(filepath.Join(dir, "webhooks.yaml"), webhooks))

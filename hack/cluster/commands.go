@@ -7,8 +7,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const defaultName = "confrev"
-
 func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "cluster",
@@ -149,7 +147,7 @@ func newFileCommand(verb, short string, path func(layout, string) string) *cobra
 				return err
 			}
 			if !l.exists(name) {
-				return fmt.Errorf("there is no cluster %q: create it with 'go run ./hack/cluster up --name %s'", name, name)
+				return fmt.Errorf("there is no cluster %q: create it with '%s up --name %s'", name, project.command, name)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), path(l, name))
 			return err
@@ -160,5 +158,5 @@ func newFileCommand(verb, short string, path func(layout, string) string) *cobra
 }
 
 func addNameFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "name", defaultName, "name of the cluster")
+	cmd.Flags().StringVar(name, "name", project.name, "name of the cluster")
 }

@@ -77,7 +77,7 @@ func (l layout) checkKubernetes(name string, wanted kubernetes) error {
 	major, minor := majorMinor(version)
 	if has := major + "." + minor; has != wanted.minor {
 		return fmt.Errorf("cluster %q has Kubernetes %s, not %s: use --kubernetes=%s, or another --name, "+
-			"or remove it with 'go run ./hack/cluster down --name %s'", name, has, wanted.minor, has, name)
+			"or remove it with '%s down --name %s'", name, has, wanted.minor, has, project.command, name)
 	}
 	return nil
 }

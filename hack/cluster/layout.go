@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 )
 
 // layout knows where everything lives; all paths are absolute.
 type layout struct {
-	modules string // hack/modules of the source tree
+	module  string // this module's source
+	modules string // the modules from which binaries are built
 	cache   string // binaries and build logs, of use to every source tree on this machine
 	state   string // clusters; also KWOK's work directory
 }
@@ -22,7 +24,7 @@ func newLayout() (layout, error) {
 	if err != nil {
 		return layout{}, fmt.Errorf("find the source tree: %w", err)
 	}
-	root, err := sourceRoot(wd)
+	module, err := sourceRoot(wd)
 	if err != nil {
 		return layout{}, err
 	}
@@ -35,21 +37,26 @@ func newLayout() (layout, error) {
 		return layout{}, err
 	}
 	return layout{
-		modules: filepath.Join(root, "hack", "modules"),
-		cache:   filepath.Join(cache, "confrev"),
-		state:   filepath.Join(state, "confrev"),
+		module:  module,
+		modules: filepath.Join(module, filepath.FromSlash(project.modules)),
+		cache:   filepath.Join(cache, project.name),
+		state:   filepath.Join(state, project.name),
 	}, nil
 }
 
-// sourceRoot goes up from dir to the directory of confrev's main module.
+// sourceRoot goes up from dir to the source of this module, which has what binaries are built from.
 func sourceRoot(dir string) (string, error) {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "", errors.New("this program does not know its module: build it with the go command")
+	}
 	for at := dir; ; at = filepath.Dir(at) {
 		gomod, err := os.ReadFile(filepath.Join(at, "go.mod"))
-		if err == nil && strings.HasPrefix(string(gomod), "module confrev.io/confrev\n") {
+		if err == nil && strings.HasPrefix(string(gomod), "module "+build.Main.Path+"\n") {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("%s is not inside confrev's source tree: run this from there", dir)
+			return "", fmt.Errorf("%s is not inside the source of %s: use '%s'", dir, build.Main.Path, project.command)
 		}
 	}
 }
@@ -90,9 +97,6 @@ func (l layout) prepared(name string) string { return filepath.Join(l.cluster(na
 func (l layout) verbLog(verb, name string) string {
 	return filepath.Join(l.state, "logs", verb+"-"+name+".log")
 }
-
-// root is the source tree.
-func (l layout) root() string { return filepath.Dir(filepath.Dir(l.modules)) }
 
 func (l layout) exists(name string) bool {
 	_, err := os.Stat(l.kwokctlConfig(name))

@@ -163,15 +163,15 @@ func TestBinariesOfOwnSource(t *testing.T) {
 
 func TestSourceRoot(t *testing.T) {
 	root := t.TempDir()
-	writeFile(t, filepath.Join(root, "go.mod"), "module confrev.io/confrev\n")
-	writeFile(t, filepath.Join(root, "hack", "modules", "kwok", "go.mod"), "module confrev.io/confrev/hack/modules/kwok\n")
+	writeFile(t, filepath.Join(root, "go.mod"), "module confrev.io/confrev/hack/cluster\n")
+	writeFile(t, filepath.Join(root, "inner", "go.mod"), "module confrev.io/confrev/hack/cluster/inner\n")
 	tests := map[string]struct {
 		dir     string
 		wantErr string
 	}{
 		"the root is itself":                         {dir: root},
-		"a directory of another module is below it":  {dir: filepath.Join(root, "hack", "modules", "kwok")},
-		"elsewhere the error says where to run this": {dir: t.TempDir(), wantErr: "not inside confrev's source tree"},
+		"a directory of another module is below it":  {dir: filepath.Join(root, "inner")},
+		"elsewhere the error says where to run this": {dir: t.TempDir(), wantErr: "not inside the source of confrev.io/confrev/hack/cluster: use 'go run -C hack/cluster .'"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,6 @@ const (
 	// nodeProcess is the first process of a real node. The others are its children, and the kernel ends them with it.
 	nodeProcess = "node"
 	nodeName    = "real"
-	// nodeKey is that of the node's label and taint.
-	nodeKey = "confrev.io/node"
 )
 
 // nodeTools are the directories of the binaries that a real node runs.
@@ -54,7 +52,7 @@ func (c cluster) startNode(ctx context.Context, tools nodeTools) error {
 		if err != nil {
 			return err
 		}
-		settings := kubeletSettings{Port: ports[0], Cgroup: c.cgroup()}
+		settings := kubeletSettings{Port: ports[0], Cgroup: cgroupOf(c.name)}
 		if err := c.furnishNode(ctx, settings); err != nil {
 			return err
 		}
@@ -98,13 +96,10 @@ func (c cluster) launchNode(tools nodeTools) error {
 	return startCommand(c.layout, c.name, nodeProcess, cmd)
 }
 
-// cgroup is below which all cgroups of the node's containers are.
-func (c cluster) cgroup() string { return "/confrev-" + c.name }
-
 // nodeObject is made before the kubelet comes, as a cloud provider would: a kubelet by itself refuses to have an
 // address of the loopback interface. Pods must ask for this node, since those of KWOK's nodes have images that do not
 // exist.
-const nodeObject = `{
+var nodeObject = `{
   "apiVersion": "v1", "kind": "Node",
   "metadata": {"name": "` + nodeName + `", "labels": {
     "` + nodeKey + `": "` + nodeName + `", "kubernetes.io/hostname": "` + nodeName + `",
@@ -174,5 +169,5 @@ func (c cluster) stopNode(ctx context.Context) error {
 	if err := os.Remove(c.pid(c.name, nodeProcess)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the real node: %w", err)
 	}
-	return removeCgroups(ctx, c.cgroup())
+	return removeCgroups(ctx, cgroupOf(c.name))
 }

@@ -57,7 +57,7 @@ func tryContainer(ctx context.Context, l layout, runc string) error {
 		return fmt.Errorf("try a container: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cgroup := "/confrev-" + filepath.Base(dir)
+	cgroup := cgroupOf(filepath.Base(dir))
 	if err := writeBundle(ctx, l, dir, cgroup); err != nil {
 		return fmt.Errorf("try a container: %w", err)
 	}

@@ -31,7 +31,7 @@ func newNodeVerb(verb, short string, do func(context.Context, layout, cluster) e
 				return err
 			}
 			if !l.hasNode(name) {
-				return fmt.Errorf("cluster %q has no real node: use 'go run ./hack/cluster up --real-node --name %s'", name, name)
+				return fmt.Errorf("cluster %q has no real node: use '%s up --real-node --name %s'", name, project.command, name)
 			}
 			c, err := newCluster(l, name)
 			if err != nil {

@@ -21,12 +21,9 @@ import (
 	"time"
 )
 
-// What the node's processes see its directory as. A socket's path must be short.
-const insideNode = "/run/confrev/node"
-
 var (
 	//go:embed containerd.toml
-	containerdSettings []byte
+	containerdSettings string
 	//go:embed kubelet.yaml
 	kubeletTemplate string
 )
@@ -53,7 +50,7 @@ func (c cluster) writeNodeFiles(ctx context.Context, s kubeletSettings) error {
 		return fmt.Errorf("make the node's settings: %w", err)
 	}
 	for file, content := range map[string][]byte{
-		"containerd.toml": containerdSettings, "cni/10-none.conflist": []byte(cniSettings),
+		"containerd.toml": []byte(fill(containerdSettings)), "cni/10-none.conflist": []byte(cniSettings),
 		"kubelet.yaml": kubelet, "kubeconfig.yaml": kubeconfig, "kubelet.crt": cert, "kubelet.key": key, "ca.crt": ca,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
@@ -64,7 +61,7 @@ func (c cluster) writeNodeFiles(ctx context.Context, s kubeletSettings) error {
 }
 
 func (s kubeletSettings) yaml() ([]byte, error) {
-	parsed, err := template.New("kubelet.yaml").Parse(kubeletTemplate)
+	parsed, err := template.New("kubelet.yaml").Parse(fill(kubeletTemplate))
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +134,14 @@ func (c cluster) makeImages(ctx context.Context) error {
 		return fmt.Errorf("make images: %w", err)
 	}
 	images := filepath.Join(dir, "images")
-	probe := image{name: "confrev.io/probe:latest", entrypoint: "/probe", binary: content}
-	pause := image{name: "confrev.io/pause:latest", entrypoint: "/probe", binary: content, args: []string{"pause"}}
+	probe := image{name: probeImage, entrypoint: "/probe", binary: content}
+	pause := image{name: pauseImage, entrypoint: "/probe", binary: content, args: []string{"pause"}}
 	return errors.Join(probe.write(filepath.Join(images, "probe.tar")), pause.write(filepath.Join(images, "pause.tar")))
 }
 
 func buildProbe(ctx context.Context, l layout, log, to string) error {
 	return command{
-		dir: l.root(), log: log, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOFLAGS="},
-		name: "go", args: []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", to, "./hack/cluster/probe"},
+		dir: l.module, log: log, env: []string{"CGO_ENABLED=0", "GOOS=linux", "GOFLAGS="},
+		name: "go", args: []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", to, "./probe"},
 	}.run(ctx)
 }

@@ -81,8 +81,6 @@ func environment() []string {
 		"PATH="+strings.Join([]string{insideTool("containerd"), insideTool("runc"), os.Getenv("PATH")}, ":"))
 }
 
-func insideTool(name string) string { return "/run/confrev/" + name }
-
 // nodeInit is the first process of a node: it starts containerd and the kubelet, and ends when it is told to or when
 // one of them has ended. It also collects the processes whose parents ended.
 func nodeInit(ctx context.Context, dir string, tools nodeTools) error {

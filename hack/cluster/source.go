@@ -8,27 +8,24 @@ import (
 	"time"
 )
 
-// variable chooses where the control plane's binaries come from.
-const variable = "CONFREV_BINARIES"
-
 // downloadSites are the sites from which kwokctl fetches Kubernetes' and etcd's released binaries.
 var downloadSites = []string{"https://dl.k8s.io", "https://github.com/etcd-io/etcd/releases"}
 
 // controlPlaneSource makes sure of the binaries that up needs, and tells whether kwokctl is to download those of the
 // control plane itself.
 func controlPlaneSource(ctx context.Context, l layout, k kubernetes) (download bool, err error) {
-	mode := os.Getenv(variable)
+	mode := os.Getenv(project.sourceVariable)
 	switch mode {
 	case "", "auto":
 		download, err = autoSource(ctx, l, k)
 	case "download":
 		download = true
 		if err := reachable(ctx); err != nil {
-			return false, fmt.Errorf("%s=download, but %w: check network and proxy, or build with %s=build", variable, err, variable)
+			return false, fmt.Errorf("%s=download, but %w: check network and proxy, or build with %s=build", project.sourceVariable, err, project.sourceVariable)
 		}
 	case "build":
 	default:
-		return false, fmt.Errorf("%s=%q is not known: use auto, download or build", variable, mode)
+		return false, fmt.Errorf("%s=%q is not known: use auto, download or build", project.sourceVariable, mode)
 	}
 	if err != nil {
 		return false, err

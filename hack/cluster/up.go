@@ -178,7 +178,7 @@ func printReady(out io.Writer, c cluster, took time.Duration) error {
 
   its logs:          %s
   keep pods unready: hack/cluster/README.md
-  remove it:         go run ./hack/cluster down --name %s
-`, c.name, took.Round(100*time.Millisecond), path, c.kubectl, filepath.Dir(c.auditLog(c.name)), c.name)
+  remove it:         %s down --name %s
+`, c.name, took.Round(100*time.Millisecond), path, c.kubectl, filepath.Dir(c.auditLog(c.name)), project.command, c.name)
 	return err
 }

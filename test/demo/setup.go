@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -231,10 +230,8 @@ func tearDown(ctx context.Context, p place) error {
 	if pid != 0 {
 		fmt.Printf("confrev (pid %d) is stopped\n", pid)
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", "./hack/cluster", "down", "--name", p.name)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = env.Root(), os.Stdout, os.Stdout
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("remove cluster %s: %w", p.name, err)
+	if err := env.Down(ctx, p.name, os.Stdout); err != nil {
+		return err
 	}
 	return os.RemoveAll(p.dir)
 }

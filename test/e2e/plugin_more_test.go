@@ -3,9 +3,9 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -139,10 +139,8 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		down := exec.Command("go", "run", "./hack/cluster", "down", "--name", name)
-		down.Dir = env.Root()
-		if out, err := down.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+		if err := env.Down(context.Background(), name, os.Stderr); err != nil {
+			t.Error(err)
 		}
 	})
 	// In its default namespace. What the world itself does is done elsewhere.

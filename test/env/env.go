@@ -60,12 +60,9 @@ type Cluster struct {
 // Up starts the named cluster, or uses the one that runs, and says on progress what it does. It takes flags of
 // hack/cluster's verb up, such as RealNode.
 func Up(ctx context.Context, name string, progress *os.File, flags ...string) (*Cluster, error) {
-	up := exec.CommandContext(ctx, "go", append([]string{"run", "./hack/cluster", "up", "--name", name}, flags...)...)
-	// Its standard output tells a person what to do next; that is not for those who read ours.
-	up.Dir, up.Stderr = Root(), progress
-	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }
-	if err := up.Run(); err != nil {
-		return nil, fmt.Errorf("start cluster %s: %w", name, err)
+	// What it prints tells a person what to do next; that is not for those who read ours.
+	if _, err := hackCluster(ctx, progress, append([]string{"up", "--name", name}, flags...)...); err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "confrev-"+name+"-")
 	if err != nil {
@@ -73,8 +70,8 @@ func Up(ctx context.Context, name string, progress *os.File, flags ...string) (*
 	}
 	c := &Cluster{Name: name, Dir: dir}
 	var errs [2]error
-	c.Kubeconfig, errs[0] = hackCluster(ctx, "kubeconfig", "--name", name)
-	c.AuditLog, errs[1] = hackCluster(ctx, "audit-log", "--name", name)
+	c.Kubeconfig, errs[0] = hackCluster(ctx, os.Stderr, "kubeconfig", "--name", name)
+	c.AuditLog, errs[1] = hackCluster(ctx, os.Stderr, "audit-log", "--name", name)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -97,11 +94,17 @@ func (c *Cluster) connect() error {
 	return err
 }
 
-// hackCluster runs a verb of hack/cluster and gives the line that it prints.
-func hackCluster(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "./hack/cluster"}, args...)...)
-	cmd.Dir = Root()
-	cmd.Stderr = os.Stderr
+// Down stops the named cluster and removes it. It is fine if there is none.
+func Down(ctx context.Context, name string, progress *os.File) error {
+	_, err := hackCluster(ctx, progress, "down", "--name", name)
+	return err
+}
+
+// hackCluster runs a verb of hack/cluster and returns what it prints.
+func hackCluster(ctx context.Context, progress *os.File, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "-C", "hack/cluster", "."}, args...)...)
+	cmd.Dir, cmd.Stderr = Root(), progress
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("hack/cluster %s: %w", strings.Join(args, " "), err)
@@ -114,7 +117,7 @@ func (c *Cluster) Tool(ctx context.Context, name string) (string, error) {
 	if path, ok := c.tools.Load(name); ok {
 		return path.(string), nil
 	}
-	path, err := hackCluster(ctx, "path", name)
+	path, err := hackCluster(ctx, os.Stderr, "path", name)
 	if err == nil {
 		c.tools.Store(name, path)
 	}

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -25,14 +26,14 @@ func OnRealNode(spec *corev1.PodSpec) {
 // NodeStop ends the real node's kubelet and all its containers, as a reboot does. To the API server, the node and its
 // pods stay what they were.
 func (c *Cluster) NodeStop(ctx context.Context) error {
-	_, err := hackCluster(ctx, "node", "stop", "--name", c.Name)
+	_, err := hackCluster(ctx, os.Stderr, "node", "stop", "--name", c.Name)
 	return err
 }
 
 // NodeStart starts the real node again and waits until its kubelet is ready, which then starts the containers of the
 // pods that it had.
 func (c *Cluster) NodeStart(ctx context.Context) error {
-	_, err := hackCluster(ctx, "node", "start", "--name", c.Name)
+	_, err := hackCluster(ctx, os.Stderr, "node", "start", "--name", c.Name)
 	return err
 }
 

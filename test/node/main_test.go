@@ -1,7 +1,7 @@
 //go:build node
 
 // Package node tests what only a real kubelet can show: with which configuration containers really start and restart. It
-// needs a machine on which 'go run ./hack/cluster node check' succeeds.
+// needs a machine on which 'go run -C hack/cluster . node check' succeeds.
 //
 // Tests that stop the node or confrev run first, one after the other; those that call t.Parallel share the running ones.
 package node
