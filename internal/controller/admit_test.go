@@ -59,7 +59,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 				return c.Create(ctx, obj, opts...)
 			},
 		}).Build()
-	kinds := &kinds{}
+	kinds := &workload.Kinds{}
 	store := revision.NewStore(w.client, w.client, w.client, time.Now, kinds, 100)
 	w.workloads = &workloads{
 		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission, RolloutsPerHour: 100}, client: w.client, live: w.client, whole: w.client, store: store,
@@ -418,7 +418,7 @@ func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
 			shared := made("b", "1")
 			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
 			w := newAdmissionWorld(t, workload.Deployment, appWith(test.source), shared)
-			w.kinds.add(workload.Deployment)
+			w.kinds.Add(workload.Deployment)
 			if test.leads {
 				elected := make(chan struct{})
 				close(elected)

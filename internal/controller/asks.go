@@ -29,7 +29,7 @@ func (o Options) read(kind workload.Kind, obj client.Object, referring []client.
 }
 
 // asks reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
-func asks(ctx context.Context, reader client.Reader, kinds *kinds, o Options, kind workload.Kind, obj client.Object,
+func asks(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Options, kind workload.Kind, obj client.Object,
 ) (asked optin.Asked, referring []client.Object, err error) {
 	if referring, err = referringTo(ctx, reader, kinds, kind, obj); err != nil {
 		return optin.Asked{}, nil, err
@@ -66,9 +66,9 @@ func newNamespace() *metav1.PartialObjectMetadata {
 }
 
 // referringTo gives the workloads that have their template in this one.
-func referringTo(ctx context.Context, reader client.Reader, kinds *kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
+func referringTo(ctx context.Context, reader client.Reader, kinds *workload.Kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
 	var all []client.Object
-	for _, other := range kinds.referring() {
+	for _, other := range kinds.Referring() {
 		found, err := list(ctx, reader, other.NewList(), obj.GetNamespace(), byReferred, referredKey(kind.GVK.GroupKind(), obj.GetName()))
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ import (
 type assembly struct {
 	manager   ctrl.Manager
 	options   Options
-	kinds     *kinds
+	kinds     *workload.Kinds
 	workloads func(workload.Kind) *workloads
 	revisions *revisions
 	keeper    controller.TypedController[revision.Ref]
@@ -112,12 +112,12 @@ func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, er
 
 // add puts a kind to work.
 func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
-	newHolder := !slices.Contains(a.kinds.holders(), kind.Holder)
+	newHolder := !slices.Contains(a.kinds.Holders(), kind.Holder)
 	if err := a.index(ctx, kind); err != nil {
 		return err
 	}
 	// The revisions' reconciler must know the kind's workloads before it judges that nobody uses a revision.
-	a.kinds.add(kind)
+	a.kinds.Add(kind)
 	added := a.workloads(kind)
 	if err := added.setUp(a.manager); err != nil {
 		return fmt.Errorf("set up the reconciler of %ss: %w", kind.Resource(), err)

@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -33,7 +34,7 @@ func TestANamespaceThatIsBeingDeletedLosesTheFinalizer(t *testing.T) {
 			source.Annotations = map[string]string{keys.Attach: "true", keys.Protect: "true"}
 			source.Finalizers, source.DeletionTimestamp = []string{keys.ProtectFinalizer, "example.com/keep"}, &now
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(going.DeepCopy(), source).Build()
-			known := &kinds{}
+			known := &workload.Kinds{}
 			r := &revisions{options: test.options, kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
 			if _, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}); err != nil {
 				t.Fatal(err)

@@ -52,12 +52,12 @@ func kindOf(obj client.Object) string {
 // keeper makes the reconciler of revisions over some objects, with a cache that shows the same, and counts what it asks live.
 func keeper(t *testing.T, objects ...client.Object) (*revisions, *counting, *events.FakeRecorder) {
 	t.Helper()
-	known := &kinds{}
+	known := &workload.Kinds{}
 	for _, kind := range []workload.Kind{workload.Deployment, workload.CronJob} {
-		known.add(kind)
+		known.Add(kind)
 	}
 	b := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...)
-	for _, kind := range known.all() {
+	for _, kind := range known.All() {
 		for _, i := range (Options{}).indexes(kind) {
 			b = b.WithIndex(i.obj, i.field, i.fn)
 		}

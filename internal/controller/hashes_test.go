@@ -170,7 +170,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 		many = append(many, gen.Env("configmap/app", fmt.Sprint("k", i)))
 	}
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
-	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
+	r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
 	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, newNamespace())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
@@ -204,7 +204,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.Mode, "restart"), gen.Annotated(keys.RestartOn, "configmap/app"),
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
-	r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
+	r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
 	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, newNamespace())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
@@ -227,7 +227,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 	for name, owner := range map[string]metav1.OwnerReference{"itself": {UID: d.UID}, "the one that refers": {UID: "uid-of-rollout"}} {
 		app := gen.ConfigMap("app", nil)
 		app.OwnerReferences = []metav1.OwnerReference{owner}
-		r := &workloads{kind: workload.Deployment, kinds: &kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
+		r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
 		for _, uids := range [][]types.UID{{d.UID}, {rollout.GetUID(), d.UID}} {
 			for _, consent := range []string{"true", "false"} {
 				seen := newObserved(d.Namespace, r.client)
@@ -341,8 +341,8 @@ func TestObstructed(t *testing.T) {
 
 // Of two Rollouts that disagree, one wins always.
 func TestThoseThatReferToAWorkloadHaveAnOrder(t *testing.T) {
-	all := &kinds{}
-	all.add(workload.Rollout)
+	all := &workload.Kinds{}
+	all.Add(workload.Rollout)
 	refers := func(name, track string) client.Object {
 		obj := rolloutOf(name, "apps/v1", "Deployment", "web")
 		obj.SetAnnotations(map[string]string{keys.Track: track})
@@ -379,7 +379,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := unstructuredOf(fleet.GVK, "web", test.spec)
 			obj.SetAnnotations(map[string]string{keys.Track: test.track, keys.RestartOn: "configmap/app"})
-			r := &workloads{kind: fleet, kinds: &kinds{}, client: fake.NewClientBuilder().Build()}
+			r := &workloads{kind: fleet, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 			seen, err := r.observe(t.Context(), obj, view{known: &memory{}, reader: r.client, stays: func(optin.Advance) bool { return false }})
 			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
 				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
@@ -397,8 +397,8 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 
 // Only a workload that opted in is told that nobody handles the kind that has its template.
 func TestMisdirected(t *testing.T) {
-	all := &kinds{}
-	all.add(workload.Deployment)
+	all := &workload.Kinds{}
+	all.Add(workload.Deployment)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace, Labels: map[string]string{keys.Track: "all"}}}
 	for name, test := range map[string]struct {
 		named, track string

@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -27,7 +28,7 @@ func TestASourceThatCannotBeLabelledIsNoError(t *testing.T) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "app", nil)
 		},
 	}).Build()
-	known := &kinds{}
+	known := &workload.Kinds{}
 	r := &workloads{kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
 	seen := newObserved(gen.Namespace, c)
 	err := r.refresh(t.Context(), seen, plan.Plan{Decisions: []plan.Decision{{

@@ -28,7 +28,7 @@ type Planner struct {
 	Snapshot *Snapshot
 	live     client.Client
 	store    *revision.Store
-	kinds    *kinds
+	kinds    *workload.Kinds
 	triggers *triggers
 	accounts *accounts
 	// hidden is true when Secrets are handled, but the user may not see them.
@@ -51,9 +51,9 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	// Secrets that the user may not list are nobody's business; what else there is can be told all the same.
 	hidden := options.Secrets && snapshot.Refused(revision.GVK(pin.Secret)) != nil
 	options.Secrets = options.Secrets && !hidden
-	known := &kinds{}
+	known := &workload.Kinds{}
 	for _, kind := range all {
-		known.add(kind)
+		known.Add(kind)
 	}
 	yields := &yielding{Writer: live}
 	return &Planner{
@@ -279,7 +279,7 @@ func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.
 		}
 		all = append(all, found...)
 	}
-	for _, holder := range p.kinds.holders() {
+	for _, holder := range p.kinds.Holders() {
 		found, err := list(ctx, p.Snapshot, holder.NewList(), namespace, byPin, revision.String())
 		if err != nil {
 			return nil, err

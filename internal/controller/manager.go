@@ -171,7 +171,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	gate := admission.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
-	kinds := &kinds{}
+	kinds := &workload.Kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
 	if !o.Secrets {
 		store.WithoutSecrets()

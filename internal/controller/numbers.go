@@ -69,12 +69,12 @@ func (r *workloads) pinnedNumber(ctx context.Context, ref revision.Ref, source p
 		}
 		return nil
 	}
-	for _, kind := range r.kinds.all() {
+	for _, kind := range r.kinds.All() {
 		if err := count(kind.NewList(), kind.PinsText); err != nil {
 			return 0, err
 		}
 	}
-	for _, holder := range r.kinds.holders() {
+	for _, holder := range r.kinds.Holders() {
 		if err := count(holder.NewList(), func(obj client.Object) string { return holder.Facts(obj).Pins }); err != nil {
 			return 0, err
 		}

@@ -27,7 +27,7 @@ import (
 // nobody uses goes (rules 9, 12 and 13).
 type revisions struct {
 	options Options
-	kinds   *kinds
+	kinds   *workload.Kinds
 	client  client.Client
 	live    client.Reader
 	store   *revision.Store

@@ -96,8 +96,8 @@ func TestSelectUses(t *testing.T) {
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()
 			r := &workloads{
-				kind: workload.Deployment, options: options, client: c, kinds: &kinds{}, accounts: newAccounts(c, time.Now),
-				store: revision.NewStore(c, c, c, time.Now, &kinds{}, 10),
+				kind: workload.Deployment, options: options, client: c, kinds: &workload.Kinds{}, accounts: newAccounts(c, time.Now),
+				store: revision.NewStore(c, c, c, time.Now, &workload.Kinds{}, 10),
 			}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.client)

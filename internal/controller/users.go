@@ -60,7 +60,7 @@ func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error)
 
 // refers tells whether a workload's template names a source.
 func (r *revisions) refers(u user, ref revision.Ref) bool {
-	kind, known := r.kinds.of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+	kind, known := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
 	if !known {
 		return false
 	}
@@ -71,7 +71,7 @@ func (r *revisions) refers(u user, ref revision.Ref) bool {
 // find finds the workloads and the holders that the given indexes have under a source or revision.
 func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
 	found := users{workloads: map[types.UID]client.Object{}}
-	for _, kind := range r.kinds.all() {
+	for _, kind := range r.kinds.All() {
 		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)
 		if err != nil {
 			return users{}, err
@@ -81,7 +81,7 @@ func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofH
 			found.workloads[t.obj.GetUID()] = t.obj
 		}
 	}
-	for _, holder := range r.kinds.holders() {
+	for _, holder := range r.kinds.Holders() {
 		pins := func(obj client.Object) string { return holder.Facts(obj).Pins }
 		holders, err := r.indexed(ctx, holder.GVK, holder.NewList(), ref, ofHolders, pins)
 		if err != nil {
@@ -125,7 +125,7 @@ func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users)
 		}
 	}
 	for _, u := range owners {
-		kind, _ := r.kinds.of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+		kind, _ := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
 		if attaches, err := r.attaches(ctx, kind, u.obj, ref); attaches || err != nil {
 			return attaches, err
 		}
@@ -135,7 +135,7 @@ func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users)
 
 // workload gets the workload that an owner reference names from the cache; nil when it is not there, or not the same.
 func (r *revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
-	kind, known := r.kinds.of(owner)
+	kind, known := r.kinds.Of(owner)
 	if !known {
 		return nil, nil
 	}
@@ -150,11 +150,11 @@ func (r *revisions) workload(ctx context.Context, namespace string, owner metav1
 // attaches tells whether a workload asks for a source to be attached.
 func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
 	if named, name, refers := kind.Referred(obj); refers {
-		i := slices.IndexFunc(r.kinds.all(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+		i := slices.IndexFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
 		if i < 0 {
 			return false, nil
 		}
-		kind = r.kinds.all()[i]
+		kind = r.kinds.All()[i]
 		obj = kind.New()
 		if err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: name}, obj); err != nil {
 			return false, client.IgnoreNotFound(err)
@@ -294,7 +294,7 @@ func (r *revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata
 	}
 	var holders []below
 	for _, reference := range obj.OwnerReferences {
-		kind, known := r.kinds.of(reference)
+		kind, known := r.kinds.Of(reference)
 		if !known {
 			continue
 		}
@@ -345,12 +345,12 @@ func (r *revisions) owning(ctx context.Context, kind workload.Kind, namespace st
 }
 
 func (r *revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
-	for _, kind := range r.kinds.all() {
+	for _, kind := range r.kinds.All() {
 		if used, err := r.usedAmong(ctx, kind.NewList(), namespace, labels.Everything(), kind.Facts, uses); used || err != nil {
 			return used, err
 		}
 	}
-	for _, holder := range r.kinds.holders() {
+	for _, holder := range r.kinds.Holders() {
 		if used, err := r.usedAmong(ctx, holder.NewList(), namespace, labels.Everything(), holder.Facts, uses); used || err != nil {
 			return used, err
 		}

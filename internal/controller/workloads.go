@@ -37,7 +37,7 @@ import (
 // workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
 type workloads struct {
 	kind    workload.Kind
-	kinds   *kinds
+	kinds   *workload.Kinds
 	options Options
 	client  client.Client
 	live    client.Reader
@@ -145,7 +145,7 @@ func (r *workloads) indexed(ctx context.Context, namespace, value string) []reco
 		return nil
 	}
 	all := requests(found)
-	for _, other := range r.kinds.referring() {
+	for _, other := range r.kinds.Referring() {
 		found, err := list(ctx, r.client, other.NewList(), namespace, bySource, value)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
@@ -197,7 +197,7 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 // misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
 func (r *workloads) misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]warning, error) {
 	asked, _, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
-	handled := slices.ContainsFunc(r.kinds.all(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+	handled := slices.ContainsFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
 	if err != nil || handled || !asked.Track.Enabled() {
 		return nil, err
 	}
