@@ -57,10 +57,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 func TestEventsAreDocumented(t *testing.T) {
 	var inCode []string
-	for name, reason := range constants(t, "internal/controller/events.go") {
-		if strings.HasPrefix(name, "reason") {
-			inCode = append(inCode, reason)
-		}
+	for _, reason := range constants(t, "internal/notice/reasons.go") {
+		inCode = append(inCode, reason)
 	}
 	// So do problems with what users wrote.
 	for name, reason := range constants(t, "internal/optin/optin.go") {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
@@ -78,7 +79,7 @@ func (r *workloads) mountable(ctx context.Context, seen *observed, uses []podspe
 	if err != nil || !enforces {
 		return uses, err
 	}
-	seen.say(reasonSecretsLimited, "service account %s has annotation %s: its pods may use none but the Secrets that it lists, so not the "+
+	seen.say(notice.SecretsLimited, "service account %s has annotation %s: its pods may use none but the Secrets that it lists, so not the "+
 		"revisions of any; Secrets are not pinned", name, enforceMountableSecrets)
 	return slices.DeleteFunc(slices.Clone(uses), isSecret), nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -75,7 +76,7 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 			if err != nil || pins[gen.Source("configmap/app")] == (pin.Pin{}) || (pins[gen.Source("secret/db")] == pin.Pin{}) != test.limited {
 				t.Errorf("pins %q, %v", pins, err)
 			}
-			if limited := len(said) == 1 && said[0].reason == reasonSecretsLimited; limited != test.limited {
+			if limited := len(said) == 1 && said[0].Reason == notice.SecretsLimited; limited != test.limited {
 				t.Errorf("said %+v", said)
 			}
 		})

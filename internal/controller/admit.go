@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -111,7 +112,7 @@ func (r *workloads) handle(ctx context.Context, request admission.Request) (patc
 // attempts is how often to plan for a request while its sources change under our hands.
 const attempts = 3
 
-func (r *workloads) admitAgain(ctx context.Context, obj, old client.Object, dryRun bool) (ops []operation, said []warning, err error) {
+func (r *workloads) admitAgain(ctx context.Context, obj, old client.Object, dryRun bool) (ops []operation, said []notice.Notice, err error) {
 	for range attempts {
 		ops, said, err = r.admit(ctx, obj, old, dryRun)
 		if !revision.IsChanged(err) {
@@ -125,11 +126,11 @@ func (r *workloads) admitAgain(ctx context.Context, obj, old client.Object, dryR
 const maxWarning = 256
 
 // texts gives what to say to who sent the request.
-func texts(all []warning) []string {
+func texts(all []notice.Notice) []string {
 	var said []string
 	for _, w := range all {
-		if !w.notice {
-			said = append(said, cut("confrev: "+w.note, maxWarning))
+		if !w.Normal {
+			said = append(said, notice.Cut("confrev: "+w.Text, maxWarning))
 		}
 	}
 	return said
@@ -145,7 +146,7 @@ func (r *workloads) decode(raw []byte) (client.Object, error) {
 
 // admit gives the patch that a workload needs which is being created, or updated from old, and what its user should know.
 // Without a dry run, the revisions that the patch pins exist afterwards (rule 9).
-func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, []warning, error) {
+func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, []notice.Notice, error) {
 	deploying := old == nil || r.deploys(obj, old)
 	if !r.concerns(obj, old, deploying) {
 		return nil, nil, nil
@@ -176,7 +177,7 @@ func (r *workloads) admit(ctx context.Context, obj, old client.Object, dryRun bo
 	seen.pins.New = old == nil && !r.kind.Fixed
 	seen.planFrom(undone, isUndo)
 	want := r.intend(seen)
-	var said []warning
+	var said []notice.Notice
 	if old != nil && !isUndo {
 		if want, err = r.endHolds(ctx, obj, old, &seen, want); err != nil {
 			return nil, nil, err

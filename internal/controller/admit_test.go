@@ -27,6 +27,7 @@ import (
 	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -64,7 +65,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	w.workloads = &workloads{
 		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission, RolloutsPerHour: 100}, client: w.client, live: w.client, whole: w.client, store: store,
 		accounts: newAccounts(w.client, time.Now),
-		gate:     &admission.Gate{}, events: &recorder{events.NewFakeRecorder(100)}, now: time.Now, memory: newMemories(),
+		gate:     &admission.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), now: time.Now, memory: newMemories(),
 	}
 	return w
 }

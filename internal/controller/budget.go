@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 )
@@ -43,20 +44,20 @@ func (i intent) advances() []pin.Source {
 // overspent returns how long a workload must wait before its sources may roll it out once more (rule 11), and what to say. Many
 // sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
 // is urgent does not wait.
-func (r *workloads) overspent(obj client.Object, want intent, known *memory) (time.Duration, warning) {
+func (r *workloads) overspent(obj client.Object, want intent, known *memory) (time.Duration, notice.Notice) {
 	sources := want.advances()
 	if len(sources) == 0 || want.pins.Urgent() {
-		return 0, warning{}
+		return 0, notice.Notice{}
 	}
 	wait := known.rollouts.wait(r.options.RolloutsPerHour, r.now())
 	if wait == 0 {
-		return 0, warning{}
+		return 0, notice.Notice{}
 	}
 	names := make([]string, 0, len(sources))
 	for _, source := range sources {
 		names = append(names, source.String())
 	}
-	return wait, warning{reason: revision.TooFrequent, note: fmt.Sprintf(
+	return wait, notice.Notice{Reason: revision.TooFrequent, Text: fmt.Sprintf(
 		"%s/%s was rolled out %d times within an hour for changes of its sources, which is as often as it may be; %s waits",
 		r.kind.Resource(), obj.GetName(), r.options.RolloutsPerHour, strings.Join(names, ", "))}
 }

@@ -68,7 +68,7 @@ func TestWhatMayNotWaitDoesNot(t *testing.T) {
 			known := &memory{}
 			d := gen.Deployment("web")
 			if wait, w := r.obstructed(t.Context(), d, observed{}, test.want, known); wait != 0 {
-				t.Errorf("the first waits %s: %s", wait, w.note)
+				t.Errorf("the first waits %s: %s", wait, w.Text)
 			}
 			known.rollouts.wrote(created.Time)
 			known.rollouts.wrote(created.Time)
@@ -76,8 +76,8 @@ func TestWhatMayNotWaitDoesNot(t *testing.T) {
 			if (wait == time.Hour) != test.waits || !test.waits && wait != 0 {
 				t.Errorf("waits %s", wait)
 			}
-			if test.waits && (w.reason != revision.TooFrequent || !strings.HasPrefix(w.note, "deployment/web was rolled out 2 times") ||
-				!strings.HasSuffix(w.note, "configmap/app waits")) {
+			if test.waits && (w.Reason != revision.TooFrequent || !strings.HasPrefix(w.Text, "deployment/web was rolled out 2 times") ||
+				!strings.HasSuffix(w.Text, "configmap/app waits")) {
 				t.Errorf("says %+v", w)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/revision"
 )
 
@@ -24,9 +25,9 @@ func (m *memory) refusedOnce(err error) time.Duration {
 }
 
 // sayConfined turns a refusal of the write itself into a warning: trying again soon changes nothing.
-func sayConfined(said []warning, err error) ([]warning, error) {
+func sayConfined(said []notice.Notice, err error) ([]notice.Notice, error) {
 	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-		return append(said, warning{reason: terminal.Reason, note: terminal.Message}), nil
+		return append(said, notice.Notice{Reason: terminal.Reason, Text: terminal.Message}), nil
 	}
 	return said, err
 }

@@ -27,7 +27,7 @@ func TestARefusalOfConfinementNamesTheField(t *testing.T) {
 		t.Errorf("the second refusal waits %s", wait)
 	}
 	said, err := sayConfined(nil, err)
-	if err != nil || len(said) != 1 || said[0].reason != revision.ConfinementRefused || !strings.Contains(said[0].note, "spec.minReadySeconds") {
+	if err != nil || len(said) != 1 || said[0].Reason != revision.ConfinementRefused || !strings.Contains(said[0].Text, "spec.minReadySeconds") {
 		t.Errorf("said %v, %v", said, err)
 	}
 	for _, other := range []string{policy + `confrev may not change "canary"`, "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: canary"} {

@@ -20,6 +20,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -69,7 +70,7 @@ func keeper(t *testing.T, objects ...client.Object) (*revisions, *counting, *eve
 	told := events.NewFakeRecorder(1000)
 	return &revisions{
 		options: Options{}, kinds: known, client: c, live: live, store: revision.NewStore(c, live, c, time.Now, known, 100),
-		events: &recorder{told}, lost: newMemories(), unused: lru.New(10), now: time.Now,
+		notices: sink.Events(told), lost: newMemories(), unused: lru.New(10), now: time.Now,
 	}, counted, told
 }
 

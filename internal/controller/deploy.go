@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -133,7 +134,7 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 		if in.Pins[source] == (pin.Pin{}) {
 			counts = "so the pin does not count"
 		}
-		seen.sayOf(source, reasonMalformedPins, "annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s",
+		seen.sayOf(source, notice.MalformedPins, "annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s",
 			keys.Pins, source, counts)
 	}
 }
@@ -259,17 +260,17 @@ func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, e
 
 // sayHeld tells whoever changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
 // how to go on (rule 21.4).
-func (r *workloads) sayHeld(obj, old client.Object, seen observed, want intent) []warning {
+func (r *workloads) sayHeld(obj, old client.Object, seen observed, want intent) []notice.Notice {
 	why := "to which the workload was rolled back"
 	if old == nil {
 		why = "which its manifest pins"
 	} else if len(r.code(obj, seen.before).Differences(r.code(old, nil))) == 0 {
 		return nil
 	}
-	var said []warning
+	var said []notice.Notice
 	for _, d := range want.pins.Decisions {
 		if d.Verdict == plan.Held {
-			said = append(said, warning{reason: reasonHeld, note: fmt.Sprintf(
+			said = append(said, notice.Notice{Reason: notice.Held, Text: fmt.Sprintf(
 				"%s stays on revision %s, %s; to go on with its present content: kubectl confrev resume %s/%s %s -n %s",
 				d.Source, d.To, why, r.kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())})
 		}

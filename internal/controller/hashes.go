@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -73,7 +74,7 @@ func (seen *observed) restartsOn(object pin.Source) bool {
 }
 
 func (seen *observed) sayNotThere(object pin.Source) {
-	seen.sayOf(object, reasonSourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
+	seen.sayOf(object, notice.SourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
 }
 
 // absent stands for the hash of an object that does not exist.

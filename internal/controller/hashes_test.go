@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -177,7 +178,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !seen.unbounded || len(seen.pins.Uses) > 0 || textsOf(seen.hashes.Uses) != "configmap/extra" ||
-		len(seen.warnings) != 1 || seen.warnings[0].reason != reasonTooComplex {
+		len(seen.warnings) != 1 || seen.warnings[0].Reason != notice.TooManyReferences {
 		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
 	}
 	seen.notes = r.notesOf(d, nil, &seen)
@@ -240,7 +241,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 				if (len(seen.pins.Uses) == 1) != (owned && consent == "true") {
 					t.Errorf("owned by %s, %d refer, consent %s: %v", name, len(uids)-1, consent, seen.pins.Uses)
 				}
-				said := slices.ContainsFunc(seen.warnings, func(w warning) bool { return w.reason == reasonOwnerIgnored && w.notice })
+				said := slices.ContainsFunc(seen.warnings, func(w notice.Notice) bool { return w.Reason == notice.OwnerIgnored && w.Normal })
 				if said != (owned && consent == "false") {
 					t.Errorf("owned by %s, %d refer, consent %s: it says %v", name, len(uids)-1, consent, seen.warnings)
 				}
@@ -270,7 +271,7 @@ func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
 	}
 	want := plans("bbb", "ccc")
 	limited := r.limit(t.Context(), seen, &want)
-	if len(limited) != 1 || limited[0].reason != revision.TooFrequent || want.changes() || want.hashes.Pins[app].Revision != "bbb" {
+	if len(limited) != 1 || limited[0].Reason != revision.TooFrequent || want.changes() || want.hashes.Pins[app].Revision != "bbb" {
 		t.Errorf("beyond the limit: %+v, %+v", limited, want.hashes)
 	}
 	// Whole objects change, not only what a workload uses of them.
@@ -303,19 +304,19 @@ func TestObstructed(t *testing.T) {
 	}{
 		"nothing to do":               {intent{}, closed, optin.Admission, 100, ""},
 		"a pin":                       {changed, open, optin.Admission, 0, ""},
-		"a pin that nothing resolves": {changed, closed, optin.Admission, 0, reasonPoliciesMissing},
+		"a pin that nothing resolves": {changed, closed, optin.Admission, 0, notice.PoliciesNotReady},
 		"a pin in the template":       {changed, closed, optin.Template, 0, ""},
-		"references back, while nothing resolves": {references, closed, optin.Admission, 0, reasonPoliciesMissing},
+		"references back, while nothing resolves": {references, closed, optin.Admission, 0, notice.PoliciesNotReady},
 		"references to revisions":                 {references, closed, optin.Template, 0, ""},
 		"pins that go need no policies":           {released, closed, optin.Admission, 0, ""},
 		"restarts need no policies":               {restarts, closed, optin.Admission, 0, ""},
 		"a pin, undone often":                     {changed, open, optin.Admission, plan.MaxReverts - 1, ""},
-		"a pin, undone too often":                 {changed, open, optin.Admission, plan.MaxReverts, reasonReverted},
-		"a restart, undone too often":             {restarts, open, optin.Admission, plan.MaxReverts, reasonReverted},
+		"a pin, undone too often":                 {changed, open, optin.Admission, plan.MaxReverts, notice.Reverted},
+		"a restart, undone too often":             {restarts, open, optin.Admission, plan.MaxReverts, notice.Reverted},
 		"references, undone as often":             {references, open, optin.Template, plan.MaxReverts, ""},
 		"references, undone almost too often":     {references, open, optin.Template, plan.MaxReapplied - 1, ""},
-		"references, undone too often":            {references, open, optin.Template, plan.MaxReapplied, reasonReverted},
-		"pins that go, undone too often":          {released, open, optin.Admission, plan.MaxReverts, reasonReverted},
+		"references, undone too often":            {references, open, optin.Template, plan.MaxReapplied, notice.Reverted},
+		"pins that go, undone too often":          {released, open, optin.Admission, plan.MaxReverts, notice.Reverted},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -329,11 +330,11 @@ func TestObstructed(t *testing.T) {
 			}
 			seen := observed{asked: optin.Asked{Mode: optin.Revision, Injection: test.injection}}
 			wait, w := r.obstructed(t.Context(), d, seen, test.want, &known)
-			if w.reason != test.reason || (wait > 0) != (test.reason != "") {
+			if w.Reason != test.reason || (wait > 0) != (test.reason != "") {
 				t.Errorf("waits %s because %+v, want %q", wait, w, test.reason)
 			}
-			if test.reason == reasonReverted && !strings.Contains(w.note, fmt.Sprintf("%d times", test.rounds)) {
-				t.Errorf("%q does not say how often", w.note)
+			if test.reason == notice.Reverted && !strings.Contains(w.Text, fmt.Sprintf("%d times", test.rounds)) {
+				t.Errorf("%q does not say how often", w.Text)
 			}
 		})
 	}
@@ -384,7 +385,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
 				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
 			}
-			if test.warned && seen.warnings[0].reason != reasonNoTemplate {
+			if test.warned && seen.warnings[0].Reason != notice.NoPodTemplate {
 				t.Errorf("%+v", seen.warnings)
 			}
 			want := r.intend(seen)
@@ -426,7 +427,7 @@ func TestMisdirected(t *testing.T) {
 				t.Fatal("it refers to nothing")
 			}
 			got, err := r.misdirected(t.Context(), obj, named, of)
-			if err != nil || (len(got) == 1) != test.warned || len(got) == 1 && !strings.Contains(got[0].note, "ReplicaSet.apps web") {
+			if err != nil || (len(got) == 1) != test.warned || len(got) == 1 && !strings.Contains(got[0].Text, "ReplicaSet.apps web") {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
@@ -446,7 +447,7 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 	r := &workloads{followed: followedKinds(workload.Deployment.GVK)}
 	_, err = tr.observe(t.Context(), r, gen.Namespace, trigger)
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
-	if !ok || terminal.Reason != reasonForbidden || !strings.Contains(terminal.Message, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
+	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
 		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
 	}
 }
@@ -475,7 +476,7 @@ func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
 	// Nothing is asked of any reader.
 	_, err = newTriggers(options, nil, nil, nil).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
-	if !ok || terminal.Reason != reasonForbidden || !strings.Contains(terminal.Message, `may not follow namespaces;`) {
+	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, `may not follow namespaces;`) {
 		t.Errorf("%v", err)
 	}
 }

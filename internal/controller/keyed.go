@@ -5,6 +5,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -87,6 +88,6 @@ func (seen *observed) rebase(object pin.Source, before pin.Pin, source plan.Sour
 }
 
 func (seen *observed) sayKeyLost(object pin.Source) {
-	seen.say(reasonKeyLost, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so whether it has changed since cannot "+
+	seen.say(notice.KeyLost, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so whether it has changed since cannot "+
 		"be told: nothing rolls out, and it counts as unchanged from now on", object, keys.KeySecret)
 }

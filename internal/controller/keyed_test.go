@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/workload"
@@ -67,14 +68,14 @@ func TestHashesAreComparedUnderTheKeyThatTheyState(t *testing.T) {
 		"noted, unkeyed":                             {noted: hash(nil, "1", "1"), verdict: plan.InSync, to: hash(nil, "1", "1"), note: hash(nil, "1", "1")},
 		"noted, unkeyed, and changed since":          {noted: hash(nil, "0", "1"), verdict: plan.Advanced, to: hash(mine, "1", "2")},
 		"it was absent":                              {noted: "secret/db=absent@1", verdict: plan.Advanced, to: hash(mine, "1", "2")},
-		"stamped with a lost key":                    {stamped: hash(other, "0", "3"), verdict: plan.InSync, to: hash(mine, "1", "3"), note: hash(mine, "1", "3"), says: reasonKeyLost},
-		"noted with a lost key":                      {noted: hash(other, "0", "1"), verdict: plan.InSync, to: hash(mine, "1", "1"), note: hash(mine, "1", "1"), says: reasonKeyLost},
+		"stamped with a lost key":                    {stamped: hash(other, "0", "3"), verdict: plan.InSync, to: hash(mine, "1", "3"), note: hash(mine, "1", "3"), says: notice.KeyLost},
+		"noted with a lost key":                      {noted: hash(other, "0", "1"), verdict: plan.InSync, to: hash(mine, "1", "1"), note: hash(mine, "1", "1"), says: notice.KeyLost},
 		"a new baseline":                             {stamped: hash(other, "0", "3"), noted: hash(mine, "1", "3"), verdict: plan.InSync, to: hash(mine, "1", "3"), note: hash(mine, "1", "3")},
 		"a new baseline, and changed since":          {stamped: hash(other, "0", "3"), noted: hash(mine, "0", "3"), verdict: plan.Advanced, to: hash(mine, "1", "4")},
-		"a new baseline whose key is lost too":       {stamped: hash(other, "0", "3"), noted: hash(other, "1", "3"), verdict: plan.InSync, to: hash(mine, "1", "3"), note: hash(mine, "1", "3"), says: reasonKeyLost},
+		"a new baseline whose key is lost too":       {stamped: hash(other, "0", "3"), noted: hash(other, "1", "3"), verdict: plan.InSync, to: hash(mine, "1", "3"), note: hash(mine, "1", "3"), says: notice.KeyLost},
 		"held before there was a key":                {stamped: hash(nil, "0", "1"), held: heldNote(hash(nil, "1", "2"), hash(nil, "0", "1")), verdict: plan.Held, to: hash(nil, "0", "1")},
 		"held before, and changed since":             {stamped: hash(nil, "0", "1"), held: heldNote(hash(nil, "2", "2"), hash(nil, "0", "1")), verdict: plan.Advanced, to: hash(mine, "1", "3")},
-		"held with a lost key":                       {stamped: hash(other, "0", "1"), held: heldNote(hash(other, "1", "2"), hash(other, "0", "1")), verdict: plan.InSync, to: hash(mine, "1", "1"), note: hash(mine, "1", "1"), says: reasonKeyLost},
+		"held with a lost key":                       {stamped: hash(other, "0", "1"), held: heldNote(hash(other, "1", "2"), hash(other, "0", "1")), verdict: plan.InSync, to: hash(mine, "1", "1"), note: hash(mine, "1", "1"), says: notice.KeyLost},
 		"stamped, unkeyed, and the key is not there": {stamped: hash(nil, "0", "3"), unreadable: true, verdict: plan.Unknown, to: hash(nil, "0", "3"), says: "KeyUnreadable"},
 	}
 	for name, test := range tests {
@@ -98,7 +99,7 @@ func TestHashesAreComparedUnderTheKeyThatTheyState(t *testing.T) {
 			if noted := want.noted(seen).String(); noted != test.note {
 				t.Errorf("the workload notes %q, want %q", noted, test.note)
 			}
-			says := slices.ContainsFunc(seen.warnings, func(w warning) bool { return w.reason == test.says })
+			says := slices.ContainsFunc(seen.warnings, func(w notice.Notice) bool { return w.Reason == test.says })
 			if says != (test.says != "") || len(seen.warnings) > 1 {
 				t.Errorf("it says %+v, want %s", seen.warnings, test.says)
 			}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -126,7 +127,7 @@ type Roller struct {
 }
 
 // TooComplex is the reason of the Warning of a template whose pins stay, since admission could not resolve more.
-const TooComplex = reasonTooComplex
+const TooComplex = notice.TooManyReferences
 
 // Warning is a condition that the user should know of; Notice says that nothing is wrong, somebody asked for it to be so.
 type Warning struct {
@@ -157,8 +158,8 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 		}
 	}
 	for _, w := range slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false)) {
-		if w.reason != reasonKindNotEnabled || !p.hidden {
-			look.Warnings = append(look.Warnings, Warning{w.reason, w.note, w.notice})
+		if w.Reason != notice.KindNotEnabled || !p.hidden {
+			look.Warnings = append(look.Warnings, Warning{w.Reason, w.Text, w.Normal})
 		}
 	}
 	return look, p.findHolders(ctx, &look)

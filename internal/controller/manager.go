@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -176,11 +178,11 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	if !o.Secrets {
 		store.WithoutSecrets()
 	}
-	recorder := &recorder{manager.GetEventRecorder("confrev")}
+	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
 	accounts := newAccounts(manager.GetAPIReader(), time.Now)
 	triggers := newTriggers(o, manager.GetCache(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
-		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, events: recorder,
+		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, notices: notices,
 		lost: newMemories(), unused: lru.New(maxUnused), now: time.Now,
 	}
 	keeper, err := revisions.setUp(manager)
@@ -195,7 +197,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
 				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), whole: manager.GetAPIReader(), store: store,
-				triggers: triggers, accounts: accounts, events: recorder, gate: gate, now: time.Now, memory: newMemories(), elected: manager.Elected(),
+				triggers: triggers, accounts: accounts, notices: notices, gate: gate, now: time.Now, memory: newMemories(), elected: manager.Elected(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}
 		},

@@ -1,11 +1,11 @@
 package controller
 
 import (
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
@@ -26,7 +26,7 @@ type memory struct {
 	// template are the template's pins when it was last looked at.
 	template string
 	// reported are the conditions that were last warned of, so that each is said once.
-	reported map[string]bool
+	reported notice.Reported
 }
 
 // follow notes the pins of the template. When someone else moves them, settling starts again (rule 21.2).
@@ -65,27 +65,4 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, name)
-}
-
-// news returns those of the conditions that were not reported before, and remembers all of them. Those of one reason about the same
-// are one: events that differ only in their note are taken for repetitions, and the first is kept.
-func (m *memory) news(conditions []warning) []warning {
-	reported := map[string]bool{}
-	var fresh []warning
-	for _, w := range conditions {
-		key := w.reason + " " + w.note
-		if m.reported[key] || reported[key] {
-			reported[key] = true
-			continue
-		}
-		reported[key] = true
-		same := slices.IndexFunc(fresh, func(other warning) bool { return other.is(w) })
-		if same < 0 {
-			fresh = append(fresh, w)
-			continue
-		}
-		fresh[same].note += "; " + w.note
-	}
-	m.reported = reported
-	return fresh
 }

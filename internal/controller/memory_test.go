@@ -5,59 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/test/gen"
 )
-
-func TestEachConditionIsReportedOnceUntilItWentAway(t *testing.T) {
-	lacksA, lacksB := warning{reason: "KeyMissing", note: "lacks a"}, warning{reason: "KeyMissing", note: "lacks b"}
-	missing := warning{reason: "SourceMissing", note: "app is missing"}
-	aboutA, aboutB := lacksA, lacksB
-	aboutA.about, aboutB.about = gen.Source("configmap/a"), gen.Source("configmap/b")
-	keyA, keyB := aboutA, aboutA
-	keyA.keys, keyB.keys, keyB.note = "a", "b", "lacks b"
-	tests := map[string]struct {
-		rounds [][]warning
-		want   []warning // of the last round
-	}{
-		"a new one":                        {[][]warning{{missing}}, []warning{missing}},
-		"none":                             {[][]warning{{}}, nil},
-		"one that was reported before":     {[][]warning{{missing}, {missing}}, nil},
-		"one beside an old one":            {[][]warning{{missing}, {missing, lacksA}}, []warning{lacksA}},
-		"one that went away and came back": {[][]warning{{missing}, {}, {missing}}, []warning{missing}},
-		"one that is there twice":          {[][]warning{{missing, missing}}, []warning{missing}},
-		"two of one reason are told as one, or the API server would keep only the first": {
-			[][]warning{{lacksA, missing, lacksB}}, []warning{{reason: "KeyMissing", note: "lacks a; lacks b"}, missing},
-		},
-		"a second of one reason":           {[][]warning{{lacksA}, {lacksA, lacksB}}, []warning{lacksB}},
-		"those that were told as one stay": {[][]warning{{lacksA, lacksB}, {lacksB, lacksA}}, nil},
-		"two of one reason about two sources are two": {
-			[][]warning{{aboutA, aboutB}}, []warning{aboutA, aboutB},
-		},
-		"two of one reason about two keys are two": {
-			[][]warning{{keyA, keyB}}, []warning{keyA, keyB},
-		},
-		"the same note for another reason":  {[][]warning{{lacksA}, {lacksA, {reason: "Other", note: lacksA.note}}}, []warning{{reason: "Other", note: lacksA.note}}},
-		"one of two went away and the rest": {[][]warning{{lacksA, lacksB}, {lacksA}}, nil},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			var m memory
-			var got []warning
-			for _, round := range test.rounds {
-				got = m.news(round)
-			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(warning{})); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestMemoryIsOfOneObjectAndNotOfItsName(t *testing.T) {
 	all := newMemories()
@@ -82,10 +36,10 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 		decision      plan.Decision
 		reason, parts string
 	}{
-		"missing and never pinned":     {plan.Decision{Verdict: plan.SourceMissing}, reasonSourceMissing, "configmap/app|does not exist|until it is created"},
-		"missing and pinned":           {plan.Decision{Verdict: plan.SourceMissing, From: a}, reasonSourceMissing, "configmap/app|any more|keep using|app-bbbbbbbbbb@1"},
-		"without a key, never pinned":  {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}}, reasonKeyMissing, `configmap/app|"k"|once it has it`},
-		"without a key, but pinned":    {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}, From: a}, reasonKeyMissing, `configmap/app|"k"|keep using|app-bbbbbbbbbb@1`},
+		"missing and never pinned":     {plan.Decision{Verdict: plan.SourceMissing}, notice.SourceMissing, "configmap/app|does not exist|until it is created"},
+		"missing and pinned":           {plan.Decision{Verdict: plan.SourceMissing, From: a}, notice.SourceMissing, "configmap/app|any more|keep using|app-bbbbbbbbbb@1"},
+		"without a key, never pinned":  {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}}, notice.KeyMissing, `configmap/app|"k"|once it has it`},
+		"without a key, but pinned":    {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}, From: a}, notice.KeyMissing, `configmap/app|"k"|keep using|app-bbbbbbbbbb@1`},
 		"absent, which is fine":        {plan.Decision{Verdict: plan.Absent}, "", ""},
 		"held, which an event says":    {plan.Decision{Verdict: plan.Held, From: a}, "", ""},
 		"unknown, which an error says": {plan.Decision{Verdict: plan.Unknown}, "", ""},
@@ -100,12 +54,12 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 				}
 				return
 			}
-			if len(got) != 1 || got[0].reason != test.reason {
+			if len(got) != 1 || got[0].Reason != test.reason {
 				t.Fatalf("warned: %+v, want one %s", got, test.reason)
 			}
 			for part := range strings.SplitSeq(test.parts, "|") {
-				if !strings.Contains(got[0].note, part) {
-					t.Errorf("%q does not say %q", got[0].note, part)
+				if !strings.Contains(got[0].Text, part) {
+					t.Errorf("%q does not say %q", got[0].Text, part)
 				}
 			}
 		})
@@ -143,18 +97,6 @@ func TestOptions(t *testing.T) {
 	for namespace, want := range map[string]bool{"kube-system": true, "confrev": true, "default": false, "kube-public": false} {
 		if got := good.excluded(namespace); got != want {
 			t.Errorf("excluded(%s) = %v", namespace, got)
-		}
-	}
-}
-
-func TestNotesOfEventsAreCutToWhatTheAPITakes(t *testing.T) {
-	long := strings.Repeat("x", 5000)
-	if got := shortened(long); len(got) > maxNote || !strings.HasSuffix(got, "…") {
-		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-5:])
-	}
-	for _, note := range []string{"", "short", long[:maxNote]} {
-		if got := shortened(note); got != note {
-			t.Errorf("%d bytes became %d", len(note), len(got))
 		}
 	}
 }

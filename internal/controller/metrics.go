@@ -23,24 +23,6 @@ import (
 
 // The metrics, served together with controller-runtime's own.
 var (
-	metricAdvances = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_advances_total", Help: "Pins moved to the current revision of their source.",
-	}, []string{"workload"})
-	metricPinned = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_pinned_total", Help: "Pins given to templates that had none of that source.",
-	}, []string{"workload"})
-	metricHolds = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_holds_total", Help: "Times that a workload was found rolled back from the current revision of a source.",
-	}, []string{"workload"})
-	metricRestarts = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_restarts_total", Help: "Workloads rolled because something changed that they are not pinned to.",
-	}, []string{"workload"})
-	metricCreated = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "confrev_revisions_created_total", Help: "Revisions created.",
-	})
-	metricRecreated = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "confrev_revisions_recreated_total", Help: "Revisions that vanished while in use and were created again.",
-	})
 	metricDeleted = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "confrev_revisions_deleted_total",
 		Help: "Unused revisions deleted by confrev. Most are deleted by Kubernetes' garbage collector, which this does not count.",
@@ -48,9 +30,6 @@ var (
 	metricOwners = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "confrev_owners_attached_total", Help: "Owners attached to revisions.",
 	})
-	metricWarnings = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_warnings_total", Help: "Warning events, by their reason.",
-	}, []string{"reason"})
 	metricPlan = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "confrev_plan_duration_seconds", Help: "Time to observe a workload's sources and to plan.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
@@ -68,8 +47,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricAdvances, metricPinned, metricHolds, metricRestarts, metricCreated, metricRecreated, metricDeleted,
-		metricOwners, metricWarnings, metricPlan, metricLatency, metricAdmission)
+	metrics.Registry.MustRegister(metricDeleted, metricOwners, metricPlan, metricLatency, metricAdmission)
 }
 
 // readyPatience is how long a readiness check waits for the caches; the kubelet gives it a second in all.

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -37,10 +38,10 @@ func (seen *observed) readNotes() {
 	var err error
 	n := seen.notes
 	if seen.pins.Pins, err = pin.Parse(n.pins); err != nil && len(seen.pins.Uses) > 0 {
-		seen.say(reasonMalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
+		seen.say(notice.MalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
 	}
 	if seen.hashes.Pins, err = pin.ParseHashes(n.stamped); err != nil && len(seen.hashes.Uses) > 0 {
-		seen.say(reasonMalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
+		seen.say(notice.MalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
 		seen.hashes.Pins = pin.Set{}
 	}
 	// A note that cannot be read is no note: the holders show a hold too.

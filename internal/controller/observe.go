@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -56,7 +57,7 @@ type observed struct {
 	sources  map[pin.Source]revision.Observation
 	// holders are those of which the plans know; nil for what no holder shows yet.
 	holders  []client.Object
-	warnings []warning
+	warnings []notice.Notice
 	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
 	unbounded bool
 	// requested is true within admission.
@@ -138,7 +139,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 	seen.sayProblems(asked.Problems)
 	if seen.template, err = r.kind.Template(obj); err != nil {
 		if asked.Track.Enabled() {
-			seen.say(reasonNoTemplate, "%v", err)
+			seen.say(notice.NoPodTemplate, "%v", err)
 		}
 		return seen, nil
 	}
@@ -163,12 +164,12 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 }
 
 func (seen *observed) say(reason, format string, args ...any) {
-	seen.warnings = append(seen.warnings, warning{reason: reason, note: fmt.Sprintf(format, args...)})
+	seen.warnings = append(seen.warnings, notice.Notice{Reason: reason, Text: fmt.Sprintf(format, args...)})
 }
 
 // sayOf says something of one source.
 func (seen *observed) sayOf(about pin.Source, reason, format string, args ...any) {
-	seen.warnings = append(seen.warnings, warning{reason: reason, about: about, note: fmt.Sprintf(format, args...)})
+	seen.warnings = append(seen.warnings, notice.Notice{Reason: reason, Source: about, Text: fmt.Sprintf(format, args...)})
 }
 
 func (seen *observed) sayProblems(problems []optin.Problem) {
@@ -269,7 +270,7 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 			continue
 		}
 		if !r.options.enabled(use.Kind) {
-			seen.sayOf(use.Source, reasonKindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
+			seen.sayOf(use.Source, notice.KindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
 			continue
 		}
 		source, ok := look(use)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
@@ -66,10 +67,9 @@ func (r *workloads) resumeWithout(ctx context.Context, obj client.Object, awaite
 	if err := r.send(ctx, obj, onlyIfUnchanged(obj, r.resumption(obj))); err != nil {
 		return err
 	}
-	metricWarnings.WithLabelValues(reasonPauseEnded).Inc()
-	r.events.warn(obj, warning{reason: reasonPauseEnded, note: fmt.Sprintf(
+	r.notices.Send(ctx, notice.Notice{Reason: notice.PauseEnded, Object: obj, Kind: r.kind.Resource(), Text: fmt.Sprintf(
 		"Resumed %s after its creation although %s cannot be pinned: pods that require it wait for it. Once it is there, it is pinned, which "+
-			"is one more rollout", r.kind.MaxPause(obj), missing)}, "Resume")
+			"is one more rollout", r.kind.MaxPause(obj), missing)})
 	return nil
 }
 

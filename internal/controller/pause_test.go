@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -85,7 +87,7 @@ func TestAPauseIsBounded(t *testing.T) {
 			}
 			w := newAdmissionWorld(t, workload.Deployment, objects...)
 			told := events.NewFakeRecorder(100)
-			w.events, w.now = &recorder{told}, func() time.Time { return created.Add(test.after) }
+			w.notices, w.now = sink.Events(told), func() time.Time { return created.Add(test.after) }
 			result, err := w.Reconcile(t.Context(), requests(objects[:1])[0])
 			if err != nil {
 				t.Fatal(err)
@@ -104,8 +106,8 @@ func TestAPauseIsBounded(t *testing.T) {
 				t.Errorf("looks again after %s, want %s", result.RequeueAfter, test.again)
 			}
 			if said := drained(told); test.ended != "" && !slices.ContainsFunc(said, func(s string) bool {
-				return strings.HasPrefix(s, "Warning "+reasonPauseEnded+" "+test.ended) && strings.Contains(s, "configmap/app")
-			}) || test.ended == "" && slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, reasonPauseEnded) }) {
+				return strings.HasPrefix(s, "Warning "+notice.PauseEnded+" "+test.ended) && strings.Contains(s, "configmap/app")
+			}) || test.ended == "" && slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, notice.PauseEnded) }) {
 				t.Errorf("said %q", said)
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/workload"
@@ -26,7 +28,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			w := newAdmissionWorld(t, workload.Deployment, obj, appWith("a"))
 			told := events.NewFakeRecorder(100)
 			now := created.Time
-			w.events, w.now = &recorder{told}, func() time.Time { return now }
+			w.notices, w.now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
 			w.workloads.client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -53,7 +55,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			reconcile(0, retryRefused)
 			reconcile(time.Minute, plan.RetryReverted-time.Minute)
 			reconcile(30*time.Minute, 30*time.Minute)
-			if said := drained(told); len(said) != 2 || !strings.HasPrefix(said[1], "Warning "+reasonNotKept+" ") {
+			if said := drained(told); len(said) != 2 || !strings.HasPrefix(said[1], "Warning "+notice.PinsNotKept+" ") {
 				t.Errorf("said %q", said)
 			}
 			if patches != 1 || (wet == 0) != (injection == optin.Template) {

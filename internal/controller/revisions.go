@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -31,7 +31,7 @@ type revisions struct {
 	client  client.Client
 	live    client.Reader
 	store   *revision.Store
-	events  *recorder
+	notices notice.Sink
 	// lost remembers which losses were reported.
 	lost *memories
 	// unused has since when an attached source was seen without users.
@@ -193,43 +193,32 @@ func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) 
 	}
 	if restored {
 		r.lost.forget(name)
-		metricRecreated.Inc()
-		log.FromContext(ctx).Info("recreated a revision that vanished while in use", "source", source.String())
 		return r.announce(ctx, ref, source, users)
 	}
-	return r.report(ctx, ref, source, users, r.lost.get(name, ""))
+	r.report(ctx, ref, source, users, r.lost.get(name, ""))
+	return nil
 }
 
 func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.Source, users users) error {
+	n := notice.Notice{Reason: notice.RevisionRecreated, Normal: true, Users: users.objects(), Source: source,
+		Text: fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", ref.Name, source)}
 	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: ref.Namespace, Name: source.Name})
 	err := r.client.Get(ctx, key(about), about)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	note := fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", ref.Name, source)
-	var related runtime.Object
 	if err == nil {
-		related = about
-		r.events.normal(about, nil, reasonRecreated, "RecreateRevision", note)
+		n.SourceObject = about
 	}
-	for _, w := range users.workloads {
-		r.events.normal(w, related, reasonRecreated, "RecreateRevision", note)
-	}
+	r.notices.Send(ctx, n)
 	return nil
 }
 
 // report says on every workload that uses a lost revision that it is lost, once.
-func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) error {
-	w := warning{reason: reasonRevisionLost, about: source, note: fmt.Sprintf(
+func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) {
+	for _, n := range known.reported.News([]notice.Notice{{Reason: notice.RevisionMissing, Users: users.objects(), Source: source, Text: fmt.Sprintf(
 		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+
-			"Restore %s's old content to get it back, or roll out the current one", ref.Name, source, source)}
-	if len(known.news([]warning{w})) == 0 {
-		return nil
+			"Restore %s's old content to get it back, or roll out the current one", ref.Name, source, source)}}) {
+		r.notices.Send(ctx, n)
 	}
-	metricWarnings.WithLabelValues(w.reason).Inc()
-	log.FromContext(ctx).Info("a revision was deleted while in use and its content is lost", "source", source.String())
-	for _, about := range users.workloads {
-		r.events.warn(about, w, "RecreateRevision")
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -119,16 +120,16 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 // sayUntracked says which of the listed sources have no effect, and why.
 func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
 	if seen.asked.Track.Lists(pin.Secret) && !r.options.enabled(pin.Secret) {
-		seen.say(reasonKindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
+		seen.say(notice.KindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
 	}
 	for _, source := range selection.Unused {
 		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
 			continue
 		}
-		seen.sayOf(source, reasonNotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
+		seen.sayOf(source, notice.NotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
 	}
 	for _, source := range selection.OwnersIgnored {
-		seen.warnings = append(seen.warnings, warning{reason: reasonOwnerIgnored, about: source, notice: true, note: fmt.Sprintf(
+		seen.warnings = append(seen.warnings, notice.Notice{Reason: notice.OwnerIgnored, Source: source, Normal: true, Text: fmt.Sprintf(
 			"the ownerReference of %s to the workload opts nothing in without consent: list it in the annotation %s, or set %s to true", source, keys.Track, keys.Owners)})
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
@@ -142,7 +143,7 @@ func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 	if n <= podspec.MaxReferences && len(uses) <= pin.MaxPins {
 		return uses
 	}
-	seen.say(reasonTooComplex, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
+	seen.say(notice.TooManyReferences, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
 		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
 	seen.unbounded = true
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -44,8 +45,8 @@ func TestSelectUses(t *testing.T) {
 		"nothing is asked":                  {},
 		"all":                               {asks: []gen.DeploymentModifier{gen.Tracking("all")}, pinned: "configmap/app configmap/web secret/db"},
 		"all, without Secrets":              {asks: []gen.DeploymentModifier{gen.Tracking("all")}, noSecrets: true, pinned: "configmap/app configmap/web"},
-		"a Secret, without Secrets":         {asks: []gen.DeploymentModifier{gen.Tracking("secret/db")}, noSecrets: true, warned: reasonKindNotEnabled},
-		"one that nothing refers to":        {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app,configmap/gone")}, pinned: "configmap/app", warned: reasonNotReferenced},
+		"a Secret, without Secrets":         {asks: []gen.DeploymentModifier{gen.Tracking("secret/db")}, noSecrets: true, warned: notice.KindNotEnabled},
+		"one that nothing refers to":        {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app,configmap/gone")}, pinned: "configmap/app", warned: notice.NotReferenced},
 		"all, restart":                      {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("restart")}, hashed: "configmap/app configmap/web secret/db"},
 		"all, attach":                       {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("attach")}},
 		"live":                              {asks: []gen.DeploymentModifier{gen.Tracking("all")}, source: map[string]string{keys.Policy: "live"}, pinned: "configmap/web secret/db"},
@@ -114,7 +115,7 @@ func TestSelectUses(t *testing.T) {
 			}
 			var warned []string
 			for _, w := range seen.warnings {
-				warned = append(warned, w.reason)
+				warned = append(warned, w.Reason)
 			}
 			if got := strings.Join(warned, " "); got != test.warned {
 				t.Errorf("warned %+v, want %q", seen.warnings, test.warned)

@@ -100,7 +100,7 @@ func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (cli
 	obj := s.look.Workload.DeepCopyObject().(client.Object)
 	pointless, err := s.r.leaveToAdmission(ctx, obj, s.look.seen, &s.want, options...)
 	if err == nil && pointless {
-		err = errors.New(s.r.prunes().note)
+		err = errors.New(s.r.prunes().Text)
 	}
 	if err != nil {
 		return nil, err

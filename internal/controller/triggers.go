@@ -26,6 +26,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -147,7 +148,7 @@ func (t *triggers) forget(resource schema.GroupVersionResource) {
 }
 
 func forbidden(verb string, resource schema.GroupVersionResource) error {
-	return &revision.TerminalError{Reason: reasonForbidden, Message: fmt.Sprintf(
+	return &revision.TerminalError{Reason: notice.RestartOnForbidden, Message: fmt.Sprintf(
 		"annotation %s: confrev may not %s %s; list them, by their plural, in the chart's value restartOn",
 		keys.RestartOn, verb, resource.GroupResource())}
 }

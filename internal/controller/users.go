@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -198,6 +199,15 @@ func (r *revisions) owners(u users) []revision.Owner {
 
 func (u user) owner() revision.Owner {
 	return revision.Owner{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind, Name: u.obj.GetName(), UID: u.obj.GetUID()}
+}
+
+// objects are the workloads that a notice about them is about.
+func (u users) objects() []notice.Object {
+	all := make([]notice.Object, 0, len(u.workloads))
+	for _, w := range u.workloads {
+		all = append(all, w)
+	}
+	return all
 }
 
 // source gives the source that the users pin to a revision, and the highest number that they pin it with.

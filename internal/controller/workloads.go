@@ -27,6 +27,7 @@ import (
 	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -47,7 +48,7 @@ type workloads struct {
 	store    *revision.Store
 	triggers *triggers
 	accounts *accounts
-	events   *recorder
+	notices  notice.Sink
 	gate     *admission.Gate
 	now      func() time.Time
 	memory   *memories
@@ -86,7 +87,7 @@ func (r *workloads) setUp(manager ctrl.Manager) error {
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		WatchesMetadata(newNamespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(r.kind.New(), teller{r}.handler()).
+		Watches(r.kind.New(), reporter{r}.handler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers})
 	for _, kind := range r.options.sourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
@@ -187,7 +188,7 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	}
 	if named, name, ok := r.kind.Referred(obj); ok {
 		misdirected, err := r.misdirected(ctx, obj, named, name)
-		r.warn(obj, known, misdirected)
+		r.warn(ctx, obj, known, misdirected)
 		return reconcile.Result{}, err
 	}
 	wait, err := r.reconcile(ctx, obj, known)
@@ -195,13 +196,13 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 }
 
 // misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
-func (r *workloads) misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]warning, error) {
+func (r *workloads) misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]notice.Notice, error) {
 	asked, _, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
 	handled := slices.ContainsFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
 	if err != nil || handled || !asked.Track.Enabled() {
 		return nil, err
 	}
-	return []warning{{reason: reasonNoTemplate, note: fmt.Sprintf(
+	return []notice.Notice{{Reason: notice.NoPodTemplate, Text: fmt.Sprintf(
 		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}, nil
 }
 
@@ -270,23 +271,23 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	}
 	if err != nil {
 		// Nothing is pinned on half of what must be known: it would be two rollouts.
-		r.warn(obj, known, seen.warnings)
+		r.warn(ctx, obj, known, seen.warnings)
 		return 0, err
 	}
 	// Labels and notes are for later. If they cannot be written, pins still can.
 	later := r.refresh(ctx, seen, want.pins)
 	said := slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
 	if r.pausedByUs(obj) && !want.resume {
-		said = append(said, warning{reason: reasonPaused, notice: true, note: fmt.Sprintf(
+		said = append(said, notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
 			"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resuming it goes on without",
 			strings.Join(awaited, ", "), r.kind.MaxPause(obj), r.kind.Holder.GVK.Kind)})
 	}
 	if wait := r.settle(seen, want, known); wait > 0 {
-		r.warn(obj, known, said)
+		r.warn(ctx, obj, known, said)
 		return wait, later
 	}
 	if wait, problem := r.obstructed(ctx, obj, seen, want, known); wait > 0 {
-		r.warn(obj, known, append(said, problem))
+		r.warn(ctx, obj, known, append(said, problem))
 		return wait, later
 	}
 	limited := r.limit(ctx, seen, &want)
@@ -298,7 +299,7 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		return wait, later
 	}
 	refused, err = sayConfined(refused, err)
-	r.warn(obj, known, append(said, refused...))
+	r.warn(ctx, obj, known, append(said, refused...))
 	if len(refused)+len(limited) > 0 || seen.retry {
 		return retryRefused, errors.Join(later, err)
 	}
@@ -329,13 +330,13 @@ func (i *intent) injectAgain(seen observed) {
 }
 
 // obstructed tells whether something keeps the intent from being written now, what to say of it and when to look again.
-func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) (time.Duration, warning) {
+func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) (time.Duration, notice.Notice) {
 	if !want.changes() {
-		return 0, warning{}
+		return 0, notice.Notice{}
 	}
 	if problem := r.gate.Problem(); problem != nil && seen.needsPolicies(want) {
 		// A pin that nothing resolves would only look as if it kept the promise.
-		return retryGate, warning{reason: reasonPoliciesMissing, note: problem.Error()}
+		return retryGate, notice.Notice{Reason: notice.PoliciesNotReady, Text: problem.Error()}
 	}
 	times := plan.MaxReverts
 	if want.onlyInjects() {
@@ -345,7 +346,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 		if known.reverts.Lost {
 			return wait, r.prunes()
 		}
-		return wait, warning{reason: reasonReverted, note: r.reverter(ctx, obj, times)}
+		return wait, notice.Notice{Reason: notice.Reverted, Text: r.reverter(ctx, obj, times)}
 	}
 	return r.overspent(obj, want, known)
 }
@@ -356,8 +357,8 @@ func (seen observed) needsPolicies(want intent) bool {
 }
 
 // limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
-func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []warning {
-	var limited []warning
+func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []notice.Notice {
+	var limited []notice.Notice
 	for i := range want.hashes.Decisions {
 		d := &want.hashes.Decisions[i]
 		if d.To == d.From {
@@ -369,7 +370,7 @@ func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []wa
 		}
 		err := r.store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
 		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			limited = append(limited, warning{reason: terminal.Reason, about: d.Source, note: terminal.Message})
+			limited = append(limited, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
 			want.hashes.Repin(d, d.From)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -25,7 +26,7 @@ import (
 
 // write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
 // what it refused to do and why.
-func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]warning, error) {
+func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]notice.Notice, error) {
 	refused, err := r.ensure(ctx, obj, r.owner(obj), seen, &want.pins)
 	if err != nil {
 		return nil, err
@@ -121,13 +122,13 @@ func (r *workloads) keeps(obj client.Object, seen observed, want intent) bool {
 
 // giveUp notes that the API server does not keep what was written, so that it is not written again and again, and returns what
 // to say of it.
-func (r *workloads) giveUp(want intent, known *memory) warning {
+func (r *workloads) giveUp(want intent, known *memory) notice.Notice {
 	known.reverts.Pruned(want.text(), r.now())
 	return r.prunes()
 }
 
-func (r *workloads) prunes() warning {
-	return warning{reason: reasonNotKept, note: fmt.Sprintf(
+func (r *workloads) prunes() notice.Notice {
+	return notice.Notice{Reason: notice.PinsNotKept, Text: fmt.Sprintf(
 		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+
 			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.kind.Path, r.kind.Resource())}
 }
@@ -161,8 +162,8 @@ func (i intent) noted(seen observed) pin.Set {
 
 // ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
 // source that cannot be copied keeps its pin.
-func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) ([]warning, error) {
-	var refused []warning
+func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) ([]notice.Notice, error) {
+	var refused []notice.Notice
 	var errs []error
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
@@ -174,13 +175,13 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revisio
 		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
 		switch {
 		case isTerminal:
-			refused = append(refused, warning{reason: terminal.Reason, about: d.Source, note: terminal.Message})
+			refused = append(refused, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
 			made = d.From
 		case err != nil:
 			errs = append(errs, err)
 			continue
 		case created:
-			r.tellCreated(obj, seen, *d, made)
+			r.tellCreated(ctx, obj, seen, *d, made)
 		}
 		if d.To != d.From {
 			p.Repin(d, made)
@@ -189,22 +190,21 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revisio
 	return refused, errors.Join(errs...)
 }
 
-func (r *workloads) tellCreated(obj client.Object, seen observed, d plan.Decision, made pin.Pin) {
+func (r *workloads) tellCreated(ctx context.Context, obj client.Object, seen observed, d plan.Decision, made pin.Pin) {
+	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.kind.Resource(), Source: d.Source, To: made}
 	source := seen.sources[d.Source].Object
-	if source == nil {
-		metricCreated.Inc()
-		r.events.normal(obj, nil, reasonCreated, "CreateRevision", fmt.Sprintf("Created revision %s for the absence of %s, which is optional", made, d.Source))
-		return
+	if source != nil {
+		n.SourceObject = source
 	}
-	if d.Verdict == plan.InSync {
-		metricRecreated.Inc()
-		note := fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", made.Revision, d.Source)
-		r.events.normal(source, obj, reasonRecreated, "RecreateRevision", note)
-		r.events.normal(obj, source, reasonRecreated, "RecreateRevision", note)
-		return
+	switch {
+	case source == nil:
+		n.Text = fmt.Sprintf("Created revision %s for the absence of %s, which is optional", made, d.Source)
+	case d.Verdict == plan.InSync:
+		n.Reason, n.Text = notice.RevisionRecreated, fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", made.Revision, d.Source)
+	default:
+		n.Text = fmt.Sprintf("Created revision %s of %s", made, d.Source)
 	}
-	metricCreated.Inc()
-	r.events.normal(source, obj, reasonCreated, "CreateRevision", fmt.Sprintf("Created revision %s of %s", made, d.Source))
+	r.notices.Send(ctx, n)
 }
 
 // owner is the workload, as an owner of the revisions that it pins.

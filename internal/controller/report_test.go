@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -59,7 +60,7 @@ func TestTell(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			said := told(func(t teller) {
+			said := told(func(t reporter) {
 				h := t.handler()
 				h.Update(context.TODO(), event.UpdateEvent{ObjectOld: gen.Deployment("web", test.before...), ObjectNew: gen.Deployment("web", test.after...)}, nil)
 			})
@@ -79,26 +80,26 @@ func TestTell(t *testing.T) {
 func TestTellWhatIsNewOnly(t *testing.T) {
 	d := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"))
 	held := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Annotated(keys.Held, "configmap/app=app-cccccccccc@2;on=app-bbbbbbbbbb@1"))
-	if said := told(func(t teller) {
+	if said := told(func(t reporter) {
 		t.handler().Create(context.TODO(), event.CreateEvent{Object: held}, nil)
 	}); len(said) != 2 || !strings.Contains(said[1], "Created from a manifest with an older pin: staying on revision app-bbbbbbbbbb@1") {
 		t.Errorf("of one that is created on an older pin: said %q", said)
 	}
 	for initial, want := range map[bool]int{false: 1, true: 0} {
-		said := told(func(t teller) {
+		said := told(func(t reporter) {
 			t.handler().Create(context.TODO(), event.CreateEvent{Object: d, IsInInitialList: initial}, nil)
 		})
 		if len(said) != want {
 			t.Errorf("in the initial list %v: said %q", initial, said)
 		}
 	}
-	if said := told(func(t teller) {
+	if said := told(func(t reporter) {
 		t.options.Namespace = gen.Namespace
 		t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil)
 	}); len(said) > 0 {
 		t.Errorf("of confrev's own namespace: said %q", said)
 	}
-	if said := told(func(t teller) {
+	if said := told(func(t reporter) {
 		now := metav1.Now()
 		t.client = fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: gen.Namespace, DeletionTimestamp: &now, Finalizers: []string{"kubernetes"},
@@ -109,10 +110,10 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 	}
 }
 
-// told gives the notes of the events that a teller sends, those on the workload only.
-func told(do func(teller)) []string {
+// told gives the notes of the events that a reporter sends, those on the workload only.
+func told(do func(reporter)) []string {
 	recorded := events.NewFakeRecorder(10)
-	do(teller{&workloads{kind: workload.Deployment, client: fake.NewClientBuilder().Build(), events: &recorder{recorded}}})
+	do(reporter{&workloads{kind: workload.Deployment, client: fake.NewClientBuilder().Build(), notices: sink.Events(recorded)}})
 	close(recorded.Events)
 	var notes []string
 	for note := range recorded.Events {

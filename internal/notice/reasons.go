@@ -1,0 +1,31 @@
+package notice
+
+// The reasons of notices.
+const (
+	Pinned             = "Pinned"
+	RolledForward      = "RolledForward"
+	RolledBack         = "RolledBack"
+	Held               = "Held"
+	RevisionCreated    = "RevisionCreated"
+	RevisionRecreated  = "RevisionRecreated"
+	RevisionMissing    = "RevisionMissing"
+	SourceMissing      = "SourceMissing"
+	KeyMissing         = "KeyMissing"
+	MalformedPins      = "MalformedPins"
+	NotReferenced      = "NotReferenced"
+	KindNotEnabled     = "KindNotEnabled"
+	TooManyReferences  = "TooManyReferences"
+	Restarted          = "Restarted"
+	Unpinned           = "Unpinned"
+	NoPodTemplate      = "NoPodTemplate"
+	RestartOnForbidden = "RestartOnForbidden"
+	Reverted           = "Reverted"
+	SecretsLimited     = "SecretsLimited"
+	PinsNotKept        = "PinsNotKept"
+	Paused             = "Paused"
+	PauseEnded         = "PauseEnded"
+	WaitingToAdvance   = "WaitingToAdvance"
+	OwnerIgnored       = "OwnerIgnored"
+	KeyLost            = "KeyLost"
+	PoliciesNotReady   = "PoliciesNotReady"
+)

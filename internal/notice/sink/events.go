@@ -1,0 +1,100 @@
+// Package sink renders notices: as events, in metrics, and in the log. A further sink is a file here, and an entry in the list of
+// internal/operator.
+package sink
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+)
+
+// maxNote is the longest note that the API server accepts of an event.
+const maxNote = 1024
+
+// actions are what was done, or tried, by reason; plan where none is listed.
+var actions = map[string]string{
+	notice.Pinned: "Pin", notice.Unpinned: "Unpin", notice.RolledForward: "Advance", notice.RolledBack: "RollBack", notice.Held: "Hold",
+	notice.Restarted: "Restart", notice.RevisionCreated: "CreateRevision", notice.RevisionRecreated: "RecreateRevision",
+	notice.RevisionMissing: "RecreateRevision", notice.PauseEnded: "Resume",
+}
+
+const plan = "Plan"
+
+type eventSink struct{ recorder events.EventRecorder }
+
+// Events sends notices as Kubernetes events, on the workload, on the source, or on both.
+func Events(recorder events.EventRecorder) notice.Sink { return eventSink{recorder} }
+
+func (s eventSink) Send(_ context.Context, n notice.Notice) {
+	switch n.Reason {
+	case notice.RevisionCreated:
+		if n.SourceObject == nil {
+			s.onWorkloads(n, nil)
+			return
+		}
+		s.on(n.SourceObject, n.Object, n, n.Text)
+	case notice.RevisionRecreated:
+		if n.SourceObject != nil {
+			s.on(n.SourceObject, n.Object, n, n.Text)
+		}
+		s.onWorkloads(n, n.SourceObject)
+	case notice.Held:
+		s.onWorkloads(n, n.SourceObject)
+		if n.SourceObject != nil {
+			s.on(n.SourceObject, n.Object, n, fmt.Sprintf("%s %s: %s", n.Kind, n.Object.GetName(), n.Text))
+		}
+	case notice.Pinned, notice.RolledForward, notice.RolledBack, notice.Restarted:
+		s.onWorkloads(n, n.SourceObject)
+	default:
+		s.onWorkloads(n, reference(n))
+	}
+}
+
+func (s eventSink) onWorkloads(n notice.Notice, related runtime.Object) {
+	if n.Object != nil {
+		s.on(n.Object, related, n, n.Text)
+	}
+	for _, user := range n.Users {
+		s.on(user, related, n, n.Text)
+	}
+}
+
+func (s eventSink) on(regarding, related runtime.Object, n notice.Notice, note string) {
+	kind := corev1.EventTypeWarning
+	if n.Normal {
+		kind = corev1.EventTypeNormal
+	}
+	action, listed := actions[n.Reason]
+	if !listed {
+		action = plan
+	}
+	s.recorder.Eventf(regarding, related, kind, n.Reason, action, "%s", notice.Cut(note, maxNote))
+}
+
+// reference names the source that a condition is about, whether or not it exists; nil where there is nothing to name. Events of one
+// reason about one object are repetitions of the first to whoever records them, whatever their notes say, unless they are related to
+// different things.
+func reference(n notice.Notice) runtime.Object {
+	if n.Source == (pin.Source{}) {
+		return nil
+	}
+	about := &corev1.ObjectReference{Kind: string(n.Source.Kind), Name: n.Source.Name, FieldPath: notice.Cut(n.Keys, maxNote)}
+	switch {
+	case n.Object != nil:
+		about.Namespace = n.Object.GetNamespace()
+	case len(n.Users) > 0:
+		about.Namespace = n.Users[0].GetNamespace()
+	}
+	if slices.Contains(pin.Kinds, n.Source.Kind) {
+		about.APIVersion, about.Kind = revision.GVK(n.Source.Kind).ToAPIVersionAndKind()
+	}
+	return about
+}
