@@ -42,11 +42,11 @@ rest: # All of `make test` but the end-to-end tests; only what waits for nothing
 	$(MAKE) --no-print-directory node && exit $$status
 
 .PHONY: build
-build: ## Build bin/confrev
-	go build -trimpath -o bin/ ./cmd/...
+build: ## Build bin/confrev and bin/kubectl-confrev, stripped; SYMBOLS=1 keeps the symbols for a debugger
+	go build -trimpath $(if $(SYMBOLS),,-ldflags '-s -w') -o bin/ ./cmd/...
 
 .PHONY: release
-release: ## Archives of kubectl-confrev, checksums and krew's manifest in dist (VERSION=v1.2.3, URL=…)
+release: ## Archives of kubectl-confrev with its manual pages, checksums and krew's manifest in dist (VERSION=v1.2.3, URL=…)
 	go run ./hack/release $(if $(URL),--url $(URL)) $(or $(VERSION),$(error say which: make release VERSION=v1.2.3))
 
 .PHONY: unit
@@ -66,8 +66,12 @@ lint: ## golangci-lint
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
 .PHONY: generate
-generate: ## Write the files that are derived from others: docs/reference and docs/man, from the plugin's commands
-	go run ./hack/docs docs
+generate: ## Write the files that are derived from others: docs/reference, from the plugin's commands
+	go run ./hack/docs reference docs/reference
+
+.PHONY: man
+man: ## Write the plugin's manual pages to bin/man/man1, as a release has them
+	go run ./hack/docs man bin/man/man1
 
 .PHONY: verify
 verify: ## Files that are derived from others are up to date; changes nothing

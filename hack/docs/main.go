@@ -19,41 +19,31 @@ import (
 	"confrev.io/confrev/internal/cli"
 )
 
+// folders are what can be written, each to a folder of its own: the reference is committed, manual pages belong to a release.
+var folders = map[string]func(root *cobra.Command) (map[string][]byte, error){"reference": references, "man": manuals}
+
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./hack/docs DIRECTORY")
+	if len(os.Args) != 3 || folders[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: go run ./hack/docs (reference | man) DIRECTORY")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
+	if err := write(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "hack/docs:", err)
 		os.Exit(1)
 	}
 }
 
-// write writes the folders reference and man, and nothing of what was in them before stays.
-func write(dir string) error {
-	root := commands()
-	pages := map[string][]byte{"reference/README.md": index(root)}
-	for _, cmd := range below(root) {
-		showConnection(root, cmd.Name() == "options")
-		page, err := reference(cmd)
-		if err != nil {
-			return err
-		}
-		pages["reference/"+file(cmd)] = page
-		page, err = manual(cmd)
-		if err != nil {
-			return err
-		}
-		pages["man/"+manualName(cmd)+".1"] = page
+// write writes a folder. Nothing of what was in it before stays.
+func write(folder, dir string) error {
+	pages, err := folders[folder](commands())
+	if err != nil {
+		return err
 	}
-	for _, folder := range []string{"reference", "man"} {
-		if err := os.RemoveAll(filepath.Join(dir, folder)); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
-			return err
-		}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	for name, page := range pages {
 		if err := os.WriteFile(filepath.Join(dir, name), page, 0o644); err != nil {
@@ -63,12 +53,38 @@ func write(dir string) error {
 	return nil
 }
 
+func references(root *cobra.Command) (map[string][]byte, error) {
+	// Of the commands as they are: making a page adds one for help.
+	list := index(root)
+	pages, err := each(root, file, reference)
+	if err == nil {
+		pages["README.md"] = list
+	}
+	return pages, err
+}
+
+func manuals(root *cobra.Command) (map[string][]byte, error) { return each(root, manualName, manual) }
+
+// each makes a page of each command.
+func each(root *cobra.Command, name func(*cobra.Command) string, page func(*cobra.Command) ([]byte, error)) (map[string][]byte, error) {
+	pages := map[string][]byte{}
+	for _, cmd := range below(root) {
+		showConnection(root, cmd.Name() == "options")
+		text, err := page(cmd)
+		if err != nil {
+			return nil, err
+		}
+		pages[name(cmd)] = text
+	}
+	return pages, nil
+}
+
 // commands gives the plugin's commands as they are the same on every machine, and as pages want their texts.
 func commands() *cobra.Command {
 	root := cli.Plugin(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: io.Discard, ErrOut: io.Discard})
-	root.DisableAutoGenTag = true
 	root.PersistentFlags().Lookup("cache-dir").DefValue = "~/.kube/cache"
 	for _, cmd := range below(root) {
+		cmd.DisableAutoGenTag = true
 		// In a terminal examples are indented; in a page they have a block of their own.
 		cmd.Example = strings.TrimPrefix(strings.ReplaceAll(cmd.Example, "\n  ", "\n"), "  ")
 	}
@@ -94,7 +110,9 @@ func below(cmd *cobra.Command) []*cobra.Command {
 // file is what cobra calls a command's page.
 func file(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "_") + ".md" }
 
-func manualName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+func manualName(cmd *cobra.Command) string {
+	return strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+}
 
 // headings are cobra's. A page begins at the second level, as if it were part of another.
 var headings = regexp.MustCompile(`(?m)^#(##? )`)
@@ -121,7 +139,7 @@ func manual(cmd *cobra.Command) ([]byte, error) {
 	// cobra would have today's date there, and a page that changes every month.
 	text := strings.Replace(page.String(), `"Jan 0001"`, `""`, 1)
 	if options := connection(cmd); options != nil {
-		text = fmt.Sprintf("%s, \\fB%s(1)\\fP\n", strings.TrimRight(text, "\n"), manualName(options))
+		text = fmt.Sprintf("%s, \\fB%s(1)\\fP\n", strings.TrimRight(text, "\n"), strings.TrimSuffix(manualName(options), ".1"))
 	}
 	return []byte(text), nil
 }

@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// pages writes all pages and gives those of a folder by name.
+// pages writes the pages of a folder and returns them by name.
 func pages(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := write(dir); err != nil {
+	if err := write(folder, dir); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, folder))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
 	for _, entry := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, folder, entry.Name()))
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,14 +104,11 @@ func TestIndexHasEveryPage(t *testing.T) {
 // What was there before, such as the page of a command that has another name now, goes.
 func TestOldPagesGo(t *testing.T) {
 	dir := t.TempDir()
-	old := filepath.Join(dir, "man", "kubectl-confrev-old.1")
-	if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	old := filepath.Join(dir, "kubectl-confrev-old.1")
 	if err := os.WriteFile(old, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(dir); err != nil {
+	if err := write("man", dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(old); !os.IsNotExist(err) {

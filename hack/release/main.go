@@ -40,10 +40,12 @@ type release struct {
 	platforms []string
 	out       string
 	build     func(ctx context.Context, version string, a archive, program string) error
+	// manuals writes the manual pages to a folder.
+	manuals func(ctx context.Context, dir string) error
 }
 
 func command() *cobra.Command {
-	r := release{build: build}
+	r := release{build: build, manuals: manuals}
 	cmd := &cobra.Command{
 		Use:          "release VERSION",
 		Short:        "Make the archives, checksums and krew manifest of a release",
@@ -95,10 +97,19 @@ func (r release) run(ctx context.Context) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
+	scratch, err := os.MkdirTemp("", "confrev-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	pages := filepath.Join(scratch, "man")
+	if err := r.manuals(ctx, pages); err != nil {
+		return fmt.Errorf("manual pages: %w", err)
+	}
 	var archives []archive
 	var sums strings.Builder
 	for _, platform := range r.platforms {
-		a, err := r.pack(ctx, r.archive(platform))
+		a, err := r.pack(ctx, scratch, pages, r.archive(platform))
 		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
@@ -111,21 +122,20 @@ func (r release) run(ctx context.Context) error {
 	return r.manifest(archives)
 }
 
-// pack builds the program and makes its archive.
-func (r release) pack(ctx context.Context, a archive) (archive, error) {
-	scratch, err := os.MkdirTemp("", "confrev-release-")
+// pack builds the program in a scratch folder and makes its archive, with the manual pages.
+func (r release) pack(ctx context.Context, scratch, pages string, a archive) (archive, error) {
+	dir, err := os.MkdirTemp(scratch, "")
 	if err != nil {
 		return a, err
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
-	program := filepath.Join(scratch, a.Program)
+	program := filepath.Join(dir, a.Program)
 	if err := r.build(ctx, r.version, a, program); err != nil {
 		return a, err
 	}
 	files := []file{{program, a.Program, 0o755}, {"LICENSE", "LICENSE", 0o644}}
 	if a.OS != "windows" {
 		files = append(files, file{"deploy/kubectl_complete-confrev", "kubectl_complete-confrev", 0o755})
-		manuals, err := filepath.Glob("docs/man/*.1")
+		manuals, err := filepath.Glob(filepath.Join(pages, "*.1"))
 		if err != nil {
 			return a, err
 		}
@@ -163,6 +173,13 @@ func build(ctx context.Context, version string, a archive, program string) error
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -X confrev.io/confrev/internal/version.release="+version, "-o", program, "./cmd/kubectl-confrev")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+a.OS, "GOARCH="+a.Arch)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
+// manuals writes the manual pages of the plugin's commands.
+func manuals(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "run", "./hack/docs", "man", dir)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }

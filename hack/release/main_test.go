@@ -43,13 +43,17 @@ type manifest struct {
 	} `json:"spec"`
 }
 
-// released makes a release, with a text in place of each program, and gives its folder.
+// released makes a release, with a text in place of each program and manual page, and returns its folder.
 func released(t *testing.T, change func(*release)) (dir string, err error) {
 	t.Helper()
 	t.Chdir(filepath.Join("..", ".."))
 	r := release{version: "v1.2.3", platforms: platforms, out: t.TempDir()}
 	r.build = func(_ context.Context, version string, a archive, program string) error {
 		return os.WriteFile(program, fmt.Appendf(nil, "%s for %s on %s", version, a.OS, a.Arch), 0o755)
+	}
+	r.manuals = func(_ context.Context, dir string) error {
+		page := filepath.Join(dir, "kubectl-confrev-status.1")
+		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(page, []byte(".TH"), 0o644))
 	}
 	if change != nil {
 		change(&r)
@@ -163,11 +167,12 @@ func TestReleaseRefused(t *testing.T) {
 		change func(*release)
 		want   string
 	}{
-		"a version without v":    {func(r *release) { r.version = "1.2.3" }, "no version such as v1.2.3"},
-		"half a version":         {func(r *release) { r.version = "v1.2" }, "no version such as v1.2.3"},
-		"another platform":       {func(r *release) { r.platforms = []string{"plan9/amd64"} }, "choose from linux/amd64"},
-		"what cannot be built":   {func(r *release) { r.build = func(context.Context, string, archive, string) error { return io.EOF } }, "linux/amd64: EOF"},
-		"what leaves no program": {func(r *release) { r.build = func(context.Context, string, archive, string) error { return nil } }, "no such file"},
+		"a version without v":       {func(r *release) { r.version = "1.2.3" }, "no version such as v1.2.3"},
+		"half a version":            {func(r *release) { r.version = "v1.2" }, "no version such as v1.2.3"},
+		"another platform":          {func(r *release) { r.platforms = []string{"plan9/amd64"} }, "choose from linux/amd64"},
+		"what cannot be built":      {func(r *release) { r.build = func(context.Context, string, archive, string) error { return io.EOF } }, "linux/amd64: EOF"},
+		"pages that cannot be made": {func(r *release) { r.manuals = func(context.Context, string) error { return io.EOF } }, "manual pages: EOF"},
+		"what leaves no program":    {func(r *release) { r.build = func(context.Context, string, archive, string) error { return nil } }, "no such file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
