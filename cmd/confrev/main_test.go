@@ -20,7 +20,7 @@ func TestTheControllerLinksNothingOfThePlugins(t *testing.T) {
 	for _, path := range linked {
 		for _, unwanted := range []string{
 			"ldap", "ntlm", "asn1-ber", "github.com/cert-manager", "k8s.io/kubectl", "k8s.io/cli-runtime", "kustomize", "kyaml",
-			"sigs.k8s.io/gateway-api", "confrev.io/confrev/internal/cli", "confrev.io/confrev/internal/render",
+			"sigs.k8s.io/gateway-api", "confrev.io/confrev/internal/plugin", "confrev.io/confrev/internal/render",
 		} {
 			if strings.Contains(path, unwanted) {
 				t.Errorf("links %s", path)

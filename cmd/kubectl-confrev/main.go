@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/plugin"
 )
 
 func main() { os.Exit(run()) }
@@ -18,5 +18,5 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	return cli.RunPlugin(ctx, streams, os.Args[1:])
+	return plugin.Run(ctx, streams, os.Args[1:])
 }

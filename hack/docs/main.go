@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"confrev.io/confrev/internal/cli"
+	"confrev.io/confrev/internal/plugin"
 )
 
 // folders are what can be written, each to a folder of its own: the reference is committed, manual pages belong to a release.
@@ -81,7 +81,7 @@ func each(root *cobra.Command, name func(*cobra.Command) string, page func(*cobr
 
 // commands gives the plugin's commands as they are the same on every machine, and as pages want their texts.
 func commands() *cobra.Command {
-	root := cli.Plugin(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: io.Discard, ErrOut: io.Discard})
+	root := plugin.Command(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: io.Discard, ErrOut: io.Discard})
 	root.PersistentFlags().Lookup("cache-dir").DefValue = "~/.kube/cache"
 	for _, cmd := range below(root) {
 		cmd.DisableAutoGenTag = true

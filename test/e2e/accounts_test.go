@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 )
 
 // Rule 10: the API server refuses pods with revisions of Secrets where their service account limits which they may use. So

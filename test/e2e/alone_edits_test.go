@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 )

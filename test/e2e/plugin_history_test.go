@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 )
 
 func TestPluginHistory(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/env"
 )

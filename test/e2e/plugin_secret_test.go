@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 )
 
 // printing are command lines of every verb that has the flag --output, in a namespace in which deployment/web uses secret/db.
@@ -97,6 +97,6 @@ func verbsWithOutput() map[string]bool {
 			visit(sub)
 		}
 	}
-	visit(cli.Plugin(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
+	visit(cli.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
 	return verbs
 }

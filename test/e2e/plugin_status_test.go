@@ -13,7 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/test/env"
 )
 

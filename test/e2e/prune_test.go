@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"confrev.io/confrev/internal/cli"
+	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 )
 

@@ -1,0 +1,216 @@
+package plugin
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/version"
+	"confrev.io/confrev/internal/workload"
+)
+
+const installChart = "install or upgrade the chart: see docs/install.md"
+
+// versionsOf compares the versions of all that takes part.
+func (d *doctor) versionsOf(context.Context) error {
+	c, err := discovery.NewDiscoveryClientForConfig(d.config)
+	if err != nil {
+		return err
+	}
+	server, err := c.ServerVersion()
+	if err != nil {
+		return err
+	}
+	d.Versions = Versions{Server: server.GitVersion, Plugin: version.String()}
+	if d.installation.deployment == nil {
+		return nil
+	}
+	d.Versions.Controller = d.installation.deployment.Labels["app.kubernetes.io/version"]
+	release := version.Release()
+	if release != "" && d.Versions.Controller != "" && strings.TrimPrefix(release, "v") != strings.TrimPrefix(d.Versions.Controller, "v") {
+		d.find(severityInfo, "VersionsDiffer", workload.Deployment.GVK, client.ObjectKeyFromObject(d.installation.deployment),
+			"use the plugin of the controller's version", "the controller is %s, this plugin %s", d.Versions.Controller, release)
+	}
+	return nil
+}
+
+func admissionKind(kind string) schema.GroupVersionKind {
+	return admissionv1.SchemeGroupVersion.WithKind(kind)
+}
+
+// installed tells whether an admission object of the chart is there; ok is false when the user may not look.
+func (d *doctor) installed(ctx context.Context, kind, suffix string) (found, ok bool, err error) {
+	about := &metav1.PartialObjectMetadata{}
+	about.SetGroupVersionKind(admissionKind(kind))
+	return d.read(ctx, about, "", d.installation.options.PolicyPrefix+suffix)
+}
+
+// policies looks for what resolves pins: the policies of the API server, or the webhook for pods.
+func (d *doctor) policies(ctx context.Context) error {
+	webhook, seen, err := d.installed(ctx, "MutatingWebhookConfiguration", resolvePins)
+	if err != nil || webhook || !seen {
+		return err
+	}
+	for _, kind := range []struct{ kind, suffix, meaning string }{
+		{"MutatingAdmissionPolicy", resolvePins, "pins have no effect: pods read the sources themselves"},
+		{"MutatingAdmissionPolicyBinding", resolvePins, "pins have no effect: pods read the sources themselves"},
+		{"ValidatingAdmissionPolicy", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
+		{"ValidatingAdmissionPolicyBinding", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
+	} {
+		found, seen, err := d.installed(ctx, kind.kind, kind.suffix)
+		if err != nil {
+			return err
+		}
+		if seen && !found {
+			d.find(severityError, "PolicyMissing", admissionKind(kind.kind), client.ObjectKey{Name: d.installation.options.PolicyPrefix + kind.suffix},
+				installChart, "it is not there, so %s", kind.meaning)
+		}
+	}
+	return nil
+}
+
+// guards looks for the policies that protect revisions. They may be turned off.
+func (d *doctor) guards(ctx context.Context) error {
+	const anyone = "it is not there, so revisions in use may be deleted by anyone who may delete ConfigMaps"
+	for suffix, meaning := range map[string]string{
+		"-guard-revisions": anyone, "-guard-anchors": anyone,
+		"-guard-keys": "it is not there, so anyone who may create Secrets may choose the key of a namespace's hashes, and test guesses of its Secrets",
+	} {
+		found, seen, err := d.installed(ctx, "ValidatingAdmissionPolicy", suffix)
+		if err != nil {
+			return err
+		}
+		if seen && !found {
+			d.find(severityInfo, "NoGuard", admissionKind("ValidatingAdmissionPolicy"), client.ObjectKey{Name: d.installation.options.PolicyPrefix + suffix},
+				"", "%s", meaning)
+		}
+	}
+	return nil
+}
+
+// webhook looks at the webhook for workloads and at whom it trusts.
+func (d *doctor) webhook(ctx context.Context) error {
+	name := d.installation.options.PolicyPrefix + "-pin-workloads"
+	gvk, about := admissionKind("MutatingWebhookConfiguration"), client.ObjectKey{Name: name}
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	found, seen, err := d.read(ctx, configuration, "", name)
+	if err != nil || !seen {
+		return err
+	}
+	if !found {
+		d.find(severityWarning, "WebhookMissing", gvk, about, "set webhook.enabled in the chart's values",
+			"it is not there, so a deploy and its configuration are two rollouts")
+		return nil
+	}
+	for _, w := range configuration.Webhooks {
+		if len(w.ClientConfig.CABundle) == 0 {
+			d.find(severityWarning, "NoCABundle", gvk, about,
+				"confrev, or cert-manager, writes it: is it running, and may it patch this object?",
+				"webhook %s has no caBundle, so the API server goes on without it", w.Name)
+		}
+	}
+	return nil
+}
+
+// controller looks at the Deployment and at its lease.
+func (d *doctor) controller(ctx context.Context) error {
+	deployment := d.installation.deployment
+	switch {
+	case d.installation.refused != "":
+		d.note("not judged: %s", d.installation.refused)
+		return nil
+	case deployment == nil:
+		d.find(severityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.installation.namespace, Name: "confrev"},
+			installChart, "the controller is not installed, so nothing is pinned and nothing advances")
+		return nil
+	}
+	about := client.ObjectKeyFromObject(deployment)
+	logs := "kubectl -n " + about.Namespace + " describe deployment/" + about.Name + "; kubectl -n " + about.Namespace + " logs -l app.kubernetes.io/name=confrev"
+	if deployment.Status.ReadyReplicas == 0 {
+		d.find(severityError, "NotReady", workload.Deployment.GVK, about, logs, "no replica is ready, so nothing is pinned and nothing advances")
+	} else if n := replicasOf(deployment) - deployment.Status.ReadyReplicas; n > 0 {
+		d.find(severityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
+	}
+	lease := &coordinationv1.Lease{}
+	found, seen, err := d.read(ctx, lease, about.Namespace, "confrev")
+	if err != nil || !seen || deployment.Status.ReadyReplicas == 0 {
+		return err
+	}
+	spec := lease.Spec
+	if !found || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil ||
+		d.now.After(spec.RenewTime.Add(4*secondsOf(*spec.LeaseDurationSeconds))) {
+		d.find(severityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
+			logs, "no replica leads, so nothing advances")
+	}
+	return nil
+}
+
+func replicasOf(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// needed are the rights without which the controller does not work, as resource.group and verbs (docs/components.md).
+func (d *doctor) needed() map[schema.GroupResource][]string {
+	write := []string{"get", "list", "watch", "create", "patch", "delete"}
+	needed := map[schema.GroupResource][]string{
+		{Resource: "configmaps"}:                         write,
+		{Resource: "namespaces"}:                         {"get", "list", "watch"},
+		{Group: "apps", Resource: "replicasets"}:         {"get", "list", "watch"},
+		{Group: "apps", Resource: "controllerrevisions"}: {"get", "list", "watch"},
+		{Group: "batch", Resource: "jobs"}:               {"get", "list", "watch"},
+	}
+	if d.installation.options.Secrets {
+		needed[schema.GroupResource{Resource: "secrets"}] = write
+		needed[schema.GroupResource{Resource: "serviceaccounts"}] = []string{"get"}
+	}
+	for _, kind := range d.Kinds {
+		if mapping, err := d.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version); err == nil {
+			needed[mapping.Resource.GroupResource()] = []string{"get", "list", "watch", "patch"}
+		}
+	}
+	return needed
+}
+
+// rights asks what the controller's ServiceAccount may. Only those who may ask for others learn it.
+func (d *doctor) rights(ctx context.Context) error {
+	deployment := d.installation.deployment
+	if deployment == nil {
+		return nil
+	}
+	account := deployment.Spec.Template.Spec.ServiceAccountName
+	for resource, verbs := range d.needed() {
+		for _, verb := range verbs {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               "system:serviceaccount:" + deployment.Namespace + ":" + account,
+				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + deployment.Namespace, "system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Verb: verb},
+			}}
+			err := d.Create(ctx, review)
+			if apierrors.IsForbidden(err) {
+				d.note("not judged: whether the controller has the rights that it needs: %v", err)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if !review.Status.Allowed {
+				d.find(severityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
+					"its ServiceAccount %s may not %s %s", account, verb, strconv.Quote(resource.String()))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+func secondsOf(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// workloads looks at every workload that confrev follows, as the controller does.
+func (d *doctor) workloads(ctx context.Context) error {
+	for _, found := range d.Workloads() {
+		look, err := d.Look(ctx, found.Kind, found.Workload, false)
+		if apierrors.IsForbidden(err) {
+			d.note("not judged: %v", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		about := client.ObjectKeyFromObject(look.Workload)
+		for _, w := range look.Warnings {
+			level := severityWarning
+			if w.Notice {
+				level = severityInfo
+			}
+			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Note)
+		}
+		d.missing(look)
+		d.holds(look)
+		d.pause(look)
+	}
+	return nil
+}
+
+// missing finds revisions that are pinned and not there.
+func (d *doctor) missing(look controller.Look) {
+	report := func(level severity, who string, pins pin.Set) {
+		for _, source := range pins.Sources() {
+			if d.Snapshot.Refused(revision.GVK(source.Kind)) != nil || source.Kind == pin.Secret && !d.Options.Secrets {
+				continue
+			}
+			if d.exists(look.Workload.GetNamespace(), pin.Source{Kind: source.Kind, Name: pins[source].Revision}) {
+				continue
+			}
+			d.find(level, "RevisionMissing", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+				"give "+source.String()+" the content that the revision had, or roll out another revision; see docs/troubleshooting.md",
+				"%s is pinned to %s, which does not exist: new pods of it cannot start", who, pins[source])
+		}
+	}
+	report(severityError, "its template", look.Template)
+	for _, holder := range look.Holders {
+		pins, err := pin.Parse(look.Kind.Holder.Facts(holder).Pins)
+		if err == nil && pins.String() != look.Template.String() {
+			report(severityWarning, resourceName(workload.GVKOf(holder).Kind, holder.GetName()), pins)
+		}
+	}
+}
+
+func (d *doctor) exists(namespace string, source pin.Source) bool {
+	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})
+	return d.Snapshot.Get(context.Background(), client.ObjectKeyFromObject(about), about) == nil
+}
+
+// holds finds workloads that were rolled back. The hold is at most as old as the revision that it is from.
+func (d *doctor) holds(look controller.Look) {
+	for _, decision := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
+		if decision.Verdict != plan.Held {
+			continue
+		}
+		about := revision.Metadata(revision.Ref{Kind: decision.Source.Kind, Namespace: look.Workload.GetNamespace(), Name: decision.Current.Revision})
+		age := time.Duration(0)
+		if err := d.Snapshot.Get(context.Background(), client.ObjectKeyFromObject(about), about); err == nil {
+			age = d.now.Sub(about.CreationTimestamp.Time)
+		}
+		level := severityInfo
+		if age > d.long {
+			level = severityWarning
+		}
+		d.find(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+			fmt.Sprintf("correct %s, which ends the hold; or go on with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
+			"it was rolled back from the present content of %s, which is %s old, and stays on %s", decision.Source, duration.HumanDuration(age), decision.From)
+	}
+}
+
+// pause finds workloads that are paused, and since when.
+func (d *doctor) pause(look controller.Look) {
+	p := d.progress(look)
+	if p.paused == "" {
+		return
+	}
+	since := look.Workload.GetCreationTimestamp().Time
+	if o, ok := look.Workload.(*appsv1.Deployment); ok && look.Workload.GetAnnotations()[keys.Paused] == "" {
+		for _, condition := range o.Status.Conditions {
+			if condition.Type == appsv1.DeploymentProgressing && condition.Reason == "DeploymentPaused" {
+				since = condition.LastTransitionTime.Time
+			}
+		}
+	}
+	level := severityInfo
+	if d.now.Sub(since) > d.long {
+		level = severityWarning
+	}
+	if look.Follows {
+		d.find(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+			fmt.Sprintf("once it may roll out: kubectl rollout resume %s -n %s", look, look.Workload.GetNamespace()),
+			"paused for %s: %s", duration.HumanDuration(d.now.Sub(since)), p.paused)
+	}
+}
+
+// leakMargin is how much longer than twice its grace time a revision that nothing uses may stay.
+const leakMargin = 10 * time.Second
+
+// revisions finds revisions that nobody uses and that should be gone.
+func (d *doctor) revisions(ctx context.Context) error {
+	for _, kind := range pin.Kinds {
+		for _, obj := range d.Snapshot.Sources(kind) {
+			age := d.now.Sub(obj.GetCreationTimestamp().Time)
+			// The controller needs a while of its own, and users of kinds that may not be seen are not known.
+			if !revision.IsRevision(obj) || age < 2*d.Options.Grace+leakMargin || d.blind() {
+				continue
+			}
+			users, err := d.PinnersOf(ctx, obj.GetNamespace(), pin.Source{Kind: kind, Name: obj.GetName()})
+			if err != nil {
+				return err
+			}
+			if len(users) > 0 {
+				continue
+			}
+			if err := d.unused(ctx, kind, obj, age); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unused says what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
+func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, age time.Duration) error {
+	source, about := revision.SourceOf(kind, obj), client.ObjectKeyFromObject(obj)
+	derived, err := d.Derived(ctx, kind, obj)
+	if revision.IsChanged(err) {
+		// It has been deleted since the snapshot was taken.
+		return nil
+	}
+	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
+		d.find(severityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !derived {
+		d.find(severityWarning, "NotARevision", revision.GVK(kind), about,
+			"if nothing needs it: kubectl delete "+string(kind)+" "+obj.GetName()+" -n "+obj.GetNamespace(),
+			"it looks like a revision of %s, but its data does not bear that out: confrev does not delete it", source)
+		return nil
+	}
+	d.find(severityWarning, "Leak", revision.GVK(kind), about,
+		"the controller deletes it when it runs and nothing else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -o yaml",
+		"no template and no holder is pinned to this revision of %s, for %s", source, duration.HumanDuration(age))
+	return nil
+}
+
+// blind tells whether some kind of workloads or holders may not be seen.
+func (d *doctor) blind() bool {
+	return slices.ContainsFunc(d.Kinds, func(k workload.Kind) bool {
+		return d.Snapshot.Refused(k.GVK) != nil || d.Snapshot.Refused(k.Holder.GVK) != nil
+	})
+}
+
+// pods finds pods whose pins were not applied. Their references are in their specs, so this takes a LIST of whole pods.
+func (d *doctor) pods(ctx context.Context) error {
+	if !d.seesPods() {
+		return nil
+	}
+	namespace := d.namespace
+	if d.all {
+		namespace = metav1.NamespaceAll
+	}
+	list := &corev1.PodList{}
+	running := fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed")
+	if err := d.List(ctx, list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: running}); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		pins, err := pin.Parse(pod.Annotations[keys.Pins])
+		if err != nil {
+			continue
+		}
+		if left := podspec.Replacements(&pod.Spec, pins.Resolve); len(left) > 0 {
+			d.find(severityError, "NotResolved", controller.Pod, client.ObjectKeyFromObject(pod),
+				"delete the pod once the admission policies are in place: its successor is right",
+				"its pins were not applied to %d references: it reads the sources themselves", len(left))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/operator"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/workload"
+)
+
+// controllerNamespace is where the chart's documentation installs the controller.
+const controllerNamespace = "confrev-system"
+
+// resolvePins is how the names of what resolves pins end.
+const resolvePins = "-resolve-pins"
+
+// installation is what the user may see of the controller.
+type installation struct {
+	// deployment is nil when there is none, or none that the user may see.
+	deployment *appsv1.Deployment
+	// namespace is where it is, or where it was looked for.
+	namespace string
+	// others are further Deployments that look like it.
+	others []string
+	// refused is why the user may not look; empty for those who may.
+	refused string
+	// options are those of the controller, or the chart's defaults.
+	options controller.Options
+	// problem is what could not be read of the options.
+	problem error
+}
+
+// kinds are the kinds of workloads that it handles.
+func (i installation) kinds() []workload.Kind {
+	return slices.Concat(workload.Standard(), i.options.Kinds)
+}
+
+// notes say what of the installation is not known.
+func (i installation) notes() []string {
+	var notes []string
+	if len(i.others) > 0 {
+		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is taken, and not %s; choose with --controller-namespace",
+			i.deployment.Namespace, i.deployment.Name, strings.Join(i.others, ", ")))
+	}
+	if i.problem != nil {
+		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.problem))
+	}
+	return notes
+}
+
+// resolvesPins tells whether there is what resolves pins when pods are created: policies of the API server, or confrev's webhook,
+// of whatever release of the chart. Without, pins have no effect.
+func resolvesPins(ctx context.Context, c client.Reader) (bool, error) {
+	webhook, err := hasResolver(ctx, c, "MutatingWebhookConfiguration")
+	if err != nil || webhook {
+		return webhook, err
+	}
+	policy, err := hasResolver(ctx, c, "MutatingAdmissionPolicy")
+	if err != nil || !policy {
+		return false, err
+	}
+	return hasResolver(ctx, c, "MutatingAdmissionPolicyBinding")
+}
+
+func hasResolver(ctx context.Context, c client.Reader, kind string) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(admissionKind(kind + "List"))
+	err := c.List(ctx, list)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return slices.ContainsFunc(list.Items, func(m metadata) bool { return strings.HasSuffix(m.Name, resolvePins) }), err
+}
+
+// findInstallation looks for the controller, to plan with its own options: in a namespace, or in all when it is empty. Who may not
+// list Deployments everywhere may still see them where the documentation installs the controller.
+func findInstallation(ctx context.Context, c client.Client, namespace string) (installation, error) {
+	found := installation{options: defaultOptions(), namespace: cmp.Or(namespace, controllerNamespace)}
+	all, err := controllers(ctx, c, namespace)
+	if apierrors.IsForbidden(err) && namespace == "" {
+		all, err = controllers(ctx, c, controllerNamespace)
+	}
+	if apierrors.IsForbidden(err) {
+		found.refused = err.Error()
+		return found, nil
+	}
+	if err != nil || len(all) == 0 {
+		return found, err
+	}
+	found.deployment, found.namespace = &all[0], all[0].Namespace
+	for _, other := range all[1:] {
+		found.others = append(found.others, other.Namespace+"/"+other.Name)
+	}
+	options, err := optionsOf(ctx, c, found.deployment)
+	if found.problem = err; err == nil {
+		found.options = options
+	}
+	return found, nil
+}
+
+// controllers are the Deployments that look like confrev's own: by the chart's label, with its container. A label alone may be
+// anyone's. Those that run come first, and of these the one where the documentation installs it.
+func controllers(ctx context.Context, c client.Reader, namespace string) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "confrev"})
+	all := slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return containerOf(&d) == nil })
+	rank := func(d appsv1.Deployment) int {
+		switch {
+		case replicasOf(&d) == 0:
+			return 2
+		case d.Namespace != controllerNamespace:
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(all, func(a, b appsv1.Deployment) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, err
+}
+
+// containerOf is the controller's container; nil when there is none.
+func containerOf(d *appsv1.Deployment) *corev1.Container {
+	containers := d.Spec.Template.Spec.Containers
+	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "confrev" })
+	if i < 0 {
+		return nil
+	}
+	return &containers[i]
+}
+
+// defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
+// is what confrev.io/restart-on names, with the rights of who asks.
+func defaultOptions() controller.Options {
+	return controller.Options{
+		Injection: optin.Admission, Secrets: true, RestartOnAny: true, Namespace: controllerNamespace, PolicyPrefix: "confrev",
+		Grace: 10 * time.Minute,
+	}
+}
+
+// optionsOf reads the options from the command line of the controller's container, by the controller's own flags.
+func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (controller.Options, error) {
+	container := containerOf(d)
+	if container == nil {
+		return controller.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
+	}
+	options, configured, err := operator.Read(container.Args)
+	if err != nil {
+		return options, fmt.Errorf("flags of deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	options.Namespace = d.Namespace
+	if !configured {
+		return options, nil
+	}
+	config := &corev1.ConfigMap{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(d), config); err != nil {
+		return options, fmt.Errorf("read the configured kinds: %w", err)
+	}
+	options.Kinds, err = workload.ParseConfig([]byte(config.Data["workloads.yaml"]))
+	return options, err
+}

@@ -1,0 +1,154 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"confrev.io/confrev/internal/optin"
+)
+
+func controllerWith(args ...string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: controllerNamespace, Name: "confrev", Labels: map[string]string{"app.kubernetes.io/name": "confrev"}}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy"}, {Name: "confrev", Args: args}}
+	return d
+}
+
+// Plans are made with the controller's own options, where the user may see them.
+func TestFindInstallationReadsTheControllersOptions(t *testing.T) {
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: controllerNamespace, Name: "confrev"},
+		Data: map[string]string{"workloads.yaml": `workloads:
+- {group: example.com, version: v1, kind: WebApp, holder: {group: apps, version: v1, kind: ReplicaSet}}`},
+	}
+	d := controllerWith("--secrets", "--compat=reloader", "--injection=template", "--namespace=$(POD_NAMESPACE)",
+		"--policy-prefix=rev", "--config=/etc/confrev/workloads.yaml", "--webhook-bind-address=:9443")
+	found, err := findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(d, config).Build(), "")
+	if err != nil || found.problem != nil || found.deployment == nil {
+		t.Fatal(err, found)
+	}
+	o := found.options
+	if !o.Secrets || !o.Compat.Reloader || o.Injection != optin.Template || o.Namespace != controllerNamespace || o.PolicyPrefix != "rev" ||
+		len(o.Kinds) != 1 || o.Kinds[0].GVK.Kind != "WebApp" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestFindInstallationWithout(t *testing.T) {
+	found, err := findInstallation(t.Context(), fake.NewClientBuilder().Build(), "")
+	if err != nil || found.deployment != nil || found.options.PolicyPrefix != "confrev" {
+		t.Errorf("%v, %+v", err, found)
+	}
+	found, err = findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(controllerWith("--of-a-later-version")).Build(), "")
+	if err != nil || found.problem == nil || found.options.PolicyPrefix != "confrev" {
+		t.Errorf("%v, %+v", err, found)
+	}
+}
+
+// The chart may be installed in any namespace, under any name. A label alone may be anyone's.
+func TestFindInstallationInWhateverNamespace(t *testing.T) {
+	in := func(namespace, name string, replicas int32) *appsv1.Deployment {
+		d := controllerWith("--policy-prefix=" + namespace)
+		d.Namespace, d.Name, d.Spec.Replicas = namespace, name, &replicas
+		return d
+	}
+	labelled := in("apps", "labelled", 1)
+	labelled.Spec.Template.Spec.Containers = labelled.Spec.Template.Spec.Containers[:1]
+	for name, test := range map[string]struct {
+		objects   []client.Object
+		namespace string
+		forbidden string // the namespace that may not be listed; all of them when it is empty
+		want      string
+		others    int
+	}{
+		"elsewhere":                           {objects: []client.Object{in("platform", "rev", 2)}, forbidden: "-", want: "platform/rev"},
+		"none, but a label":                   {objects: []client.Object{labelled}, forbidden: "-"},
+		"several, one in the usual namespace": {objects: []client.Object{in("a", "rev", 1), in(controllerNamespace, "rev", 1)}, forbidden: "-", want: controllerNamespace + "/rev", others: 1},
+		"several, one of them runs":           {objects: []client.Object{in(controllerNamespace, "rev", 0), in("b", "rev", 1)}, forbidden: "-", want: "b/rev", others: 1},
+		"several, and one is chosen":          {objects: []client.Object{in("a", "rev", 1), in("b", "rev", 1)}, namespace: "b", forbidden: "-", want: "b/rev"},
+		"not where it is said to be":          {objects: []client.Object{in("a", "rev", 1)}, namespace: "b", forbidden: "-"},
+		"only the usual namespace is allowed": {objects: []client.Object{in("a", "rev", 1), in(controllerNamespace, "rev", 1)}, want: controllerNamespace + "/rev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(test.objects...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					asked := client.ListOptions{}
+					asked.ApplyOptions(options)
+					if asked.Namespace == test.forbidden {
+						return apierrors.NewForbidden(appsv1.Resource("deployments"), "", nil)
+					}
+					return c.List(ctx, list, options...)
+				},
+			}).Build()
+			found, err := findInstallation(t.Context(), c, test.namespace)
+			got := ""
+			if found.deployment != nil {
+				got = found.deployment.Namespace + "/" + found.deployment.Name
+			}
+			if err != nil || got != test.want || len(found.others) != test.others || len(found.notes()) != test.others {
+				t.Errorf("found %q and %q, %v, want %q", got, found.others, err, test.want)
+			}
+			if got != "" && (found.options.PolicyPrefix != found.deployment.Namespace || found.options.Namespace != found.deployment.Namespace) {
+				t.Errorf("%+v", found.options)
+			}
+		})
+	}
+}
+
+// Some release of the chart is enough; a policy without a binding is not.
+func TestResolvesPins(t *testing.T) {
+	named := func(obj client.Object, name string) client.Object {
+		obj.SetName(name)
+		return obj
+	}
+	policy := named(&admissionv1.MutatingAdmissionPolicy{}, "rev-resolve-pins")
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    bool
+	}{
+		"nothing":                   {nil, false},
+		"others":                    {[]client.Object{named(&admissionv1.MutatingWebhookConfiguration{}, "confrev-pin-workloads")}, false},
+		"a policy alone":            {[]client.Object{policy}, false},
+		"a policy, and its binding": {[]client.Object{policy, named(&admissionv1.MutatingAdmissionPolicyBinding{}, "rev-resolve-pins")}, true},
+		"the webhook":               {[]client.Object{named(&admissionv1.MutatingWebhookConfiguration{}, "confrev-resolve-pins")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := resolvesPins(t.Context(), fake.NewClientBuilder().WithObjects(test.objects...).Build())
+			if err != nil || got != test.want {
+				t.Errorf("got %t, %v", got, err)
+			}
+		})
+	}
+}
+
+// A server of before MutatingAdmissionPolicy has none; what else goes wrong is an error.
+func TestResolvesPinsWhereTheKindIsNotServed(t *testing.T) {
+	failing := func(failure error) client.Client {
+		return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if list.GetObjectKind().GroupVersionKind().Kind == "MutatingAdmissionPolicyList" {
+					return failure
+				}
+				return c.List(ctx, list, options...)
+			},
+		}).Build()
+	}
+	got, err := resolvesPins(t.Context(), failing(&meta.NoKindMatchError{}))
+	if err != nil || got {
+		t.Errorf("got %t, %v", got, err)
+	}
+	if _, err = resolvesPins(t.Context(), failing(errors.New("down"))); err == nil {
+		t.Error("an error is lost")
+	}
+}

@@ -1,0 +1,49 @@
+package plugin
+
+import (
+	"testing"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// Rule 21.2: a manifest that is an undo is forecast with the pin that it brings back, not with the one that it replaces.
+func TestAForecastOfAnUndo(t *testing.T) {
+	app := gen.Source("configmap/app")
+	pins := func(revision string, number string) string { return "configmap/app=app-" + revision + "@" + number }
+	old, undone := pins("cccccccccc", "2"), pins("bbbbbbbbbb", "1")
+	for verdict, want := range map[plan.Verdict]string{
+		plan.Held:    "held at revision 1: it was rolled back from this content",
+		plan.Waiting: "waits at revision 1, as confrev.io/advance says",
+	} {
+		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
+		on := gen.Pins(undone)[app]
+		all := &edits{all: []edited{{gvk: workload.Deployment.GVK, before: before, after: after}}}
+		f := all.forecast(controller.Look{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
+			Pins: plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: verdict, From: on, To: on}}}})
+		if !f.RollsOut || len(f.Sources) != 1 || f.Sources[0].Because != want || f.Sources[0].From != gen.Pins(old)[app].String() {
+			t.Errorf("%s: %+v", verdict, f)
+		}
+	}
+}
+
+// preview speaks of the time of a rollout as undo does.
+func TestWhenAForecastRollsOut(t *testing.T) {
+	paused := gen.Deployment("web")
+	paused.Spec.Paused = true
+	job := workload.CronJob.New()
+	for name, test := range map[string]struct {
+		look controller.Look
+		want string
+	}{
+		"a Deployment":        {controller.Look{Kind: workload.Deployment, Workload: web("all").obj, Rollers: []controller.Roller{{Kind: workload.Deployment, Object: web("all").obj}}}, ""},
+		"a paused Deployment": {controller.Look{Kind: workload.Deployment, Workload: paused, Rollers: []controller.Roller{{Kind: workload.Deployment, Object: paused}}}, "when resumed"},
+		"a CronJob":           {controller.Look{Kind: workload.CronJob, Workload: job, Rollers: []controller.Roller{{Kind: workload.CronJob, Object: job}}}, "with the next Job"},
+	} {
+		if got := when(test.look); got != test.want {
+			t.Errorf("%s rolls out %q, want %q", name, got, test.want)
+		}
+	}
+}

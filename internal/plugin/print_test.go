@@ -1,0 +1,148 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/base64"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"confrev.io/confrev/internal/keys"
+)
+
+const canary = "canary-value"
+
+func secretOfCanaries() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "db", Annotations: map[string]string{
+			corev1.LastAppliedConfigAnnotation: canary, "example.com/original": canary, keys.Policy: "live"}},
+		Data: map[string][]byte{"password": []byte(canary)}, StringData: map[string]string{"user": canary},
+	}
+}
+
+// writingTo is what a verb prints with, in one of kubectl's formats.
+func writingTo(out *bytes.Buffer, format string) *writing {
+	w := &writing{plugin: &plugin{IOStreams: genericiooptions.IOStreams{Out: out}},
+		print: genericclioptions.NewPrintFlags("done").WithTypeSetter(clientgoscheme.Scheme)}
+	*w.print.OutputFormat = format
+	return w
+}
+
+func TestValuesOfSecretsAreMaskedOnEveryPath(t *testing.T) {
+	for _, format := range []string{"", "name", "json", "yaml", "jsonpath={.data}{.stringData}{.metadata}", "go-template={{.}}"} {
+		for name, print := range map[string]func(*writing, client.Object) error{
+			"written":   func(w *writing, obj client.Object) error { return w.printed(obj, "a note") },
+			"unchanged": func(w *writing, obj client.Object) error { return w.unchanged(obj, "a note") },
+			"dry run": func(w *writing, obj client.Object) error {
+				w.dryRun = cmdutil.DryRunClient
+				return w.printed(obj)
+			},
+			"created": func(w *writing, obj client.Object) error {
+				w.fromInput = true
+				return w.printed(obj)
+			},
+		} {
+			t.Run(format+", "+name, func(t *testing.T) {
+				var out bytes.Buffer
+				obj := secretOfCanaries()
+				if err := print(writingTo(&out, format), obj); err != nil {
+					t.Fatal(err)
+				}
+				encoded := base64.StdEncoding.EncodeToString([]byte(canary))
+				if text := out.String(); text == "" || strings.Contains(text, canary) || strings.Contains(text, encoded) {
+					t.Errorf("it prints\n%s", text)
+				}
+				if string(obj.Data["password"]) != canary {
+					t.Error("the object itself was changed")
+				}
+			})
+		}
+	}
+}
+
+// Keys and confrev's own annotations are shown; a masked Secret cannot be read as one, so it is not applied by mistake.
+func TestAMaskedSecretShowsItsKeysAndCannotBeApplied(t *testing.T) {
+	var out bytes.Buffer
+	if err := writingTo(&out, "yaml").printed(secretOfCanaries()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kind: Secret", "password: '***'", keys.Policy + ": live"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, out.String())
+		}
+	}
+	if err := yaml.Unmarshal(out.Bytes(), &corev1.Secret{}); err == nil {
+		t.Error("it can be read as a Secret")
+	}
+}
+
+// What "create secret --dry-run=client" prints has not left the user's machine, and is there to be applied.
+func TestASecretOfTheCommandLineIsPrintedByAClientDryRun(t *testing.T) {
+	var out bytes.Buffer
+	w := writingTo(&out, "yaml")
+	w.fromInput, w.dryRun = true, cmdutil.DryRunClient
+	if err := w.printed(secretOfCanaries()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), base64.StdEncoding.EncodeToString([]byte(canary))) {
+		t.Errorf("it prints\n%s", out.String())
+	}
+}
+
+// Only these functions hand anything to a printer: one for objects, which masks, and two for reports, which have no objects.
+func TestObjectsArePrintedInOnePlace(t *testing.T) {
+	callers := callersIn(t, func(call *ast.CallExpr) bool {
+		s, is := call.Fun.(*ast.SelectorExpr)
+		return is && s.Sel.Name == "PrintObj"
+	})
+	want := []string{"output.go print", "output.go printTable", "print.go printObject"}
+	if !slices.Equal(callers, want) {
+		t.Errorf("printers are called by %q, want %q", callers, want)
+	}
+}
+
+// callersIn are the functions of this package, behind their files, that make certain calls. Tests are left out.
+func callersIn(t *testing.T, chosen func(*ast.CallExpr) bool) []string {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var callers []string
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declaration := range file.Decls {
+			function, is := declaration.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			ast.Inspect(function, func(n ast.Node) bool {
+				if call, is := n.(*ast.CallExpr); is && chosen(call) {
+					callers = append(callers, name+" "+function.Name.Name)
+				}
+				return true
+			})
+		}
+	}
+	slices.Sort(callers)
+	return slices.Compact(callers)
+}
