@@ -241,7 +241,7 @@ func (r *workloads) isLive(ctx context.Context, old client.Object) (bool, error)
 // concerns reports whether a request may matter to confrev at all. Most do not: a controller that scales, a person who adds
 // a label. They must cost nothing.
 func (r *workloads) concerns(obj, old client.Object, deploying bool) bool {
-	if _, _, refers := r.kind.Referred(obj); refers || obj.GetDeletionTimestamp() != nil {
+	if _, _, refers := r.kind.WorkloadRef(obj); refers || obj.GetDeletionTimestamp() != nil {
 		return false
 	}
 	if r.kind.Fixed {
@@ -286,7 +286,7 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 func (r *workloads) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
 		known: &memory{}, old: old, reader: sources, eager: true, deploys: deploying, request: true,
-		stays: func(a optin.Advance) bool { return !deploying || a.Stays(true) },
+		stays: func(a optin.Advance) bool { return !deploying || a.Blocks(true) },
 	}
 	if old == nil {
 		return v

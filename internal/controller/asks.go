@@ -14,12 +14,12 @@ import (
 )
 
 // read reads what a workload asks for.
-func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace client.Object) optin.Asked {
+func (o Options) read(kind workload.Kind, obj client.Object, referring []client.Object, namespace client.Object) optin.Config {
 	var others, labels []map[string]string
 	for _, other := range referring {
 		others, labels = append(others, other.GetAnnotations()), append(labels, other.GetLabels())
 	}
-	written := optin.Written{Annotations: optin.Merge(obj.GetAnnotations(), others...),
+	written := optin.Metadata{Annotations: optin.Merge(obj.GetAnnotations(), others...),
 		Labels:          optin.Merge(obj.GetLabels(), labels...),
 		NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
 	if template, err := kind.Template(obj); err == nil {
@@ -30,14 +30,14 @@ func (o Options) read(kind workload.Kind, obj client.Object, referring []client.
 
 // asks reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
 func asks(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Options, kind workload.Kind, obj client.Object,
-) (asked optin.Asked, referring []client.Object, err error) {
+) (asked optin.Config, referring []client.Object, err error) {
 	if referring, err = referringTo(ctx, reader, kinds, kind, obj); err != nil {
-		return optin.Asked{}, nil, err
+		return optin.Config{}, nil, err
 	}
 	namespace := newNamespace()
 	err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
 	if client.IgnoreNotFound(err) != nil {
-		return optin.Asked{}, nil, err
+		return optin.Config{}, nil, err
 	}
 	return o.read(kind, obj, referring, namespace), referring, nil
 }

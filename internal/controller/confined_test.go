@@ -18,7 +18,7 @@ func TestARefusalOfConfinementNamesTheField(t *testing.T) {
 		return withoutValues(apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "web", errors.New(text)))
 	}
 	const policy = "ValidatingAdmissionPolicy 'confrev-confine-spec.template' with binding 'confrev-confine-spec.template' denied request: "
-	err := revision.Refused(forbidden(policy + "confrev may not change spec.minReadySeconds, metadata.annotations.example.com/a"))
+	err := revision.ExplainRefusal(forbidden(policy + "confrev may not change spec.minReadySeconds, metadata.annotations.example.com/a"))
 	known := &memory{}
 	if wait := known.refusedOnce(err); wait != retryConfined {
 		t.Errorf("the first refusal waits %s", wait)

@@ -99,7 +99,7 @@ func (r *workloads) vouch(ctx context.Context, seen *observed) error {
 		if !observed || p == seen.before[source] || p.Revision == known.Name {
 			continue
 		}
-		_, held, err := r.store.Vouch(ctx, source, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: p.Revision})
+		_, held, err := r.store.Verify(ctx, source, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: p.Revision})
 		if err != nil && !revision.IsChanged(err) {
 			return err
 		}
@@ -127,7 +127,7 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	}
 	in := seen.pins
 	in.Pins = seen.before
-	pins, chosen, refused := plan.Chosen(in, seen.request)
+	pins, chosen, refused := plan.ChosenPins(in, seen.request)
 	seen.pins.Pins, seen.pins.Chosen, seen.notes.pins = pins, chosen, pins.String()
 	for _, source := range refused {
 		counts := "so the pin stays as it was"
@@ -196,7 +196,7 @@ func (d deploy) ends(ctx context.Context, holders []plan.Holder, p plan.Plan) (m
 		if decision.Verdict != plan.Held || decision.From == (pin.Pin{}) {
 			continue
 		}
-		back := plan.RolledBack(holders, decision.Source, p.Held[decision.Source].From, decision.From)
+		back := plan.FindRollback(holders, decision.Source, p.Held[decision.Source].From, decision.From)
 		if back.From < 0 || d.holders[back.From] == nil {
 			continue
 		}

@@ -21,7 +21,7 @@ import (
 func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	var found []pin.Source
 	for _, kind := range r.options.sourceKinds() {
-		names, exact := seen.asked.Track.Named(kind)
+		names, exact := seen.asked.Track.ListedNames(kind)
 		for _, name := range names {
 			found = append(found, pin.Source{Kind: kind, Name: name})
 		}
@@ -34,7 +34,7 @@ func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, er
 		}
 		for i := range all.Items {
 			source := pin.Source{Kind: kind, Name: all.Items[i].Name}
-			if !revision.IsRevision(&all.Items[i]) && seen.asked.Track.Names(source) {
+			if !revision.IsRevision(&all.Items[i]) && seen.asked.Track.MatchesName(source) {
 				found = append(found, source)
 			}
 		}

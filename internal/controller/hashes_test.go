@@ -37,7 +37,7 @@ func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, 
 	d := gen.Deployment("web", gen.Annotated(keys.Hashes, noted))
 	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins, keys.Hashes: stamped}
 	seen := observed{
-		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Asked{Mode: mode},
+		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Config{Mode: mode},
 		hashes: plan.Input{Live: true, Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
 	seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
@@ -92,7 +92,7 @@ func TestWhatARotatingSourceNotes(t *testing.T) {
 			d := gen.Deployment("web", gen.Annotated(keys.Hashes, test.noted))
 			d.Spec.Template.Annotations = map[string]string{keys.Pins: test.pins, keys.Hashes: test.stamped}
 			seen := newObserved(d.Namespace, nil)
-			seen.template, seen.asked, seen.hashes.Uses, seen.hashes.Replaced = &d.Spec.Template, optin.Asked{Mode: optin.Revision}, []podspec.Use{use}, test.replaced
+			seen.template, seen.asked, seen.hashes.Uses, seen.hashes.Replaced = &d.Spec.Template, optin.Config{Mode: optin.Revision}, []podspec.Use{use}, test.replaced
 			observed := plan.Source{Present: test.now != "", Hash: content.Hash("v1-" + test.now), Digests: digests(test.now), Name: "cert-bbbbbbbbb" + test.now}
 			if test.pins != "" && !test.lost {
 				observed.Revisions = []plan.Revision{revisionOf("b")}
@@ -233,7 +233,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 			for _, consent := range []string{"true", "false"} {
 				seen := newObserved(d.Namespace, r.client)
 				seen.template, seen.uids = &d.Spec.Template, uids
-				seen.asked = optin.Read(optin.Written{Annotations: map[string]string{keys.Owners: consent}}, optin.Defaults{})
+				seen.asked = optin.Read(optin.Metadata{Annotations: map[string]string{keys.Owners: consent}}, optin.Defaults{})
 				if err := r.selectUses(t.Context(), d, &seen); err != nil {
 					t.Fatal(err)
 				}
@@ -328,7 +328,7 @@ func TestObstructed(t *testing.T) {
 			for range test.rounds {
 				known.reverts.Wrote(test.want.text(), now)
 			}
-			seen := observed{asked: optin.Asked{Mode: optin.Revision, Injection: test.injection}}
+			seen := observed{asked: optin.Config{Mode: optin.Revision, Injection: test.injection}}
 			wait, w := r.obstructed(t.Context(), d, seen, test.want, &known)
 			if w.Reason != test.reason || (wait > 0) != (test.reason != "") {
 				t.Errorf("waits %s because %+v, want %q", wait, w, test.reason)
@@ -422,7 +422,7 @@ func TestMisdirected(t *testing.T) {
 				b = b.WithObjects(namespace.DeepCopy())
 			}
 			r := &workloads{kind: workload.Rollout, kinds: all, client: b.Build()}
-			named, of, ok := r.kind.Referred(obj)
+			named, of, ok := r.kind.WorkloadRef(obj)
 			if !ok {
 				t.Fatal("it refers to nothing")
 			}

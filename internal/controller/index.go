@@ -84,7 +84,7 @@ func (o Options) sources(kind workload.Kind) client.IndexerFunc {
 			texts = append(texts, trigger.String())
 		}
 		for _, source := range pin.Kinds {
-			names, all := asked.Track.Named(source)
+			names, all := asked.Track.ListedNames(source)
 			for _, name := range names {
 				texts = append(texts, pin.Source{Kind: source, Name: name}.String())
 			}
@@ -99,7 +99,7 @@ func (o Options) sources(kind workload.Kind) client.IndexerFunc {
 // referred gives the workload that has an object's template in its place.
 func referred(kind workload.Kind) client.IndexerFunc {
 	return func(obj client.Object) []string {
-		if named, name, ok := kind.Referred(obj); ok {
+		if named, name, ok := kind.WorkloadRef(obj); ok {
 			return []string{referredKey(named, name)}
 		}
 		return nil

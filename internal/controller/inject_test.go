@@ -105,7 +105,7 @@ func inject(t *testing.T, before *appsv1.Deployment, mode optin.Mode, injection 
 	t.Helper()
 	seen := observed{
 		namespace: before.Namespace, template: &before.Spec.Template, baseline: pin.Set{},
-		asked: optin.Asked{Mode: mode, Injection: injection},
+		asked: optin.Config{Mode: mode, Injection: injection},
 	}
 	seen.pins.Pins, _ = pin.Parse(before.Spec.Template.Annotations[keys.Pins])
 	want := intent{pins: plan.Plan{Pins: gen.Pins(pins)}, release: release}
@@ -209,7 +209,7 @@ func TestThePatchBringsHashes(t *testing.T) {
 			}
 			seen := observed{
 				template: &test.before.Spec.Template, baseline: parse(test.baseline),
-				asked:  optin.Asked{Mode: optin.Restart, Injection: optin.Template},
+				asked:  optin.Config{Mode: optin.Restart, Injection: optin.Template},
 				hashes: plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
 			}
 			seen.pins.Pins, _ = pin.Parse(test.before.Spec.Template.Annotations[keys.Pins])
@@ -238,7 +238,7 @@ func TestThePatchOfAKindWithoutGenerations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := observed{template: template, baseline: pin.Set{}, asked: optin.Asked{Mode: optin.Revision, Injection: optin.Admission}}
+	seen := observed{template: template, baseline: pin.Set{}, asked: optin.Config{Mode: optin.Revision, Injection: optin.Admission}}
 	ops := (&workloads{kind: fleet}).patch(obj, seen, intent{pins: planFor("", pinA, "")})
 	data, err := json.Marshal(ops)
 	if err != nil {

@@ -56,7 +56,7 @@ func (r *workloads) recall(ctx context.Context, seen *observed, source pin.Sourc
 		if found.Scheme == "" || hash == "" || hash == absent || content.SchemeOf(hash) != "" {
 			continue
 		}
-		plain, err := r.store.Plain(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}, *found)
+		plain, err := r.store.UnkeyedDigests(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}, *found)
 		if err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	yields := &yielding{Writer: live}
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden, yields: yields,
-		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour).Looking(),
+		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
 		triggers: newTriggers(options, nil, live, live),
 		accounts: newAccounts(live, time.Now),
 	}, nil
@@ -89,7 +89,7 @@ func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Pa
 type Look struct {
 	Kind     workload.Kind
 	Workload client.Object
-	Asked    optin.Asked
+	Asked    optin.Config
 	// Follows is true when the workload is opted in to anything.
 	Follows bool
 	// Uses are all the sources that the template refers to, tracked or not.
@@ -140,7 +140,7 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 	r := p.reconciler(kind)
 	look := Look{Kind: kind, Workload: obj, Hidden: p.hidden}
 	seen, want, err := r.lookAndPlan(ctx, obj, view{
-		known: &memory{}, reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Stays(false) },
+		known: &memory{}, reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Blocks(false) },
 	})
 	if err != nil {
 		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), key(obj), err)
@@ -245,7 +245,7 @@ func (p *Planner) Workloads() []Look {
 	var looks []Look
 	for _, kind := range p.Kinds {
 		for _, obj := range p.Snapshot.Objects(kind.GVK) {
-			if _, _, refers := kind.Referred(obj); !refers && !p.Options.excluded(obj.GetNamespace()) {
+			if _, _, refers := kind.WorkloadRef(obj); !refers && !p.Options.excluded(obj.GetNamespace()) {
 				looks = append(looks, Look{Kind: kind, Workload: obj})
 			}
 		}

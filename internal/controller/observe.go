@@ -29,7 +29,7 @@ type observed struct {
 	namespace string
 	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
 	uids     []types.UID
-	asked    optin.Asked
+	asked    optin.Config
 	template *corev1.PodTemplateSpec
 	// notes are what confrev wrote on the workload and its template before.
 	notes notes

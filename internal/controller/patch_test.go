@@ -88,7 +88,7 @@ func seenIn(d *appsv1.Deployment, p plan.Plan) (observed, intent) {
 	app := gen.Source("configmap/app")
 	seen := observed{
 		namespace: d.Namespace, template: &d.Spec.Template, baseline: pin.Set{},
-		asked: optin.Asked{Mode: optin.Revision, Injection: optin.Admission},
+		asked: optin.Config{Mode: optin.Revision, Injection: optin.Admission},
 		pins:  plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
 	}
 	seen.pins.Pins, _ = pin.Parse(d.Spec.Template.Annotations[keys.Pins])
@@ -276,8 +276,8 @@ func TestOutcome(t *testing.T) {
 		wantErr error
 	}{
 		"all went well":                     {},
-		"the world moved on":                {err: revision.Changed("deployment default/web"), soon: true},
-		"the world moved on, among others":  {err: errors.Join(nil, fmt.Errorf("x: %w", revision.Changed("y"))), soon: true},
+		"the world moved on":                {err: revision.NewChanged("deployment default/web"), soon: true},
+		"the world moved on, among others":  {err: errors.Join(nil, fmt.Errorf("x: %w", revision.NewChanged("y"))), soon: true},
 		"the namespace is being deleted":    {err: terminating},
 		"what may go well when tried again": {err: other, wantErr: other},
 	}

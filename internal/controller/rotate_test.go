@@ -43,7 +43,7 @@ func TestRestartInstead(t *testing.T) {
 			}
 			obj := unstructuredOf(r.kind.GVK, "web", map[string]any{"replicas": test.replicas})
 			seen := newObserved(gen.Namespace, nil)
-			seen.asked, seen.rotating[cert] = optin.Asked{RestartAt: !test.unasked}, true
+			seen.asked, seen.rotating[cert] = optin.Config{RestartAt: !test.unasked}, true
 			want := intent{release: test.release, pins: plan.Plan{Pins: pin.Set{}, Decisions: test.pins}, hashes: plan.Plan{Pins: pin.Set{}, Decisions: test.hashes}}
 			changes := want.changes()
 			r.restartInstead(obj, seen, &want)

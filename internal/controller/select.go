@@ -119,7 +119,7 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 
 // sayUntracked says which of the listed sources have no effect, and why.
 func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
-	if seen.asked.Track.Lists(pin.Secret) && !r.options.enabled(pin.Secret) {
+	if seen.asked.Track.ListsKind(pin.Secret) && !r.options.enabled(pin.Secret) {
 		seen.say(notice.KindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
 	}
 	for _, source := range selection.Unused {

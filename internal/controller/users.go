@@ -150,7 +150,7 @@ func (r *revisions) workload(ctx context.Context, namespace string, owner metav1
 
 // attaches tells whether a workload asks for a source to be attached.
 func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
-	if named, name, refers := kind.Referred(obj); refers {
+	if named, name, refers := kind.WorkloadRef(obj); refers {
 		i := slices.IndexFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
 		if i < 0 {
 			return false, nil

@@ -105,7 +105,7 @@ func (r *workloads) follow(c cache.Cache, other workload.Kind) error {
 
 // referred gives the workload of this kind that an object of another kind names as the one that has its template.
 func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
-	named, name, ok := kind.Referred(obj)
+	named, name, ok := kind.WorkloadRef(obj)
 	if !ok || named != r.kind.GVK.GroupKind() {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		// The cache does not show our own last write yet; its event is on the way.
 		return reconcile.Result{}, nil
 	}
-	if named, name, ok := r.kind.Referred(obj); ok {
+	if named, name, ok := r.kind.WorkloadRef(obj); ok {
 		misdirected, err := r.misdirected(ctx, obj, named, name)
 		r.warn(ctx, obj, known, misdirected)
 		return reconcile.Result{}, err
@@ -257,7 +257,7 @@ func (i intent) onlyInjects() bool {
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
 	seen, want, err := r.lookAndPlan(ctx, obj, view{
-		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Stays(false) },
+		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Blocks(false) },
 	})
 	if err == nil {
 		want, err = r.endHolds(ctx, obj, nil, &seen, want)
@@ -342,7 +342,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 	if want.onlyInjects() {
 		times = plan.MaxReapplied
 	}
-	if wait := known.reverts.Fighting(want.text(), times, r.now()); wait > 0 {
+	if wait := known.reverts.Backoff(want.text(), times, r.now()); wait > 0 {
 		if known.reverts.Lost {
 			return wait, r.prunes()
 		}

@@ -105,7 +105,7 @@ func (r *workloads) unmoved(ctx context.Context, asked client.Object) error {
 	live.SetGroupVersionKind(r.kind.GVK)
 	err := r.live.Get(ctx, key(asked), live)
 	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != asked.GetResourceVersion() {
-		return revision.Changed("%s %s", r.kind.Resource(), key(asked))
+		return revision.NewChanged("%s %s", r.kind.Resource(), key(asked))
 	}
 	return err
 }
@@ -333,9 +333,9 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	err = r.client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
-		return revision.Changed("%s %s", r.kind.Resource(), key(obj))
+		return revision.NewChanged("%s %s", r.kind.Resource(), key(obj))
 	case err != nil:
-		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), revision.Refused(err))
+		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), revision.ExplainRefusal(err))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func isCompat(key string) bool {
 }
 
 // read reads other tools' annotations, and tells whether there were any that say what to track.
-func (c Compat) read(w Written, asked *Asked) bool {
+func (c Compat) read(w Metadata, asked *Config) bool {
 	found := false
 	if c.Reloader {
 		found = readReloader(w.Annotations, asked) || readReloader(w.TemplateAnnotations, asked)
@@ -53,7 +53,7 @@ func (c Compat) read(w Written, asked *Asked) bool {
 }
 
 // readReloader reads Reloader's annotations. It looks at those of the pod template where the workload has none.
-func readReloader(annotations map[string]string, asked *Asked) bool {
+func readReloader(annotations map[string]string, asked *Config) bool {
 	track := &asked.Track
 	found := false
 	// Turning auto off says nothing of the lists and of search; but it does opt out of whatever holds for all.
@@ -92,7 +92,7 @@ func readReloader(annotations map[string]string, asked *Asked) bool {
 }
 
 // flag reads a boolean annotation, and tells whether it is there and can be read.
-func (a *Asked) flag(annotations map[string]string, key string) (on, said bool) {
+func (a *Config) flag(annotations map[string]string, key string) (on, said bool) {
 	text, ok := annotations[key]
 	if !ok {
 		return false, false
@@ -106,7 +106,7 @@ func (a *Asked) flag(annotations map[string]string, key string) (on, said bool) 
 }
 
 // readWave reads Wave's annotations.
-func readWave(annotations map[string]string, asked *Asked) bool {
+func readWave(annotations map[string]string, asked *Config) bool {
 	if annotations[waveUpdate] != "true" {
 		return false
 	}
@@ -131,7 +131,7 @@ func readWave(annotations map[string]string, asked *Asked) bool {
 }
 
 // expressions reads a list of regular expressions, each for a whole name.
-func (a *Asked) expressions(key, list string) []nameForm {
+func (a *Config) expressions(key, list string) []nameForm {
 	var all []nameForm
 	for item := range strings.SplitSeq(list, ",") {
 		item = strings.TrimSpace(item)

@@ -86,7 +86,7 @@ func TestReloadersAnnotations(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := optin.Read(optin.Written{Annotations: test.annotations, TemplateAnnotations: test.template}, defaults)
+			asked := optin.Read(optin.Metadata{Annotations: test.annotations, TemplateAnnotations: test.template}, defaults)
 			if got := tracks(asked.Track, test.about); got != test.tracked {
 				t.Errorf("tracks %q, want %q", got, test.tracked)
 			}
@@ -126,7 +126,7 @@ func TestWavesAnnotations(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := optin.Read(optin.Written{Annotations: test.annotations}, defaults)
+			asked := optin.Read(optin.Metadata{Annotations: test.annotations}, defaults)
 			if got := tracks(asked.Track, nil); got != test.tracked {
 				t.Errorf("tracks %q, want %q", got, test.tracked)
 			}
@@ -134,7 +134,7 @@ func TestWavesAnnotations(t *testing.T) {
 				t.Errorf("mode %s", asked.Mode)
 			}
 			for kind, want := range map[pin.Kind][]string{pin.ConfigMap: test.configMaps, pin.Secret: test.secrets} {
-				names, exact := asked.Track.Named(kind)
+				names, exact := asked.Track.ListedNames(kind)
 				if diff := cmp.Diff(want, names); diff != "" || !exact {
 					t.Errorf("%ss that are named, exact: %v (-want +got):\n%s", kind, exact, diff)
 				}
@@ -148,17 +148,17 @@ func TestWavesAnnotations(t *testing.T) {
 		})
 	}
 	// Wave does not look at the template.
-	asked := optin.Read(optin.Written{TemplateAnnotations: annotated(on, "true")}, defaults)
+	asked := optin.Read(optin.Metadata{TemplateAnnotations: annotated(on, "true")}, defaults)
 	if asked.Track.Enabled() {
 		t.Error("Wave's annotation of the template opts in")
 	}
 }
 
 func TestBothToolsTogetherTrackWhatEitherDoes(t *testing.T) {
-	asked := optin.Read(optin.Written{Annotations: annotated(
+	asked := optin.Read(optin.Metadata{Annotations: annotated(
 		"configmap."+reloader+"reload", "a", wave+"update-on-config-change", "true", wave+"extra-configmaps", "b",
 	)}, defaults)
-	names, exact := asked.Track.Named(pin.ConfigMap)
+	names, exact := asked.Track.ListedNames(pin.ConfigMap)
 	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || !exact || tracks(asked.Track, nil) != allTracked {
 		t.Errorf("tracks %q, exact: %v, names (-want +got):\n%s", tracks(asked.Track, nil), exact, diff)
 	}
@@ -189,21 +189,21 @@ func TestNamed(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			track := optin.Read(optin.Written{Annotations: test.annotations}, defaults).Track
-			names, exact := track.Named(pin.ConfigMap)
+			track := optin.Read(optin.Metadata{Annotations: test.annotations}, defaults).Track
+			names, exact := track.ListedNames(pin.ConfigMap)
 			if got := strings.Join(names, " "); got != test.names || exact == test.inexact {
 				t.Errorf("Named = %q, exact: %v", got, exact)
 			}
 			var named []string
 			for _, name := range []string{"a", "aa", "b", "a.b"} {
-				if track.Names(pin.Source{Kind: pin.ConfigMap, Name: name}) {
+				if track.MatchesName(pin.Source{Kind: pin.ConfigMap, Name: name}) {
 					named = append(named, name)
 				}
 			}
 			if got := strings.Join(named, " "); got != test.named {
 				t.Errorf("Names tells %q, want %q", got, test.named)
 			}
-			if names, exact := track.Named(pin.Secret); len(names) > 0 || !exact || track.Names(pin.Source{Kind: pin.Secret, Name: "a"}) {
+			if names, exact := track.ListedNames(pin.Secret); len(names) > 0 || !exact || track.MatchesName(pin.Source{Kind: pin.Secret, Name: "a"}) {
 				t.Errorf("Secrets are named: %q, exact: %v", names, exact)
 			}
 		})
@@ -226,7 +226,7 @@ func TestAnyExpressionIsReadOrRefused(t *testing.T) {
 						t.Errorf("%s: %.40q: %.120v", key, text, r)
 					}
 				}()
-				asked := optin.Read(optin.Written{Annotations: annotated(key, text)}, defaults)
+				asked := optin.Read(optin.Metadata{Annotations: annotated(key, text)}, defaults)
 				problem := ""
 				if want && key == reload {
 					problem = optin.InvalidCompat
@@ -244,7 +244,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("all", "app,a.*", "restart", "configmap/flags")
 	f.Add("none", `a|b`, "attach", "deployments.v1.apps/web{.spec.replicas}")
 	f.Fuzz(func(t *testing.T, track, reload, mode, restartOn string) {
-		w := optin.Written{
+		w := optin.Metadata{
 			Annotations: annotated("confrev.io/mode", mode, "confrev.io/restart-on", restartOn, "confrev.io/settle", track,
 				"configmap."+reloader+"reload", reload, "secrets.exclude."+reloader+"reload", reload, wave+"extra-secrets", reload,
 				wave+"update-on-config-change", mode),

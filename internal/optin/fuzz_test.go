@@ -19,7 +19,7 @@ func FuzzParseTrack(f *testing.F) {
 		if !track.Enabled() && found > 0 {
 			t.Errorf("%q tracks nothing, yet selects %+v", text, selection)
 		}
-		if err == nil && track.Lists(pin.Secret) && track.Lists(pin.ConfigMap) && found < 2 {
+		if err == nil && track.ListsKind(pin.Secret) && track.ListsKind(pin.ConfigMap) && found < 2 {
 			t.Errorf("%q lists both kinds, yet selects %+v", text, selection)
 		}
 	})

@@ -29,7 +29,7 @@ func TestTheStrictestOfLabelAndAnnotationCounts(t *testing.T) {
 	}
 	for name, test := range advances {
 		t.Run("advance: "+name, func(t *testing.T) {
-			asked := optin.Read(optin.Written{Annotations: written(keys.Advance, test.annotation), Labels: written(keys.Advance, test.label)}, optin.Defaults{})
+			asked := optin.Read(optin.Metadata{Annotations: written(keys.Advance, test.annotation), Labels: written(keys.Advance, test.label)}, optin.Defaults{})
 			if asked.Advance != test.want || len(asked.Problems) != test.problems {
 				t.Errorf("%s, %v", asked.Advance, asked.Problems)
 			}
@@ -52,7 +52,7 @@ func TestTheStrictestOfLabelAndAnnotationCounts(t *testing.T) {
 		t.Run("track: "+name, func(t *testing.T) {
 			annotations := written(keys.Track, test.annotation)
 			annotations[keys.RestartOn] = "configmap/x"
-			asked := optin.Read(optin.Written{Annotations: annotations, Labels: written(keys.Track, test.label)}, optin.Defaults{})
+			asked := optin.Read(optin.Metadata{Annotations: annotations, Labels: written(keys.Track, test.label)}, optin.Defaults{})
 			if asked.Track.Enabled() != test.enabled || (len(asked.RestartOn) > 0) != test.restarts || len(asked.Problems) != test.problems {
 				t.Errorf("enabled: %v, %v, %v", asked.Track.Enabled(), asked.RestartOn, asked.Problems)
 			}
@@ -72,7 +72,7 @@ func TestProblemsRepeatLittle(t *testing.T) {
 	text := strings.Repeat("-", 64) + "tail"
 	_, problems := optin.Compat{}.Describe(pin.Source{Kind: pin.ConfigMap, Name: "app"}, &metav1.ObjectMeta{Annotations: written(keys.Policy, text)})
 	for _, key := range []string{keys.Track, keys.Mode, keys.Injection, keys.Advance, keys.Settle, keys.Owners, keys.RestartOn} {
-		found := optin.Read(optin.Written{Annotations: written(key, text)}, optin.Defaults{}).Problems
+		found := optin.Read(optin.Metadata{Annotations: written(key, text)}, optin.Defaults{}).Problems
 		if len(found) == 0 {
 			t.Errorf("no problem with %s", key)
 		}

@@ -59,8 +59,8 @@ const (
 	Manual Advance = "manual"
 )
 
-// Stays tells whether pins may not move now. deploying tells whether the template is changing otherwise.
-func (a Advance) Stays(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
+// Blocks tells whether pins may not move now. deploying tells whether the template is changing otherwise.
+func (a Advance) Blocks(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
 
 // Problem is something wrong with what was written, for an event on the workload.
 type Problem struct{ Reason, Note string }
@@ -75,8 +75,8 @@ const (
 	InvalidCompat    = "InvalidCompat"
 )
 
-// Written is where a workload's wishes are written.
-type Written struct {
+// Metadata is where a workload's wishes are written.
+type Metadata struct {
 	// Annotations are the workload's, TemplateAnnotations those of its pod template.
 	Annotations, TemplateAnnotations map[string]string
 	// Labels are the workload's: kubectl rollout undo replaces annotations, but not these.
@@ -92,8 +92,8 @@ type Defaults struct {
 	Compat    Compat
 }
 
-// Asked is what a workload asks for. What could not be read is left at its default and in Problems.
-type Asked struct {
+// Config is what a workload asks for. What could not be read is left at its default and in Problems.
+type Config struct {
 	Mode      Mode
 	Injection Injection
 	Advance   Advance
@@ -108,8 +108,8 @@ type Asked struct {
 }
 
 // Read reads what a workload asks for. Its own words win over other tools' annotations, and these over its namespace.
-func Read(w Written, defaults Defaults) Asked {
-	asked := Asked{Mode: Revision, Injection: defaults.Injection, Advance: Auto, Settle: defaults.Settle}
+func Read(w Metadata, defaults Defaults) Config {
+	asked := Config{Mode: Revision, Injection: defaults.Injection, Advance: Auto, Settle: defaults.Settle}
 	asked.readTrack(w, defaults.Compat)
 	asked.readOwners(w)
 	asked.readMode(w.Annotations)
@@ -127,11 +127,11 @@ func Read(w Written, defaults Defaults) Asked {
 	return asked
 }
 
-func (a *Asked) complain(reason, format string, args ...any) {
+func (a *Config) complain(reason, format string, args ...any) {
 	a.Problems = append(a.Problems, Problem{reason, fmt.Sprintf(format, args...)})
 }
 
-func (a *Asked) readTrack(w Written, compat Compat) {
+func (a *Config) readTrack(w Metadata, compat Compat) {
 	label, labelled := w.Labels[keys.Track]
 	if labelled && label != "all" && label != "none" {
 		a.complain(InvalidTrack, `label %s=%s: want "all" or "none"`, keys.Track, quote.Text(label))
@@ -171,7 +171,7 @@ func (a *Asked) readTrack(w Written, compat Compat) {
 }
 
 // readOwners reads whether ownerReferences opt sources in. The workload wins over its namespace.
-func (a *Asked) readOwners(w Written) {
+func (a *Config) readOwners(w Metadata) {
 	for _, said := range []struct {
 		values map[string]string
 		what   string
@@ -189,7 +189,7 @@ func (a *Asked) readOwners(w Written) {
 	}
 }
 
-func (a *Asked) readMode(annotations map[string]string) {
+func (a *Config) readMode(annotations map[string]string) {
 	if text, ok := annotations[keys.Mode]; ok {
 		switch mode := Mode(text); mode {
 		case Revision, Restart, Attach:
@@ -211,7 +211,7 @@ func (a *Asked) readMode(annotations map[string]string) {
 
 // readAdvance reads when pins may move, from annotations or labels; the strictest counts. With a slip they stay: what was to
 // wait must not roll out because of a typo.
-func (a *Asked) readAdvance(where string, written map[string]string) {
+func (a *Config) readAdvance(where string, written map[string]string) {
 	text, ok := written[keys.Advance]
 	if !ok {
 		return
@@ -232,7 +232,7 @@ const (
 	byRestartAt = "restart-at"
 )
 
-func (a *Asked) readRotateBy(annotations map[string]string) {
+func (a *Config) readRotateBy(annotations map[string]string) {
 	switch text, ok := annotations[keys.RotateBy]; {
 	case !ok || text == byRollout:
 	case text == byRestartAt:
@@ -242,7 +242,7 @@ func (a *Asked) readRotateBy(annotations map[string]string) {
 	}
 }
 
-func (a *Asked) readSettle(annotations map[string]string) {
+func (a *Config) readSettle(annotations map[string]string) {
 	text, ok := annotations[keys.Settle]
 	if !ok {
 		return

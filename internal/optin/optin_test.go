@@ -54,104 +54,104 @@ func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.
 	all, none := annotated(keys.Track, "all"), annotated(keys.Track, "none")
 	owned, consent := map[string]optin.Traits{"secret/db": {Owned: true}}, annotated(keys.Owners, "true")
 	tests := map[string]struct {
-		written optin.Written
+		written optin.Metadata
 		about   map[string]optin.Traits
 		tracked string
 		mode    optin.Mode
 		problem string
 	}{
 		"nothing is asked": {mode: optin.Revision},
-		"the workload":     {written: optin.Written{Annotations: all}, tracked: allTracked, mode: optin.Revision},
-		"the namespace":    {written: optin.Written{NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision},
-		"a namespace that says none says nothing": {written: optin.Written{NamespaceLabels: none}, mode: optin.Revision},
-		"an empty label of the namespace":         {written: optin.Written{NamespaceLabels: annotated(keys.Track, "")}, mode: optin.Revision},
+		"the workload":     {written: optin.Metadata{Annotations: all}, tracked: allTracked, mode: optin.Revision},
+		"the namespace":    {written: optin.Metadata{NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision},
+		"a namespace that says none says nothing": {written: optin.Metadata{NamespaceLabels: none}, mode: optin.Revision},
+		"an empty label of the namespace":         {written: optin.Metadata{NamespaceLabels: annotated(keys.Track, "")}, mode: optin.Revision},
 		"a list, which no label can hold": {
-			written: optin.Written{NamespaceLabels: annotated(keys.Track, "true")}, mode: optin.Revision, problem: optin.InvalidTrack,
+			written: optin.Metadata{NamespaceLabels: annotated(keys.Track, "true")}, mode: optin.Revision, problem: optin.InvalidTrack,
 		},
 		"the source's owner, without consent": {about: owned, mode: optin.Revision},
 		"the source's owner, with the workload's consent": {
-			written: optin.Written{Annotations: consent, NamespaceLabels: annotated(keys.Owners, "false")}, about: owned, tracked: "secret/db", mode: optin.Revision,
+			written: optin.Metadata{Annotations: consent, NamespaceLabels: annotated(keys.Owners, "false")}, about: owned, tracked: "secret/db", mode: optin.Revision,
 		},
 		"the source's owner, with the consent of a label of the namespace": {
-			written: optin.Written{NamespaceLabels: consent}, about: owned, tracked: "secret/db", mode: optin.Revision,
+			written: optin.Metadata{NamespaceLabels: consent}, about: owned, tracked: "secret/db", mode: optin.Revision,
 		},
 		"the source's owner, with the consent of an annotation of the namespace": {
-			written: optin.Written{NamespaceAnnotations: consent}, about: owned, tracked: "secret/db", mode: optin.Revision,
+			written: optin.Metadata{NamespaceAnnotations: consent}, about: owned, tracked: "secret/db", mode: optin.Revision,
 		},
 		"the source's owner, refused by the workload in a namespace that consents": {
-			written: optin.Written{Annotations: annotated(keys.Owners, "false"), NamespaceLabels: consent}, about: owned, mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Owners, "false"), NamespaceLabels: consent}, about: owned, mode: optin.Revision,
 		},
 		"the source's owner, with a slip": {
-			written: optin.Written{Annotations: annotated(keys.Owners, "True"), NamespaceLabels: consent}, about: owned, mode: optin.Revision, problem: optin.InvalidTrack,
+			written: optin.Metadata{Annotations: annotated(keys.Owners, "True"), NamespaceLabels: consent}, about: owned, mode: optin.Revision, problem: optin.InvalidTrack,
 		},
 		"confrev.io/owners on the template is no consent": {
-			written: optin.Written{TemplateAnnotations: consent}, about: owned, mode: optin.Revision,
+			written: optin.Metadata{TemplateAnnotations: consent}, about: owned, mode: optin.Revision,
 		},
 		"the source's owner in a namespace's none": {
-			written: optin.Written{Annotations: consent, NamespaceLabels: none}, about: owned, tracked: "secret/db", mode: optin.Revision,
+			written: optin.Metadata{Annotations: consent, NamespaceLabels: none}, about: owned, tracked: "secret/db", mode: optin.Revision,
 		},
 		"a workload that says none, in a namespace that says all": {
-			written: optin.Written{Annotations: none, NamespaceLabels: all}, mode: optin.Revision,
+			written: optin.Metadata{Annotations: none, NamespaceLabels: all}, mode: optin.Revision,
 		},
 		"a workload that says none, and owns a source": {
-			written: optin.Written{Annotations: none, NamespaceLabels: consent}, about: owned, mode: optin.Revision,
+			written: optin.Metadata{Annotations: none, NamespaceLabels: consent}, about: owned, mode: optin.Revision,
 		},
 		"a workload with a list, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Track, "configmap/app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Revision,
 		},
 		"a list and an owned source are both tracked": {
-			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app", keys.Owners, "true")}, about: owned, tracked: "configmap/app secret/db", mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Track, "configmap/app", keys.Owners, "true")}, about: owned, tracked: "configmap/app secret/db", mode: optin.Revision,
 		},
 		"an empty annotation takes the namespace's word away": {
-			written: optin.Written{Annotations: annotated(keys.Track, ""), NamespaceLabels: all}, mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Track, ""), NamespaceLabels: all}, mode: optin.Revision,
 		},
 		"a slip tracks nothing, not what the namespace says": {
-			written: optin.Written{Annotations: annotated(keys.Track, "oops"), NamespaceLabels: all}, mode: optin.Revision, problem: optin.InvalidTrack,
+			written: optin.Metadata{Annotations: annotated(keys.Track, "oops"), NamespaceLabels: all}, mode: optin.Revision, problem: optin.InvalidTrack,
 		},
 		"another tool's annotation": {
-			written: optin.Written{Annotations: annotated(reloader+"auto", "true")}, tracked: allTracked, mode: optin.Restart,
+			written: optin.Metadata{Annotations: annotated(reloader+"auto", "true")}, tracked: allTracked, mode: optin.Restart,
 		},
 		"the workload and another tool's annotation": {
-			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app", reloader+"auto", "true")}, tracked: "configmap/app", mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Track, "configmap/app", reloader+"auto", "true")}, tracked: "configmap/app", mode: optin.Revision,
 		},
 		"the workload says none, another tool's annotation says all": {
-			written: optin.Written{Annotations: annotated(keys.Track, "none", reloader+"auto", "true", wave+"update-on-config-change", "true")}, mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Track, "none", reloader+"auto", "true", wave+"update-on-config-change", "true")}, mode: optin.Revision,
 		},
 		"another tool's annotation, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated(reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
+			written: optin.Metadata{Annotations: annotated(reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
 		},
 		"another tool's annotation of the template, in a namespace that says all": {
-			written: optin.Written{TemplateAnnotations: annotated(template, "db"), NamespaceLabels: all}, tracked: "secret/db", mode: optin.Restart,
+			written: optin.Metadata{TemplateAnnotations: annotated(template, "db"), NamespaceLabels: all}, tracked: "secret/db", mode: optin.Restart,
 		},
 		"another tool's opt-out, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated(reloader+"auto", "false"), NamespaceLabels: all}, mode: optin.Restart,
+			written: optin.Metadata{Annotations: annotated(reloader+"auto", "false"), NamespaceLabels: all}, mode: optin.Restart,
 		},
 		"another tool's list beside its auto: false, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated(reloader+"auto", "false", reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
+			written: optin.Metadata{Annotations: annotated(reloader+"auto", "false", reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
 		},
 		"another tool's ignore, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated(reloader+"ignore", "true"), NamespaceLabels: all}, about: owned, mode: optin.Restart,
+			written: optin.Metadata{Annotations: annotated(reloader+"ignore", "true"), NamespaceLabels: all}, about: owned, mode: optin.Restart,
 		},
 		"the workload and another tool's ignore": {
-			written: optin.Written{Annotations: annotated(keys.Track, "configmap/app", reloader+"ignore", "true")}, tracked: "configmap/app", mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(keys.Track, "configmap/app", reloader+"ignore", "true")}, tracked: "configmap/app", mode: optin.Revision,
 		},
 		"another tool's slip, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated(reloader+"auto", "nope"), NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision, problem: optin.InvalidCompat,
+			written: optin.Metadata{Annotations: annotated(reloader+"auto", "nope"), NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision, problem: optin.InvalidCompat,
 		},
 		"another tool's exclusion, in a namespace that says all": {
-			written: optin.Written{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app"), NamespaceLabels: all}, tracked: "configmap/web secret/db", mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app"), NamespaceLabels: all}, tracked: "configmap/web secret/db", mode: optin.Revision,
 		},
 		"another tool's exclusion beside a list of the workload's own": {
-			written: optin.Written{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app", keys.Track, "configmap/app")}, tracked: "configmap/app", mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app", keys.Track, "configmap/app")}, tracked: "configmap/app", mode: optin.Revision,
 		},
 		"another tool's annotation, with a mode of its own": {
-			written: optin.Written{Annotations: annotated(reloader+"auto", "true", keys.Mode, "revision")}, tracked: allTracked, mode: optin.Revision,
+			written: optin.Metadata{Annotations: annotated(reloader+"auto", "true", keys.Mode, "revision")}, tracked: allTracked, mode: optin.Revision,
 		},
 		"another tool's annotation, with a mode that is none": {
-			written: optin.Written{Annotations: annotated(reloader+"auto", "true", keys.Mode, "oops")}, tracked: allTracked, mode: optin.Restart, problem: optin.InvalidMode,
+			written: optin.Metadata{Annotations: annotated(reloader+"auto", "true", keys.Mode, "oops")}, tracked: allTracked, mode: optin.Restart, problem: optin.InvalidMode,
 		},
 		"confrev's words on the template are nobody's": {
-			written: optin.Written{TemplateAnnotations: annotated(keys.Track, "all", keys.Mode, "restart")}, mode: optin.Revision,
+			written: optin.Metadata{TemplateAnnotations: annotated(keys.Track, "all", keys.Mode, "restart")}, mode: optin.Revision,
 		},
 	}
 	for name, test := range tests {
@@ -175,7 +175,7 @@ func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.
 }
 
 func TestOtherToolsAreHeardOnlyWhenTheyAreEnabled(t *testing.T) {
-	written := map[string]optin.Written{
+	written := map[string]optin.Metadata{
 		"reloader":             {Annotations: annotated(reloader+"auto", "true")},
 		"reloader on template": {TemplateAnnotations: annotated(reloader+"auto", "true")},
 		"wave":                 {Annotations: annotated(wave+"update-on-config-change", "true")},
@@ -230,7 +230,7 @@ func TestModesAndInjections(t *testing.T) {
 			if test.injection != "" {
 				with.Injection = test.injection
 			}
-			asked := optin.Read(optin.Written{Annotations: test.annotations}, with)
+			asked := optin.Read(optin.Metadata{Annotations: test.annotations}, with)
 			if asked.Mode != test.mode || asked.Injection != test.want {
 				t.Errorf("mode %s, injection %s; want %s, %s", asked.Mode, asked.Injection, test.mode, test.want)
 			}
@@ -250,13 +250,13 @@ func TestModesAndInjections(t *testing.T) {
 // Rule 2.
 func TestSettle(t *testing.T) {
 	for text, want := range map[string]time.Duration{"5s": 5 * time.Second, "0s": 0, "0": 0, "1m30s": 90 * time.Second, "150ms": 150 * time.Millisecond} {
-		asked := optin.Read(optin.Written{Annotations: annotated(keys.Settle, text)}, defaults)
+		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.Settle, text)}, defaults)
 		if asked.Settle != want || len(asked.Problems) > 0 {
 			t.Errorf("%q: %s, %+v", text, asked.Settle, asked.Problems)
 		}
 	}
 	for _, text := range []string{"", "5", "-1s", "soon", "5 s", "99999999999h"} {
-		asked := optin.Read(optin.Written{Annotations: annotated(keys.Settle, text)}, defaults)
+		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.Settle, text)}, defaults)
 		if asked.Settle != defaults.Settle || reasonsOf(asked.Problems) != optin.InvalidSettle {
 			t.Errorf("%q: %s, %+v", text, asked.Settle, asked.Problems)
 		}
@@ -267,12 +267,12 @@ func TestSettle(t *testing.T) {
 }
 
 func TestReadGivesWhatItCouldReadOfRestartOn(t *testing.T) {
-	asked := optin.Read(optin.Written{Annotations: annotated(keys.RestartOn, "configmap/flags,oops")}, defaults)
+	asked := optin.Read(optin.Metadata{Annotations: annotated(keys.RestartOn, "configmap/flags,oops")}, defaults)
 	if len(asked.RestartOn) != 1 || asked.RestartOn[0].String() != "configmap/flags" || reasonsOf(asked.Problems) != optin.InvalidRestartOn {
 		t.Errorf("%+v, %+v", asked.RestartOn, asked.Problems)
 	}
 	// It holds whether anything is tracked or not.
-	for _, written := range []optin.Written{
+	for _, written := range []optin.Metadata{
 		{Annotations: annotated(keys.RestartOn, "configmap/flags", keys.Track, "")},
 		{Annotations: annotated(keys.RestartOn, "configmap/flags"), NamespaceLabels: annotated(keys.Track, "none")},
 		{Annotations: annotated(keys.RestartOn, "configmap/flags", reloader+"auto", "false")},
@@ -287,7 +287,7 @@ func TestReadGivesWhatItCouldReadOfRestartOn(t *testing.T) {
 // A workload that opted out is left alone, whatever else it says; but it is told what it got wrong.
 func TestOptingOutDropsRestartOnToo(t *testing.T) {
 	for text, problem := range map[string]string{"configmap/flags": "", "configmap/flags,oops": optin.InvalidRestartOn} {
-		asked := optin.Read(optin.Written{Annotations: annotated(keys.RestartOn, text, keys.Track, "none")}, defaults)
+		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.RestartOn, text, keys.Track, "none")}, defaults)
 		if len(asked.RestartOn) > 0 || asked.Track.Enabled() || reasonsOf(asked.Problems) != problem {
 			t.Errorf("%q: %+v, tracked: %v, %+v", text, asked.RestartOn, asked.Track.Enabled(), asked.Problems)
 		}

@@ -14,27 +14,27 @@ import (
 )
 
 // Rotating says which classes of sources rotate where they say nothing themselves, in addition to those that always do.
-type Rotating []Rotates
+type Rotating []RotatingClass
 
-// Rotates is one such class, by what makes its objects.
-type Rotates string
+// RotatingClass is one such class, by what makes its objects.
+type RotatingClass string
 
 // The classes that are chosen with a flag: whether they hold credentials or configuration, only their users know.
 const (
-	RotatesExternalSecrets Rotates = "external-secrets"
-	RotatesVault           Rotates = "vault"
-	RotatesReflected       Rotates = "reflected"
-	RotatesTrustManager    Rotates = "trust-manager"
+	RotatesExternalSecrets RotatingClass = "external-secrets"
+	RotatesVault           RotatingClass = "vault"
+	RotatesReflected       RotatingClass = "reflected"
+	RotatesTrustManager    RotatingClass = "trust-manager"
 )
 
 // RotatingClasses are all of them.
-var RotatingClasses = []Rotates{RotatesExternalSecrets, RotatesVault, RotatesReflected, RotatesTrustManager}
+var RotatingClasses = []RotatingClass{RotatesExternalSecrets, RotatesVault, RotatesReflected, RotatesTrustManager}
 
 // ParseRotating reads the names of classes.
 func ParseRotating(texts []string) (Rotating, error) {
 	var classes Rotating
 	for _, text := range texts {
-		class := Rotates(text)
+		class := RotatingClass(text)
 		if !slices.Contains(RotatingClasses, class) {
 			return nil, fmt.Errorf("%s is not a class of sources that rotate: want some of %v", quote.Text(text), RotatingClasses)
 		}
@@ -84,7 +84,7 @@ func (r Rotating) Classify(source pin.Source, meta metav1.Object) Class {
 		}
 		return Still
 	}
-	has := func(class Rotates, marks ...string) bool {
+	has := func(class RotatingClass, marks ...string) bool {
 		return slices.Contains(r, class) && slices.ContainsFunc(marks, func(key string) bool { return annotations[key] != "" || labels[key] != "" })
 	}
 	secret := source.Kind == pin.Secret

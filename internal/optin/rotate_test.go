@@ -30,7 +30,7 @@ func TestClassify(t *testing.T) {
 	tests := map[string]struct {
 		source  string // secret/db when it is not given
 		meta    metav1.ObjectMeta
-		listed  optin.Rotates
+		listed  optin.RotatingClass
 		want    optin.Class // unless it is listed
 		rotates bool        // where it is
 	}{
@@ -95,7 +95,7 @@ func TestReadRotateBy(t *testing.T) {
 		restarts bool
 		problems int
 	}{"rollout": {}, "restart-at": {restarts: true}, "restartAt": {problems: 1}, "": {problems: 1}} {
-		asked := optin.Read(optin.Written{Annotations: annotated(keys.RotateBy, text)}, optin.Defaults{})
+		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.RotateBy, text)}, optin.Defaults{})
 		if asked.RestartAt != test.restarts || len(asked.Problems) != test.problems {
 			t.Errorf("%q: %v, %v", text, asked.RestartAt, asked.Problems)
 		}

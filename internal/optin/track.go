@@ -169,9 +169,9 @@ func (t Track) None() bool { return t.none }
 // Owners reports whether an ownerReference opts a source in.
 func (t Track) Owners() bool { return t.owners && !t.none }
 
-// Named gives the sources of a kind that are tracked by their names although nothing may refer to them. It is not exact
+// ListedNames gives the sources of a kind that are tracked by their names although nothing may refer to them. It is not exact
 // when more names than those may be meant; then Names tells.
-func (t Track) Named(kind pin.Kind) (names []string, exact bool) {
+func (t Track) ListedNames(kind pin.Kind) (names []string, exact bool) {
 	exact = true
 	for _, form := range t.named[kind] {
 		switch {
@@ -185,8 +185,8 @@ func (t Track) Named(kind pin.Kind) (names []string, exact bool) {
 	return names, exact
 }
 
-// Names tells whether a source is tracked by its name although nothing may refer to it.
-func (t Track) Names(source pin.Source) bool {
+// MatchesName tells whether a source is tracked by its name although nothing may refer to it.
+func (t Track) MatchesName(source pin.Source) bool {
 	return !t.none && matches(t.named[source.Kind], source.Name) && !matches(t.excluded[source.Kind], source.Name)
 }
 
@@ -194,7 +194,7 @@ func matches(forms []nameForm, name string) bool {
 	return slices.ContainsFunc(forms, func(f nameForm) bool { return f.matches(name) })
 }
 
-// Lists tells whether the annotation names this kind of source.
-func (t Track) Lists(kind pin.Kind) bool {
+// ListsKind tells whether the annotation names this kind of source.
+func (t Track) ListsKind(kind pin.Kind) bool {
 	return slices.ContainsFunc(t.listed, func(s pin.Source) bool { return s.Kind == kind })
 }

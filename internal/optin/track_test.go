@@ -106,10 +106,10 @@ func TestListsTellsWhichKindsAreNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := track.Lists(pin.ConfigMap); got != want.configMaps {
+		if got := track.ListsKind(pin.ConfigMap); got != want.configMaps {
 			t.Errorf("%q lists ConfigMaps: %v", text, got)
 		}
-		if got := track.Lists(pin.Secret); got != want.secrets {
+		if got := track.ListsKind(pin.Secret); got != want.secrets {
 			t.Errorf("%q lists Secrets: %v", text, got)
 		}
 	}
@@ -156,7 +156,7 @@ func TestSelectHeedsWhatSourcesSayOfThemselves(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := optin.Read(optin.Written{Annotations: annotated(keys.Track, test.track, keys.Owners, gocmp.Or(test.owners, "false"))}, optin.Defaults{})
+			asked := optin.Read(optin.Metadata{Annotations: annotated(keys.Track, test.track, keys.Owners, gocmp.Or(test.owners, "false"))}, optin.Defaults{})
 			if len(asked.Problems) > 0 {
 				t.Fatal(asked.Problems)
 			}

@@ -48,10 +48,10 @@ func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool
 	return nil, false
 }
 
-// Chosen returns the pins from which to plan for a request that replaces a template with the pins of in, none for one that
+// ChosenPins returns the pins from which to plan for a request that replaces a template with the pins of in, none for one that
 // creates a workload (rule 21.1), and which sources must stay on theirs, since who sent the request chose them. Refused are pins
 // that the request has and that name no revision of their source.
-func Chosen(in Input, request pin.Set) (pins pin.Set, chosen map[pin.Source]bool, refused []pin.Source) {
+func ChosenPins(in Input, request pin.Set) (pins pin.Set, chosen map[pin.Source]bool, refused []pin.Source) {
 	pins, chosen = maps.Clone(in.Pins), map[pin.Source]bool{}
 	if pins == nil {
 		pins = pin.Set{}
@@ -82,9 +82,9 @@ func (s Source) has(revision string) bool {
 // no holder shows it any more.
 type Rollback struct{ From, To int }
 
-// RolledBack finds them: the newest holder that has the revision which the source is held from, and the oldest that was rolled
+// FindRollback finds them: the newest holder that has the revision which the source is held from, and the oldest that was rolled
 // out after it with the pin that the template has.
-func RolledBack(holders []Holder, source pin.Source, from pin.Pin, on pin.Pin) Rollback {
+func FindRollback(holders []Holder, source pin.Source, from pin.Pin, on pin.Pin) Rollback {
 	found := Rollback{-1, -1}
 	for i, holder := range holders {
 		if holder.Pins[source].Revision == from.Revision && (found.From < 0 || holder.Order > holders[found.From].Order) {

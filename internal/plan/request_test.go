@@ -93,7 +93,7 @@ func TestChosen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := planCase{content: "b", revisions: "a@1 b@2 c@3", pins: test.old}.input()
 			in.Sources[app] = source("b", "a@1 b@2 c@1")
-			pins, chosen, refused := plan.Chosen(in, set(test.request))
+			pins, chosen, refused := plan.ChosenPins(in, set(test.request))
 			if diff := cmp.Diff(set(test.pins), pins, cmpopts.EquateEmpty()); diff != "" || chosen[app] != test.chosen || (len(refused) > 0) != test.refused {
 				t.Errorf("chosen %v, refused %v; pins (-want +got):\n%s", chosen, refused, diff)
 			}
@@ -125,7 +125,7 @@ func TestRolledBack(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, plan.RolledBack(holders(test.holders...), app, short("b@2"), short("a@1"))); diff != "" {
+			if diff := cmp.Diff(test.want, plan.FindRollback(holders(test.holders...), app, short("b@2"), short("a@1"))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

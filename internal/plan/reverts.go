@@ -43,8 +43,8 @@ func (r *Reverts) Wrote(text string, now time.Time) {
 	r.text, r.at, r.Lost = text, now, false
 }
 
-// Fighting returns how long to leave alone what something undid so many times.
-func (r *Reverts) Fighting(text string, times int, now time.Time) time.Duration {
+// Backoff returns how long to leave alone what something undid so many times.
+func (r *Reverts) Backoff(text string, times int, now time.Time) time.Duration {
 	if text != r.text || r.rounds < times {
 		return 0
 	}

@@ -9,33 +9,33 @@ import (
 func TestReverts(t *testing.T) {
 	begin := time.Unix(1_800_000_000, 0)
 	var r Reverts
-	if wait := r.Fighting("a", MaxReverts, begin); wait != 0 {
+	if wait := r.Backoff("a", MaxReverts, begin); wait != 0 {
 		t.Errorf("before anything was written, it waits %s", wait)
 	}
 	now := begin
 	rounds := 0
-	for ; r.Fighting("a", MaxReverts, now) == 0 && rounds < 100; rounds++ {
+	for ; r.Backoff("a", MaxReverts, now) == 0 && rounds < 100; rounds++ {
 		r.Wrote("a", now)
 		now = now.Add(time.Second)
 	}
 	if rounds != MaxReverts {
 		t.Errorf("the same was written %d times, want %d", rounds, MaxReverts)
 	}
-	if wait := r.Fighting("a", MaxReverts, now); wait <= RetryReverted-time.Minute || wait > RetryReverted {
+	if wait := r.Backoff("a", MaxReverts, now); wait <= RetryReverted-time.Minute || wait > RetryReverted {
 		t.Errorf("it waits %s", wait)
 	}
-	if wait := r.Fighting("b", MaxReverts, now); wait != 0 {
+	if wait := r.Backoff("b", MaxReverts, now); wait != 0 {
 		t.Errorf("a change of a source waits %s", wait)
 	}
-	if wait := r.Fighting("a", MaxReverts, now.Add(RetryReverted)); wait != 0 {
+	if wait := r.Backoff("a", MaxReverts, now.Add(RetryReverted)); wait != 0 {
 		t.Errorf("after the time to retry, it waits %s", wait)
 	}
 	r.Wrote("a", now.Add(RetryReverted))
-	if wait := r.Fighting("a", MaxReverts, now.Add(RetryReverted+time.Second)); wait == 0 {
+	if wait := r.Backoff("a", MaxReverts, now.Add(RetryReverted+time.Second)); wait == 0 {
 		t.Error("one try more is all that the time gives")
 	}
 	r.Wrote("b", now)
-	if wait := r.Fighting("b", MaxReverts, now); wait != 0 {
+	if wait := r.Backoff("b", MaxReverts, now); wait != 0 {
 		t.Errorf("what is written for the first time waits %s", wait)
 	}
 	t.Run("what is undone after a while is no fight", func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestReverts(t *testing.T) {
 		for range 20 {
 			r.Wrote("a", now)
 			now = now.Add(RevertWindow)
-			if wait := r.Fighting("a", MaxReverts, now); wait != 0 {
+			if wait := r.Backoff("a", MaxReverts, now); wait != 0 {
 				t.Fatalf("it waits %s", wait)
 			}
 		}
@@ -54,7 +54,7 @@ func TestReverts(t *testing.T) {
 		for i := range 20 {
 			r.Wrote([]string{"a", "b"}[i%2], begin.Add(time.Duration(i)*time.Second))
 		}
-		if r.Fighting("a", MaxReverts, begin)+r.Fighting("b", MaxReverts, begin) != 0 {
+		if r.Backoff("a", MaxReverts, begin)+r.Backoff("b", MaxReverts, begin) != 0 {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -48,7 +48,7 @@ func keepsAnnotations(kind workload.Kind, definition *unstructured.Unstructured)
 			continue
 		}
 		schema, specified, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
-		return !specified || kind.Keeps(schema)
+		return !specified || kind.KeepsAnnotations(schema)
 	}
 	return true
 }

@@ -220,7 +220,7 @@ func (s *scope) find(a argument) (controller.Look, error) {
 	if obj == nil {
 		return controller.Look{}, apierrors.NewNotFound(a.resource, a.name)
 	}
-	if named, name, refers := kind.Referred(obj); refers {
+	if named, name, refers := kind.WorkloadRef(obj); refers {
 		return s.find(argument{GroupKind: named, resource: a.resource, name: name})
 	}
 	return controller.Look{Kind: kind, Workload: obj}, nil

@@ -197,7 +197,7 @@ func (s *scope) progress(look controller.Look) progress {
 		if p.rolling == "" || far.Failed && !p.failed {
 			p.rolling = far.Left
 		}
-		p.failed, p.needs = p.failed || far.Failed, p.needs || far.Stays
+		p.failed, p.needs = p.failed || far.Failed, p.needs || far.NeedsAction
 		if roller.Kind.Paused(roller.Object) {
 			p.paused = "spec.paused is set"
 		}

@@ -74,7 +74,7 @@ func (p *plugin) find(ctx context.Context, c *connection, name string) (target, 
 	if err != nil {
 		return target{}, err
 	}
-	named, referred, refers := found.kind.Referred(found.obj)
+	named, referred, refers := found.kind.WorkloadRef(found.obj)
 	if !refers {
 		return found, nil
 	}

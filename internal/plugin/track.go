@@ -245,14 +245,14 @@ func stillOwned(ctx context.Context, c *connection, t target, after string, sour
 }
 
 // asked is what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
-func (t target) asked(ctx context.Context, c client.Reader) (optin.Asked, error) {
+func (t target) asked(ctx context.Context, c client.Reader) (optin.Config, error) {
 	namespace := &metadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := c.Get(ctx, client.ObjectKey{Name: t.obj.GetNamespace()}, namespace)
 	if err != nil && !apierrors.IsForbidden(err) {
-		return optin.Asked{}, err
+		return optin.Config{}, err
 	}
-	written := optin.Written{Annotations: t.obj.GetAnnotations(), NamespaceLabels: namespace.Labels, NamespaceAnnotations: namespace.Annotations}
+	written := optin.Metadata{Annotations: t.obj.GetAnnotations(), NamespaceLabels: namespace.Labels, NamespaceAnnotations: namespace.Annotations}
 	if template, err := t.kind.Template(t.obj); err == nil {
 		written.TemplateAnnotations = template.Annotations
 	}

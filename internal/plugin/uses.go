@@ -149,7 +149,7 @@ func (s *scope) uses(ctx context.Context, source pin.Source) ([]UseEntry, error)
 	seen := map[types.UID]bool{}
 	var entries []UseEntry
 	for _, c := range candidates {
-		if _, _, refers := c.Kind.Referred(c.Workload); refers || seen[c.Workload.GetUID()] {
+		if _, _, refers := c.Kind.WorkloadRef(c.Workload); refers || seen[c.Workload.GetUID()] {
 			continue
 		}
 		seen[c.Workload.GetUID()] = true
@@ -201,7 +201,7 @@ func (s *scope) use(look controller.Look, source pin.Source) (UseEntry, bool) {
 func (s *scope) effect(look controller.Look, d plan.Decision) (effect, string) {
 	p := s.progress(look)
 	switch {
-	case d.From != (pin.Pin{}) && look.Asked.Advance.Stays(false):
+	case d.From != (pin.Pin{}) && look.Asked.Advance.Blocks(false):
 		return effectWaits, fmt.Sprintf("%s: %s", keys.Advance, look.Asked.Advance)
 	case p.paused != "":
 		return effectWaits, "until it is resumed: " + p.paused

@@ -5,14 +5,14 @@ package quote
 
 import "strconv"
 
-// Most is how many bytes of a text are repeated.
-const Most = 64
+// MaxLength is how many bytes of a text are repeated.
+const MaxLength = 64
 
 // Text returns the beginning of a text in double quotes, with everything escaped that is not printable ASCII.
 func Text(text string) string {
-	if len(text) <= Most {
+	if len(text) <= MaxLength {
 		return strconv.QuoteToASCII(text)
 	}
 	// A character that the cut breaks is escaped, like any other byte that is not text.
-	return strconv.QuoteToASCII(text[:Most]) + "…"
+	return strconv.QuoteToASCII(text[:MaxLength]) + "…"
 }

@@ -16,9 +16,9 @@ func TestText(t *testing.T) {
 		"a terminal's escape":    {"\x1b[31mred", `"\x1b[31mred"`},
 		"a new line":             {"a\nb", `"a\nb"`},
 		"text that runs back":    {"a\u202eb", `"a\u202eb"`},
-		"as long as it may be":   {strings.Repeat("a", quote.Most), `"` + strings.Repeat("a", quote.Most) + `"`},
-		"longer":                 {strings.Repeat("a", quote.Most) + "tail", `"` + strings.Repeat("a", quote.Most) + `"…`},
-		"cut within a character": {strings.Repeat("a", quote.Most-1) + "ü", `"` + strings.Repeat("a", quote.Most-1) + `\xc3"…`},
+		"as long as it may be":   {strings.Repeat("a", quote.MaxLength), `"` + strings.Repeat("a", quote.MaxLength) + `"`},
+		"longer":                 {strings.Repeat("a", quote.MaxLength) + "tail", `"` + strings.Repeat("a", quote.MaxLength) + `"…`},
+		"cut within a character": {strings.Repeat("a", quote.MaxLength-1) + "ü", `"` + strings.Repeat("a", quote.MaxLength-1) + `\xc3"…`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func FuzzText(f *testing.F) {
 	f.Add("a\x00b\u2028c\xff")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := strings.TrimSuffix(quote.Text(text), "…")
-		if len(got) > 10*quote.Most+2 {
+		if len(got) > 10*quote.MaxLength+2 {
 			t.Errorf("%d bytes", len(got))
 		}
 		for _, r := range got {

@@ -76,7 +76,7 @@ func (r *renderer) futile(o *object, kind workload.Kind, meta metav1.Object) boo
 func (r *renderer) choose(o *object, meta metav1.Object, uses []podspec.Use) ([]podspec.Use, error) {
 	annotations := map[string]string{keys.Mode: string(optin.Attach)}
 	maps.Copy(annotations, meta.GetAnnotations())
-	asked := optin.Read(optin.Written{Annotations: annotations}, optin.Defaults{Injection: optin.Template})
+	asked := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{Injection: optin.Template})
 	for _, problem := range asked.Problems {
 		r.warn(o, problem.Note)
 	}

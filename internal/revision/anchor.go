@@ -79,7 +79,7 @@ func (s *Store) ensureAnchor(ctx context.Context, namespace string) (Owner, erro
 		}
 		switch {
 		case apierrors.IsAlreadyExists(err), err == nil && anchor.DeletionTimestamp != nil:
-			return types.UID(""), Changed("%s", Ref{pin.ConfigMap, namespace, AnchorName})
+			return types.UID(""), NewChanged("%s", Ref{pin.ConfigMap, namespace, AnchorName})
 		case err != nil:
 			return types.UID(""), fmt.Errorf("make the anchor of namespace %s: %w", namespace, err)
 		case anchor.Annotations[keys.Anchor] != "true":

@@ -10,10 +10,10 @@ import (
 // ConfinementRefused is the reason of a TerminalError about a write that the policy which confines confrev's own account refused.
 const ConfinementRefused = "ConfinementRefused"
 
-// Refused turns a refusal by the policy that confines confrev's own account into a TerminalError that names the fields; any
+// ExplainRefusal turns a refusal by the policy that confines confrev's own account into a TerminalError that names the fields; any
 // other error stays as it is. confrev itself writes nothing beyond that policy: another admission webhook has changed more within
 // confrev's own request.
-func Refused(err error) error {
+func ExplainRefusal(err error) error {
 	fields, refused := confined(err)
 	if !refused {
 		return err

@@ -30,7 +30,7 @@ func TestRefused(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Refused(tt.err)
+			got := ExplainRefusal(tt.err)
 			terminal, ok := errors.AsType[*TerminalError](got)
 			if ok != (tt.want != "") || !ok && got != tt.err { //nolint:errorlint // The very error is to come back.
 				t.Fatalf("got %v", got)

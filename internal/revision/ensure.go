@@ -90,7 +90,7 @@ func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (cl
 	}
 	// An empty source and one that does not exist have the same content, and not the same right to be copied.
 	if snapshot.Hash != seen.Hash || (data.GetUID() == "") != (seen.Object == nil) {
-		return nil, Changed("%s", source)
+		return nil, NewChanged("%s", source)
 	}
 	return data, copyable(data)
 }
@@ -103,7 +103,7 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
 	if _, ok := confined(err); ok {
-		return pin.Pin{}, Refused(err)
+		return pin.Pin{}, ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return pin.Pin{}, &TerminalError{"RevisionRefused", fmt.Sprintf("may not copy %s into a revision: %v; pins stay as they are", source, err)}
@@ -153,10 +153,10 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 		return pin.Pin{}, false, err
 	}
 	if meta.DeletionTimestamp != nil {
-		return pin.Pin{}, false, Changed("revision %s is being deleted and", ref)
+		return pin.Pin{}, false, NewChanged("revision %s is being deleted and", ref)
 	}
 	if current, err := s.isCurrent(ctx, source, seen); err != nil || !current {
-		return pin.Pin{}, false, cmp.Or(err, Changed("%s", source))
+		return pin.Pin{}, false, cmp.Or(err, NewChanged("%s", source))
 	}
 	raised := max(least, number(meta))
 	if raised > number(meta) {
@@ -277,14 +277,14 @@ const turnAttempts = 5
 func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, version string, owner Owner) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	err := Changed("revision %s", ref)
+	err := NewChanged("revision %s", ref)
 	for range turnAttempts {
 		meta := Metadata(ref)
 		if err := s.live.Get(ctx, ref.key(), meta); err != nil {
 			return fmt.Errorf("look up revision %s: %w", ref, err)
 		}
 		if meta.DeletionTimestamp != nil || !s.Proven(meta) || number(meta) > raised {
-			return Changed("revision %s", ref)
+			return NewChanged("revision %s", ref)
 		}
 		if err = s.refresh(ctx, meta, raised, version, &owner); !IsChanged(err) {
 			break
@@ -331,10 +331,10 @@ func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, m
 func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, patch []byte) error {
 	err := s.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(keys.FieldManager))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return Changed("%s %s/%s", target.Kind, target.Namespace, target.Name)
+		return NewChanged("%s %s/%s", target.Kind, target.Namespace, target.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, Refused(err))
+		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, ExplainRefusal(err))
 	}
 	return nil
 }
@@ -354,6 +354,6 @@ func kindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
 
 // IsChanged tells whether an error only says that the world moved on between looking and writing.
 func IsChanged(err error) bool {
-	_, ok := errors.AsType[*errChanged](err)
+	_, ok := errors.AsType[*changedError](err)
 	return ok
 }

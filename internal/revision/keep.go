@@ -18,7 +18,7 @@ import (
 // this workload is seen (rules 12 and 13). shown is true when a holder of the workload pins it already: it is safe then
 // once the workload owns it, and nothing is written.
 func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner Owner, shown bool) error {
-	meta, _, err := s.Vouch(ctx, source, revision)
+	meta, _, err := s.Verify(ctx, source, revision)
 	if err != nil {
 		return err
 	}
@@ -52,20 +52,20 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	return s.patch(ctx, meta, metadata)
 }
 
-// Vouch returns the metadata of a revision and what it holds, as the API server has it. The error says that it changed if it is not
+// Verify returns the metadata of a revision and what it holds, as the API server has it. The error says that it changed if it is not
 // there, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
-func (s *Store) Vouch(ctx context.Context, source pin.Source, revision Ref) (*metav1.PartialObjectMetadata, Snapshot, error) {
+func (s *Store) Verify(ctx context.Context, source pin.Source, revision Ref) (*metav1.PartialObjectMetadata, Snapshot, error) {
 	meta := Metadata(revision)
 	err := s.live.Get(ctx, revision.key(), meta)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, Snapshot{}, fmt.Errorf("look up revision %s of %s: %w", revision, source, err)
 	}
 	if err != nil || meta.DeletionTimestamp != nil || !IsRevision(meta) || SourceOf(revision.Kind, meta) != source {
-		return nil, Snapshot{}, Changed("revision %s", revision)
+		return nil, Snapshot{}, NewChanged("revision %s", revision)
 	}
 	held, proven, err := s.prove(ctx, meta)
 	if err != nil || !proven {
-		return nil, Snapshot{}, cmp.Or(err, Changed("revision %s", revision))
+		return nil, Snapshot{}, cmp.Or(err, NewChanged("revision %s", revision))
 	}
 	return meta, held, nil
 }

@@ -131,7 +131,7 @@ func (s *Store) keepKey(secret *corev1.Secret) (*content.Key, error) {
 // unreadable is the error that a key cannot be read or made; a TerminalError if it is for want of a right.
 func unreadable(namespace string, err error) error {
 	if _, refused := confined(err); refused {
-		return Refused(err)
+		return ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return &TerminalError{KeyUnreadable, fmt.Sprintf("may not get or create secret/%s, the key of this namespace's hashes, so nothing that "+
@@ -158,7 +158,7 @@ func (s *Store) settleKey(ctx context.Context, source Ref, name content.Hash) er
 	}
 	key, err := s.readKey(ctx, source.Namespace, true)
 	if err == nil && !key.Made(name) {
-		return Changed("the key of namespace %s", source.Namespace)
+		return NewChanged("the key of namespace %s", source.Namespace)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (s *Store) labelFights(ctx context.Context, source Ref, uid string) bool {
 	l := s.labelsOf(source)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reverts.Fighting(uid, plan.MaxReverts, s.now()) == 0 {
+	if l.reverts.Backoff(uid, plan.MaxReverts, s.now()) == 0 {
 		return false
 	}
 	log.FromContext(ctx).Info("something keeps taking the label of a source away; leaving it at that for now",

@@ -58,7 +58,7 @@ func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (
 	source := SourceOf(ref.Kind, meta)
 	obj, snapshot, err := s.read(ctx, ref, source)
 	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != meta.UID {
-		return Snapshot{}, false, Changed("revision %s", ref)
+		return Snapshot{}, false, NewChanged("revision %s", ref)
 	}
 	if err != nil {
 		return Snapshot{}, false, err

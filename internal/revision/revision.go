@@ -215,13 +215,13 @@ type TerminalError struct{ Reason, Message string }
 
 func (e *TerminalError) Error() string { return e.Message }
 
-// errChanged says that what was observed is no longer so. The caller observes again.
-type errChanged struct{ what string }
+// changedError says that what was observed is no longer so. The caller observes again.
+type changedError struct{ what string }
 
-func (e *errChanged) Error() string { return e.what + " changed meanwhile; looking again" }
+func (e *changedError) Error() string { return e.what + " changed meanwhile; looking again" }
 
-// Changed makes the error of one who found that what it was about to write on is no longer so; see IsChanged.
-func Changed(format string, args ...any) error { return &errChanged{fmt.Sprintf(format, args...)} }
+// NewChanged makes the error of one who found that what it was about to write on is no longer so; see IsChanged.
+func NewChanged(format string, args ...any) error { return &changedError{fmt.Sprintf(format, args...)} }
 
 // SameContent tells whether two ConfigMaps, or two Secrets, have the same content.
 func SameContent(a, b client.Object) bool { return contentOf(a).Hash() == contentOf(b).Hash() }

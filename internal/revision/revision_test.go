@@ -194,7 +194,7 @@ func TestNamesTellsWhetherANameStandsForAContent(t *testing.T) {
 
 func TestIsChanged(t *testing.T) {
 	for name, err := range map[string]error{
-		"itself": Changed("x"), "wrapped": fmt.Errorf("y: %w", Changed("x")), "among others": errors.Join(errors.New("y"), Changed("x")),
+		"itself": NewChanged("x"), "wrapped": fmt.Errorf("y: %w", NewChanged("x")), "among others": errors.Join(errors.New("y"), NewChanged("x")),
 	} {
 		if !IsChanged(err) {
 			t.Errorf("%s is not seen", name)

@@ -96,8 +96,8 @@ func (s *Store) WithoutSecrets() *Store {
 	return s
 }
 
-// Looking makes the Store make no key but for a revision that it makes: it is for who only wants to see.
-func (s *Store) Looking() *Store {
+// WithoutNewKeys makes the Store make no key but for a revision that it makes: it is for who only wants to see.
+func (s *Store) WithoutNewKeys() *Store {
 	s.makesKeys = false
 	return s
 }
@@ -158,7 +158,7 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 		return Observation{}, err
 	}
 	if !seen.Key.Made(snapshot.Hash) {
-		return Observation{}, Changed("the key of namespace %s", source.Namespace)
+		return Observation{}, NewChanged("the key of namespace %s", source.Namespace)
 	}
 	seen.Present = true
 	seen.take(snapshot)
@@ -301,14 +301,14 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 	return read.(Snapshot), true, nil
 }
 
-// Plain returns the digests of a Secret's keys as they are without a key, to compare with what was noted before there was one.
-func (s *Store) Plain(ctx context.Context, source Ref, seen Observation) (content.Digests, error) {
+// UnkeyedDigests returns the digests of a Secret's keys as they are without a key, to compare with what was noted before there was one.
+func (s *Store) UnkeyedDigests(ctx context.Context, source Ref, seen Observation) (content.Digests, error) {
 	if seen.PlainDigests != nil {
 		return seen.PlainDigests, nil
 	}
 	_, snapshot, err := s.read(ctx, source, source.Source())
 	if err == nil && snapshot.Version != seen.Snapshot.Version || apierrors.IsNotFound(err) {
-		return nil, Changed("%s", source)
+		return nil, NewChanged("%s", source)
 	}
 	return snapshot.PlainDigests, err
 }

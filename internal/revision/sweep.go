@@ -46,7 +46,7 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 	case apierrors.IsNotFound(err):
 		return false, 0, nil
 	case apierrors.IsConflict(err):
-		return false, 0, Changed("revision %s/%s", revision.Namespace, revision.Name)
+		return false, 0, NewChanged("revision %s/%s", revision.Namespace, revision.Name)
 	case err != nil:
 		return false, 0, fmt.Errorf("delete unused revision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}

@@ -139,8 +139,8 @@ func (k Kind) Selector(obj client.Object) labels.Selector {
 	return parsed
 }
 
-// Referred gives the workload that an object names as the one that has the template (Kind.Refers), if it does.
-func (k Kind) Referred(obj client.Object) (kind schema.GroupKind, name string, ok bool) {
+// WorkloadRef gives the workload that an object names as the one that has the template (Kind.Refers), if it does.
+func (k Kind) WorkloadRef(obj client.Object) (kind schema.GroupKind, name string, ok bool) {
 	o, isUnstructured := obj.(*unstructured.Unstructured)
 	if !k.Refers || !isUnstructured {
 		return schema.GroupKind{}, "", false

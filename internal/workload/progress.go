@@ -16,8 +16,8 @@ type Progress struct {
 	Left string
 	// Failed is true when the controller reports that the rollout failed.
 	Failed bool
-	// Stays is true when what is left does not happen by itself: a person has to act.
-	Stays bool
+	// NeedsAction is true when what is left does not happen by itself: a person has to act.
+	NeedsAction bool
 }
 
 const notSeen = "its controller has not seen the change yet"
@@ -35,7 +35,7 @@ func (k Kind) Progress(obj client.Object) Progress {
 		text := replacing(s.ObservedGeneration >= o.Generation, s.DesiredNumberScheduled, s.DesiredNumberScheduled,
 			s.UpdatedNumberScheduled, s.NumberAvailable)
 		if text != "" && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType && s.UpdatedNumberScheduled < s.DesiredNumberScheduled {
-			return Progress{Left: text + onDelete, Stays: s.ObservedGeneration >= o.Generation}
+			return Progress{Left: text + onDelete, NeedsAction: s.ObservedGeneration >= o.Generation}
 		}
 		return Progress{Left: text}
 	case *unstructured.Unstructured:
@@ -96,11 +96,11 @@ func progressOfStatefulSet(o *appsv1.StatefulSet) Progress {
 		return Progress{Left: text}
 	}
 	if o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		return Progress{Left: text + onDelete, Stays: true}
+		return Progress{Left: text + onDelete, NeedsAction: true}
 	}
 	if rolling := o.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.Partition != nil && *rolling.Partition > 0 {
 		done := s.UpdatedReplicas >= want-*rolling.Partition && s.AvailableReplicas >= want
-		return Progress{Left: fmt.Sprintf("%s; pods below partition %d stay", text, *rolling.Partition), Stays: done}
+		return Progress{Left: fmt.Sprintf("%s; pods below partition %d stay", text, *rolling.Partition), NeedsAction: done}
 	}
 	return Progress{Left: text}
 }
@@ -115,7 +115,7 @@ func progressOfRollout(o *unstructured.Unstructured) Progress {
 		if why := text(o, "status", "message"); why != "" {
 			left = phase + ": " + why
 		}
-		return Progress{Left: left, Failed: phase == "Degraded", Stays: phase == "Paused" && !goesOn(o)}
+		return Progress{Left: left, Failed: phase == "Degraded", NeedsAction: phase == "Paused" && !goesOn(o)}
 	}
 	if stable := text(o, "status", "stableRS"); stable != text(o, "status", "currentPodHash") {
 		return Progress{Left: "the new ReplicaSet is not stable yet"}

@@ -69,7 +69,7 @@ func TestProgress(t *testing.T) {
 			} else if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, obj); err != nil {
 				t.Fatal(err)
 			}
-			want := Progress{Left: test.want, Failed: test.then == "failed", Stays: test.then == "stays"}
+			want := Progress{Left: test.want, Failed: test.then == "failed", NeedsAction: test.then == "stays"}
 			if got := test.kind.Progress(obj); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Keeps reports whether the schema of a custom resource, which is that of a CustomResourceDefinition's version, lets the API
+// KeepsAnnotations reports whether the schema of a custom resource, which is that of a CustomResourceDefinition's version, lets the API
 // server keep the annotations of the pod template. What a structural schema does not specify is pruned without a word:
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
-func (k Kind) Keeps(schema map[string]any) bool {
+func (k Kind) KeepsAnnotations(schema map[string]any) bool {
 	return keeps(schema, append(strings.Split(k.Path, "."), "metadata", "annotations", "any"))
 }
 

@@ -36,7 +36,7 @@ func TestKeeps(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.schema), &schema); err != nil {
 				t.Fatal(err)
 			}
-			if got := (workload.Kind{Path: "spec.template"}).Keeps(schema); got != test.want {
+			if got := (workload.Kind{Path: "spec.template"}).KeepsAnnotations(schema); got != test.want {
 				t.Errorf("keeps: %v", got)
 			}
 		})

@@ -229,7 +229,7 @@ func FuzzTemplate(f *testing.F) {
 			if (err != nil) != (usesErr != nil) || err != nil && len(uses)+len(facts.References) > 0 {
 				t.Errorf("Template: %v; Uses: %v, %v; Facts: %+v", err, uses, usesErr, facts)
 			}
-			kind.Referred(obj)
+			kind.WorkloadRef(obj)
 			kind.Compact(obj)
 		}
 		revision := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: data}}
@@ -260,7 +260,7 @@ func TestReferred(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.text), &obj.Object); err != nil {
 				t.Fatal(err)
 			}
-			kind, name, ok := workload.Rollout.Referred(obj)
+			kind, name, ok := workload.Rollout.WorkloadRef(obj)
 			got := ""
 			if ok {
 				got = kind.String() + "/" + name
@@ -268,12 +268,12 @@ func TestReferred(t *testing.T) {
 			if got != test.want {
 				t.Errorf("refers to %q, want %q", got, test.want)
 			}
-			if _, _, ok := fleet.Referred(obj); ok {
+			if _, _, ok := fleet.WorkloadRef(obj); ok {
 				t.Error("a kind that has no such field refers to something")
 			}
 		})
 	}
-	if _, _, ok := workload.Deployment.Referred(gen.Deployment("web")); ok {
+	if _, _, ok := workload.Deployment.WorkloadRef(gen.Deployment("web")); ok {
 		t.Error("a Deployment refers to something")
 	}
 }
