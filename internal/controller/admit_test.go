@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	cradmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -65,7 +65,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	w.workloads = &workloads{
 		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission, RolloutsPerHour: 100}, client: w.client, live: w.client, whole: w.client, store: store,
 		accounts: newAccounts(w.client, time.Now),
-		gate:     &admission.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), now: time.Now, memory: newMemories(),
+		gate:     &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), now: time.Now, memory: newMemories(),
 	}
 	return w
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -63,7 +63,7 @@ func TestWhatMayNotWaitDoesNot(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
-				kind: workload.Deployment, gate: &admission.Gate{}, options: Options{RolloutsPerHour: 2}, now: func() time.Time { return created.Time },
+				kind: workload.Deployment, gate: &gate.Gate{}, options: Options{RolloutsPerHour: 2}, now: func() time.Time { return created.Time },
 			}
 			known := &memory{}
 			d := gen.Deployment("web")

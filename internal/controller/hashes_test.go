@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -289,15 +289,15 @@ func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
 func TestObstructed(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	d := gen.Deployment("web", gen.Pinned(pinA))
-	open := &admission.Gate{}
-	closed := admission.NewGate(nil, "confrev", time.Now)
+	open := &gate.Gate{}
+	closed := gate.NewGate(nil, "confrev", time.Now)
 	changed := intent{pins: planFor("", pinA, "")}
 	references := intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "app-bbbbbbbbbb"}}}
 	released := intent{pins: plan.Plan{Pins: pin.Set{}}, release: true}
 	restarts := intent{hashes: planFor(pinA, pinB, "")}
 	tests := map[string]struct {
 		want      intent
-		gate      *admission.Gate
+		gate      *gate.Gate
 		injection optin.Injection
 		rounds    int
 		reason    string

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -302,7 +302,7 @@ func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client
 func (p *Planner) reconciler(kind workload.Kind) *workloads {
 	return &workloads{
 		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, whole: p.Snapshot, store: p.store, triggers: p.triggers,
-		accounts: p.accounts, gate: &admission.Gate{},
+		accounts: p.accounts, gate: &gate.Gate{},
 		now: time.Now, memory: newMemories(),
 	}
 }

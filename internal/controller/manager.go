@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -172,7 +172,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	if _, err := manager.GetCache().GetInformer(ctx, newNamespace()); err != nil {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
-	gate := admission.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
+	gate := gate.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
 	kinds := &workload.Kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
 	if !o.Secrets {

@@ -17,7 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"confrev.io/confrev/internal/admission"
+	"confrev.io/confrev/internal/gate"
+	ownwebhook "confrev.io/confrev/internal/webhook"
 )
 
 // The paths of the webhooks. Behind that of workloads comes a secret part, which confrev puts into the webhook's configuration: it
@@ -61,13 +62,13 @@ func (o Options) webhookHostPort() (host string, port int, err error) {
 }
 
 // certificates makes what keeps the webhooks' certificates and the secret path.
-func (o Options) certificates(manager ctrl.Manager) *admission.Certificates {
+func (o Options) certificates(manager ctrl.Manager) *ownwebhook.Certificates {
 	names := o.WebhookNames
 	if len(names) == 0 {
 		names = []string{o.PolicyPrefix + "." + o.Namespace + ".svc"}
 	}
 	configurations := o.webhookConfigurations()
-	return &admission.Certificates{
+	return &ownwebhook.Certificates{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Now: time.Now, DNSNames: names,
 		Secret:         types.NamespacedName{Namespace: o.Namespace, Name: o.PolicyPrefix + "-webhook-ca"},
 		Configurations: configurations, PathOf: configurations[0], Prefix: pathWorkloads, OnlyPath: o.WebhookCertDir != "",
@@ -81,7 +82,7 @@ func (o Options) readCertificate() (*tls.Certificate, error) {
 }
 
 // serveWebhooks adds the server of the webhooks, its certificates and what makes the API server trust them.
-func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter, gate *admission.Gate) error {
+func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter, gate *gate.Gate) error {
 	if !o.webhooks() {
 		return nil
 	}
@@ -107,7 +108,7 @@ func (o Options) serveWebhooks(manager ctrl.Manager, admitter *admitter, gate *a
 	}
 	server := webhook.NewServer(options)
 	server.Register(pathWorkloads, certificates.Guard(pathWorkloads, inTime(&webhook.Admission{Handler: admitter})))
-	server.Register(pathPods, &webhook.Admission{Handler: admission.Pods{}})
+	server.Register(pathPods, &webhook.Admission{Handler: ownwebhook.Pods{}})
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
 }
 

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -49,7 +49,7 @@ type workloads struct {
 	triggers *triggers
 	accounts *accounts
 	notices  notice.Sink
-	gate     *admission.Gate
+	gate     *gate.Gate
 	now      func() time.Time
 	memory   *memories
 	// elected is closed once this process leads; it ends when it no longer does.

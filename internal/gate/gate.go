@@ -1,6 +1,6 @@
-// Package admission resolves pins as pods are created, by the pod webhook, or looks after the admission policies that do. The
-// policies themselves are in charts/confrev. It also keeps the webhooks' certificates.
-package admission
+// Package gate answers whether anything resolves pins as pods are created: the admission policies of charts/confrev, or the pod webhook.
+// Nothing is pinned where nothing does.
+package gate
 
 import (
 	"context"
@@ -219,7 +219,7 @@ func (g *Gate) believed(config *admissionregistrationv1.MutatingWebhookConfigura
 		return errors.New("it has no webhooks")
 	}
 	for _, hook := range config.Webhooks {
-		if err := trusts(hook.ClientConfig, certificate, g.now()); err != nil {
+		if err := Trusts(hook.ClientConfig, certificate, g.now()); err != nil {
 			return err
 		}
 	}

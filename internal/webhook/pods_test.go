@@ -1,4 +1,4 @@
-package admission_test
+package webhook_test
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"confrev.io/confrev/internal/admission"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -23,9 +23,9 @@ func admitted(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response := admission.Pods{}.Handle(t.Context(), webhook.Request{
+	response := webhook.Pods{}.Handle(t.Context(), admission.Request{
 		AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}})
-	if err := response.Complete(webhook.Request{}); err != nil || !response.Allowed {
+	if err := response.Complete(admission.Request{}); err != nil || !response.Allowed {
 		t.Fatalf("refused: %v, %v", response.Result, err)
 	}
 	if response.Patch != nil {
@@ -87,7 +87,7 @@ func TestPods(t *testing.T) {
 func TestPodsAnswersNonsense(t *testing.T) {
 	for name, raw := range map[string]string{"no object": "", "no JSON": "{", "no pod": `{"spec": []}`} {
 		t.Run(name, func(t *testing.T) {
-			response := admission.Pods{}.Handle(t.Context(), webhook.Request{
+			response := webhook.Pods{}.Handle(t.Context(), admission.Request{
 				AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
 			if response.Allowed || response.Result == nil || response.Result.Code != 400 {
 				t.Errorf("answered %+v", response.AdmissionResponse)

@@ -1,4 +1,4 @@
-package admission
+package gate
 
 import (
 	"context"
@@ -25,6 +25,8 @@ import (
 )
 
 const service = "confrev.confrev-system.svc"
+
+var now = time.Unix(1_800_000_000, 0)
 
 // authorityOf makes an authority, and a certificate that it signed for the given names.
 func authorityOf(t *testing.T, names ...string) (ca []byte, signed *tls.Certificate) {

@@ -1,4 +1,5 @@
-package admission
+// Package webhook is what API servers ask within a request: the handlers of workloads and of pods, their server, and its certificates.
+package webhook
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package admission
+package webhook
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 )
 
@@ -89,7 +90,7 @@ func (c *cluster) believed(r *Certificates, want bool) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	if err := trusts(c.told("pin"), served, c.at); (err == nil) != want {
+	if err := gate.Trusts(c.told("pin"), served, c.at); (err == nil) != want {
 		c.Errorf("believed is to be %v: %v", want, err)
 	}
 }

@@ -1,4 +1,4 @@
-package admission
+package webhook
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -238,41 +237,4 @@ func withAuthority(bundle, ca []byte, now, distrusted time.Time) []byte {
 		}
 	}
 	return kept
-}
-
-// trusts says why an API server that is told so of a webhook would not believe the certificate that is served there; nil if
-// it does.
-func trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
-	options := x509.VerifyOptions{
-		DNSName: host(told), Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
-	}
-	if !options.Roots.AppendCertsFromPEM(told.CABundle) {
-		return errors.New("it has no certificate to trust")
-	}
-	var chain []*x509.Certificate
-	for _, der := range served.Certificate {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return err
-		}
-		chain = append(chain, c)
-		options.Intermediates.AddCert(c)
-	}
-	_, err := chain[0].Verify(options)
-	return err
-}
-
-// host is the name that a webhook's certificate must have.
-func host(told admissionregistrationv1.WebhookClientConfig) string {
-	if told.Service != nil {
-		return told.Service.Name + "." + told.Service.Namespace + ".svc"
-	}
-	if told.URL == nil {
-		return ""
-	}
-	address, err := url.Parse(*told.URL)
-	if err != nil {
-		return ""
-	}
-	return address.Hostname()
 }
