@@ -59,7 +59,8 @@ fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
 	hack/fuzz $(FUZZTIME)
 
 .PHONY: lint
-lint: ## golangci-lint
+lint: ## golangci-lint, and the words that docs/style.md tells writers to avoid
+	go run ./hack/prose
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
