@@ -232,7 +232,7 @@ func (r *workloads) isLive(ctx context.Context, old client.Object) (bool, error)
 	}
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(r.kind.GVK)
-	if err := r.live.Get(ctx, key(old), live); err != nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(old), live); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return live.UID == old.GetUID() && live.ResourceVersion == old.GetResourceVersion(), nil

@@ -26,6 +26,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -48,8 +49,8 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	w.client = fake.NewClientBuilder().WithObjects(objects...).
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
 		WithIndex(revision.NewMetadata(pin.Secret), revision.BySource, revision.IndexBySource(pin.Secret)).
-		WithIndex(&appsv1.ReplicaSet{}, byController, controllerUID).
-		WithIndex(&batchv1.Job{}, byController, controllerUID).
+		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).
+		WithIndex(&batchv1.Job{}, index.ByController, index.ControllerUID).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 				w.reads++
@@ -90,7 +91,7 @@ func (w *admissionWorld) serve(t *testing.T, obj client.Object) client.Object {
 	}
 	served, there := obj.DeepCopyObject().(client.Object), obj.DeepCopyObject().(client.Object)
 	reads, writes := w.reads, w.writes
-	err := w.client.Get(t.Context(), key(obj), there)
+	err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), there)
 	if err == nil {
 		served.SetResourceVersion(there.GetResourceVersion())
 		err = w.client.Update(t.Context(), served)
@@ -429,7 +430,7 @@ func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := &corev1.ConfigMap{}
-			if err := w.client.Get(t.Context(), key(shared), after); err != nil {
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(shared), after); err != nil {
 				t.Fatal(err)
 			}
 			var names []string

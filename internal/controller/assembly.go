@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -143,6 +144,21 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 		return nil
 	}
 	return a.keeper.Watch(watch(a.manager.GetCache(), kind.Holder.New(), a.revisions.usedBy(holderUses(kind.Holder))))
+}
+
+// index makes the indexes of a kind of workloads and of its holders. What is there already, since an earlier attempt made
+// it or since another kind shares it, stays.
+func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
+	for _, i := range index.Of(kind, a.options.defaults()) {
+		if a.indexed[i.GVK.String()+" "+i.Field] {
+			continue
+		}
+		if err := a.manager.GetFieldIndexer().IndexField(ctx, i.Object, i.Field, i.Func); err != nil {
+			return fmt.Errorf("index %s by %s: %w", i.GVK, i.Field, err)
+		}
+		a.indexed[i.GVK.String()+" "+i.Field] = true
+	}
+	return nil
 }
 
 // name is a kind's unique name among controllers.

@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice/sink"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -59,8 +61,8 @@ func keeper(t *testing.T, objects ...client.Object) (*revisions, *counting, *eve
 	}
 	b := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...)
 	for _, kind := range known.All() {
-		for _, i := range (Options{}).indexes(kind) {
-			b = b.WithIndex(i.obj, i.field, i.fn)
+		for _, i := range index.Of(kind, optin.Defaults{}) {
+			b = b.WithIndex(i.Object, i.Field, i.Func)
 		}
 	}
 	b = b.WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap))

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -33,7 +34,7 @@ func (r *workloads) undoes(ctx context.Context, reader client.Reader, obj, old c
 	if r.kind.Fixed {
 		return nil, false, nil
 	}
-	referring, err := referringTo(ctx, r.client, r.kinds, r.kind, obj)
+	referring, err := index.Referring(ctx, r.client, r.kinds, r.kind, obj)
 	if err != nil {
 		return nil, false, err
 	}
@@ -243,12 +244,12 @@ func (d deploy) undoesTheUndo(ctx context.Context, back plan.Rollback) (bool, er
 // read reads the code of a holder. A holder that is gone has none.
 func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, error) {
 	live := d.kind.Holder.New()
-	err := d.whole.Get(ctx, key(holder), live)
+	err := d.whole.Get(ctx, client.ObjectKeyFromObject(holder), live)
 	if apierrors.IsNotFound(err) || err == nil && live.GetUID() != holder.GetUID() {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", d.kind.Holder.GVK.Kind, key(holder), err)
+		return nil, fmt.Errorf("read %s %s: %w", d.kind.Holder.GVK.Kind, client.ObjectKeyFromObject(holder), err)
 	}
 	template, err := d.kind.Holder.Template(live)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -107,7 +108,7 @@ func (i *indexer) IndexField(_ context.Context, obj client.Object, field string,
 
 // An index can be made once only: a second try, or a second kind that shares a holder, makes those that are missing.
 func TestIndexesAreMadeOnce(t *testing.T) {
-	made := &indexer{made: map[string]int{}, fails: byReference}
+	made := &indexer{made: map[string]int{}, fails: index.ByReference}
 	a := &assembly{manager: made, indexed: map[string]bool{}}
 	if err := a.index(t.Context(), workload.Deployment); err == nil {
 		t.Error("a failure was not told")
@@ -119,10 +120,10 @@ func TestIndexesAreMadeOnce(t *testing.T) {
 	}
 	want := map[string]int{}
 	for _, kind := range []string{"Deployment", "Rollout", "StatefulSet", "DaemonSet"} {
-		maps.Copy(want, map[string]int{kind + " " + bySource: 1, kind + " " + byPin: 1, kind + " " + byReferred: 1})
+		maps.Copy(want, map[string]int{kind + " " + index.BySource: 1, kind + " " + index.ByPin: 1, kind + " " + index.ByReferred: 1})
 	}
 	for _, kind := range []string{"ReplicaSet", "ControllerRevision"} {
-		maps.Copy(want, map[string]int{kind + " " + byPin: 1, kind + " " + byReference: 1, kind + " " + byController: 1})
+		maps.Copy(want, map[string]int{kind + " " + index.ByPin: 1, kind + " " + index.ByReference: 1, kind + " " + index.ByController: 1})
 	}
 	if !maps.Equal(want, made.made) {
 		t.Errorf("made %v, want %v", made.made, want)

@@ -100,7 +100,7 @@ func (s *Snapshot) apply(event followed) error {
 		return ErrStale
 	}
 	identify(obj, event.gvk)
-	others := slices.DeleteFunc(slices.Clone(s.objects[event.gvk]), func(o client.Object) bool { return key(o) == key(obj) })
+	others := slices.DeleteFunc(slices.Clone(s.objects[event.gvk]), func(o client.Object) bool { return client.ObjectKeyFromObject(o) == client.ObjectKeyFromObject(obj) })
 	if event.Type != apiwatch.Deleted {
 		others = append(others, obj)
 	}

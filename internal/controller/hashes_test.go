@@ -19,6 +19,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -173,7 +174,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
 	r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
-	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, newNamespace())
+	seen.template, seen.asked = &d.Spec.Template, r.kind.Config(d, nil, index.Namespace(), r.options.defaults())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
 	r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
-	seen.template, seen.asked = &d.Spec.Template, r.options.read(r.kind, d, nil, newNamespace())
+	seen.template, seen.asked = &d.Spec.Template, r.kind.Config(d, nil, index.Namespace(), r.options.defaults())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
 		t.Fatal(err)
 	}
@@ -350,10 +351,10 @@ func TestThoseThatReferToAWorkloadHaveAnOrder(t *testing.T) {
 		return obj
 	}
 	c := fake.NewClientBuilder().WithObjects(refers("b", "all"), refers("a", "none"), rolloutOf("other", "apps/v1", "Deployment", "x")).
-		WithIndex(workload.Rollout.New(), byReferred, referred(workload.Rollout)).Build()
+		WithIndex(workload.Rollout.New(), index.ByReferred, index.Referred(workload.Rollout)).Build()
 	reader := reversed{c}
 	for _, reader := range []client.Reader{c, reader} {
-		found, err := referringTo(t.Context(), reader, all, workload.Deployment, gen.Deployment("web"))
+		found, err := index.Referring(t.Context(), reader, all, workload.Deployment, gen.Deployment("web"))
 		if err != nil || len(found) != 2 || found[0].GetName() != "a" || found[1].GetName() != "b" {
 			t.Fatalf("%v, %v", found, err)
 		}

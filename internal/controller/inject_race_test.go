@@ -35,7 +35,7 @@ func TestTheSilenceOfTheWebhookAboutAWorkloadThatChangesSaysNothing(t *testing.T
 					// A fake API server shows nothing of a dry run.
 					gen.Pinned(pinTo("a", "1"))(d)
 					live := &appsv1.Deployment{}
-					if err := c.Get(ctx, key(d), live); err != nil {
+					if err := c.Get(ctx, client.ObjectKeyFromObject(d), live); err != nil {
 						return err
 					}
 					d.ResourceVersion = live.ResourceVersion

@@ -19,7 +19,6 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
-	"confrev.io/confrev/test/gen"
 )
 
 // fleet is a configured kind.
@@ -119,32 +118,6 @@ func TestOfANamespaceOnlyItsTrackLabelStays(t *testing.T) {
 		if len(meta.Labels) != len(labels) || meta.Labels[keys.Track] != labels[keys.Track] {
 			t.Errorf("%s: labels %v", name, meta.Labels)
 		}
-	}
-}
-
-// An event must reach every workload to which it may matter, through the index.
-func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
-	options := Options{}
-	options.Compat.Reloader, options.Compat.Wave = true, true
-	template := gen.Template(gen.EnvFrom("configmap/app"))
-	tests := map[string]struct {
-		obj  *appsv1.Deployment
-		want string
-	}{
-		"nothing at all":                     {gen.Deployment("web"), ""},
-		"what it refers to, opted in or not": {gen.Deployment("web", template), "configmap/app"},
-		"what it restarts on":                {gen.Deployment("web", template, gen.Annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1./data{.spec}")), "configmap/app secret/db persistentvolumeclaims.v1/data"},
-		"what it names":                      {gen.Deployment("web", gen.Annotated("secret.reloader.stakater.com/reload", "db")), "secret/db"},
-		"what it has an expression for":      {gen.Deployment("web", gen.Annotated("configmap.reloader.stakater.com/reload", "a.*")), "configmap/*"},
-		"the source, not the revision that was injected": {
-			gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Template(gen.EnvFrom("configmap/app-bbbbbbbbbb"))), "configmap/app"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := strings.Join(options.sources(workload.Deployment)(test.obj), " "); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
-		})
 	}
 }
 

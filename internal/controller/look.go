@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -143,7 +144,7 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 		known: &memory{}, reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Blocks(false) },
 	})
 	if err != nil {
-		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), key(obj), err)
+		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
 	}
 	// As the controller does with what the webhook left of a request (rule 21.3).
 	if want, err = r.endHolds(ctx, obj, nil, &seen, want); err != nil {
@@ -167,7 +168,7 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 
 // findHolders finds who rolls the template out, and their holders.
 func (p *Planner) findHolders(ctx context.Context, look *Look) error {
-	referring, err := referringTo(ctx, p.Snapshot, p.kinds, look.Kind, look.Workload)
+	referring, err := index.Referring(ctx, p.Snapshot, p.kinds, look.Kind, look.Workload)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (p *Planner) findHolders(ctx context.Context, look *Look) error {
 		look.Rollers = []Roller{{look.Kind, look.Workload}}
 	}
 	for _, roller := range look.Rollers {
-		found, err := list(ctx, p.Snapshot, roller.Kind.Holder.NewList(), roller.Object.GetNamespace(), byController, string(roller.Object.GetUID()))
+		found, err := index.List(ctx, p.Snapshot, roller.Kind.Holder.NewList(), roller.Object.GetNamespace(), index.ByController, string(roller.Object.GetUID()))
 		if err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func (p *Planner) findHolders(ctx context.Context, look *Look) error {
 func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Source) (revision.Observation, error) {
 	ref := revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name}
 	meta := revision.Metadata(ref)
-	err := p.Snapshot.Get(ctx, key(meta), meta)
+	err := p.Snapshot.Get(ctx, client.ObjectKeyFromObject(meta), meta)
 	if apierrors.IsNotFound(err) {
 		return p.store.Observe(ctx, ref, nil, "")
 	}
@@ -216,7 +217,7 @@ func (p *Planner) Labelled(namespace string, source pin.Source) []plan.Revision 
 // Derived reports whether what looks like a revision is proven to be one that the controller may delete (rule 20). It reads its data.
 func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object) (bool, error) {
 	meta := revision.Metadata(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
-	if err := p.Snapshot.Get(ctx, key(meta), meta); err != nil {
+	if err := p.Snapshot.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
 		return false, err
 	}
 	return p.store.Derived(ctx, meta)
@@ -230,7 +231,7 @@ func (p *Planner) Pods(look Look) ([]client.Object, error) {
 		owners = append(owners, roller.Object)
 	}
 	for _, owner := range owners {
-		found, err := p.Snapshot.indexed(Pod, byController, string(owner.GetUID()))
+		found, err := p.Snapshot.indexed(Pod, index.ByController, string(owner.GetUID()))
 		if err != nil {
 			return nil, err
 		}
@@ -257,8 +258,8 @@ func (p *Planner) Workloads() []Look {
 func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]Look, error) {
 	var looks []Look
 	for _, kind := range p.Kinds {
-		for _, value := range []string{source.String(), anyOf(source.Kind)} {
-			found, err := list(ctx, p.Snapshot, kind.NewList(), namespace, bySource, value)
+		for _, value := range []string{source.String(), index.AnyOf(source.Kind)} {
+			found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.BySource, value)
 			if err != nil {
 				return nil, err
 			}
@@ -274,14 +275,14 @@ func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Sour
 func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.Source) ([]client.Object, error) {
 	var all []client.Object
 	for _, kind := range p.Kinds {
-		found, err := list(ctx, p.Snapshot, kind.NewList(), namespace, byPin, revision.String())
+		found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.ByPin, revision.String())
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found...)
 	}
 	for _, holder := range p.kinds.Holders() {
-		found, err := list(ctx, p.Snapshot, holder.NewList(), namespace, byPin, revision.String())
+		found, err := index.List(ctx, p.Snapshot, holder.NewList(), namespace, index.ByPin, revision.String())
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -169,7 +170,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		}
 	}
 	// Replicas that do not lead answer webhooks, so they need what else only the reconcilers would watch.
-	if _, err := manager.GetCache().GetInformer(ctx, newNamespace()); err != nil {
+	if _, err := manager.GetCache().GetInformer(ctx, index.Namespace()); err != nil {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	gate := gate.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)

@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -57,7 +58,7 @@ func (r *workloads) pinnedNumber(ctx context.Context, ref revision.Ref, source p
 		if highest >= enough {
 			return nil
 		}
-		found, err := list(ctx, r.client, into, ref.Namespace, byPin, ref.Text())
+		found, err := index.List(ctx, r.client, into, ref.Namespace, index.ByPin, ref.Text())
 		if err != nil {
 			return err
 		}

@@ -10,12 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -219,9 +218,9 @@ func (r *workloads) holders(ctx context.Context, obj client.Object, referring []
 	}
 	var all []client.Object
 	for _, owner := range owners {
-		found, err := list(ctx, r.client, r.kind.Holder.NewList(), obj.GetNamespace(), byController, string(owner.GetUID()))
+		found, err := index.List(ctx, r.client, r.kind.Holder.NewList(), obj.GetNamespace(), index.ByController, string(owner.GetUID()))
 		if err != nil {
-			return nil, fmt.Errorf("list the holders of %s %s: %w", r.kind.Resource(), key(obj), err)
+			return nil, fmt.Errorf("list the holders of %s %s: %w", r.kind.Resource(), client.ObjectKeyFromObject(obj), err)
 		}
 		all = append(all, found...)
 	}
@@ -291,18 +290,4 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 		seen.setHash(use, hashOf(use, source, rotates), source.PlainDigests.Sum(use.All, use.Keys))
 	}
 	return errors.Join(errs...)
-}
-
-// items gives the objects of a list, not copies.
-func items(list client.ObjectList) ([]client.Object, error) {
-	var objects []client.Object
-	err := meta.EachListItem(list, func(item runtime.Object) error {
-		obj, ok := item.(client.Object)
-		if !ok {
-			return fmt.Errorf("a list holds a %T, which is not an object of the API", item)
-		}
-		objects = append(objects, obj)
-		return nil
-	})
-	return objects, err
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -295,13 +296,13 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestPinnedListsRevisionsAndNotSources(t *testing.T) {
-	got := pinned("configmap/app=app-bbbbbbbbbb@1,secret/db=db-xxxxxxxxxx@2")
+	got := index.Pins("configmap/app=app-bbbbbbbbbb@1,secret/db=db-xxxxxxxxxx@2")
 	want := map[string]bool{"configmap/app-bbbbbbbbbb": true, "secret/db-xxxxxxxxxx": true}
 	if len(got) != 2 || !want[got[0]] || !want[got[1]] || got[0] == got[1] {
 		t.Errorf("pinned = %v", got)
 	}
 	for _, text := range []string{"", "oops", pinA + ",oops"} {
-		if got := pinned(text); len(got) > 0 {
+		if got := index.Pins(text); len(got) > 0 {
 			t.Errorf("pinned(%q) = %v", text, got)
 		}
 	}

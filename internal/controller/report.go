@@ -157,7 +157,7 @@ func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pi
 		return nil
 	}
 	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: obj.GetNamespace(), Name: source.Name})
-	if err := r.client.Get(ctx, key(about), about); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(about), about); err != nil {
 		return nil
 	}
 	return about

@@ -18,7 +18,7 @@ import (
 func (r *workloads) reverter(ctx context.Context, obj client.Object, times int) string {
 	other := "another controller"
 	live := r.kind.New()
-	if err := r.live.Get(ctx, key(obj), live); err == nil {
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(obj), live); err == nil {
 		if latest := latestManagers(live.GetManagedFields()); len(latest) > 0 {
 			other += " (the last one to write was field manager " + strings.Join(latest, " or ") + ")"
 		}

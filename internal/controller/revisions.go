@@ -203,7 +203,7 @@ func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.S
 	n := notice.Notice{Reason: notice.RevisionRecreated, Normal: true, Users: users.objects(), Source: source,
 		Text: fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", ref.Name, source)}
 	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: ref.Namespace, Name: source.Name})
-	err := r.client.Get(ctx, key(about), about)
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(about), about)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 		return meta, nil
 	}
 	meta := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
-	err := seen.reader.Get(ctx, key(meta), meta)
+	err := seen.reader.Get(ctx, client.ObjectKeyFromObject(meta), meta)
 	if apierrors.IsNotFound(err) {
 		meta, err = nil, nil
 	}

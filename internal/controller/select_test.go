@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/podspec"
@@ -102,7 +103,7 @@ func TestSelectUses(t *testing.T) {
 			}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.client)
-			seen.template, seen.asked = &d.Spec.Template, options.read(r.kind, d, nil, newNamespace())
+			seen.template, seen.asked = &d.Spec.Template, r.kind.Config(d, nil, index.Namespace(), options.defaults())
 			seen.sayProblems(seen.asked.Problems)
 			if err := r.selectUses(t.Context(), d, &seen); err != nil {
 				t.Fatal(err)

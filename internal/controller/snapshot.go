@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -55,7 +56,7 @@ type listing struct {
 // byName indexes all kinds by namespace and name.
 const byName = "confrev.name"
 
-func fullName(obj client.Object) []string { return []string{key(obj).String()} }
+func fullName(obj client.Object) []string { return []string{client.ObjectKeyFromObject(obj).String()} }
 
 // TakeSnapshot lists a namespace, or all when it is empty. Kinds that the API server does not serve are left out; so are those
 // that the user may not list, see Refused.
@@ -69,8 +70,8 @@ func TakeSnapshot(ctx context.Context, live client.Client, options Options, kind
 	for _, kind := range kinds {
 		s.want(kind.GVK, kind.NewList())
 		s.want(kind.Holder.GVK, kind.Holder.NewList())
-		for _, i := range options.indexes(kind) {
-			s.indexes[i.gvk][i.field] = i.fn
+		for _, i := range index.Of(kind, options.defaults()) {
+			s.indexes[i.GVK][i.Field] = i.Func
 		}
 	}
 	for _, kind := range options.sourceKinds() {
@@ -79,7 +80,7 @@ func TakeSnapshot(ctx context.Context, live client.Client, options Options, kind
 	}
 	if namespace == "" {
 		// Else each workload would ask for its namespace.
-		s.want(newNamespace().GroupVersionKind(), metadataList(newNamespace().GroupVersionKind()))
+		s.want(index.Namespace().GroupVersionKind(), metadataList(index.Namespace().GroupVersionKind()))
 		return s, s.take(ctx, s.listings...)
 	}
 	return s, errors.Join(s.take(ctx, s.listings...), s.takeNamespace(ctx))
@@ -99,7 +100,7 @@ func (s *Snapshot) TakePods(ctx context.Context) error {
 	running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
 	s.want(Pod, metadataList(Pod), client.MatchingFieldsSelector{Selector: running})
-	s.indexes[Pod][byController] = controllerUID
+	s.indexes[Pod][index.ByController] = index.ControllerUID
 	return s.take(ctx, s.listings[len(s.listings)-1])
 }
 
@@ -120,7 +121,7 @@ func (s *Snapshot) take(ctx context.Context, listings ...*listing) error {
 	}
 	group.Wait()
 	for _, l := range listings {
-		objects, err := items(l.list)
+		objects, err := index.Items(l.list)
 		if err = errors.Join(s.expected(l.gvk, l.err), err); err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func identify(obj client.Object, gvk schema.GroupVersionKind) {
 
 // takeNamespace reads the metadata of the one namespace.
 func (s *Snapshot) takeNamespace(ctx context.Context) error {
-	namespace := newNamespace()
+	namespace := index.Namespace()
 	gvk := namespace.GroupVersionKind()
 	err := s.Client.Get(ctx, client.ObjectKey{Name: s.namespace}, namespace)
 	s.indexes[gvk] = map[string]client.IndexerFunc{byName: fullName}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -41,12 +42,12 @@ func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 
 
 // pinners finds who pins a revision, in the cache.
 func (r *revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
-	return r.find(ctx, ref, byPin, byPin)
+	return r.find(ctx, ref, index.ByPin, index.ByPin)
 }
 
 // namers finds whose templates name a source, in the cache.
 func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
-	found, err := r.find(ctx, ref, bySource, byReference)
+	found, err := r.find(ctx, ref, index.BySource, index.ByReference)
 	if err != nil {
 		return users{}, err
 	}
@@ -94,10 +95,10 @@ func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofH
 }
 
 // indexed finds the objects of one kind that an index has under a source or revision.
-func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, index string,
+func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, field string,
 	pins func(client.Object) string,
 ) ([]user, error) {
-	objects, err := list(ctx, r.client, into, ref.Namespace, index, ref.Text())
+	objects, err := index.List(ctx, r.client, into, ref.Namespace, field, ref.Text())
 	if err != nil {
 		return nil, fmt.Errorf("find the %ss that use %s: %w", gvk.Kind, ref, err)
 	}
@@ -288,7 +289,7 @@ type uses func(facts workload.Facts) bool
 // needs makes the uses of a revision, by a pin or by its name, names those of an attached source.
 func needs(ref revision.Ref) uses {
 	return func(facts workload.Facts) bool {
-		return slices.Contains(pinned(facts.Pins), ref.Text()) || slices.Contains(facts.References, ref.Text())
+		return slices.Contains(index.Pins(facts.Pins), ref.Text()) || slices.Contains(facts.References, ref.Text())
 	}
 }
 
@@ -381,7 +382,7 @@ func (r *revisions) usedAmong(ctx context.Context, into client.ObjectList, names
 		if err != nil {
 			return false, fmt.Errorf("look live for users: %w", err)
 		}
-		objects, err := items(into)
+		objects, err := index.Items(into)
 		if err != nil {
 			return false, err
 		}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -57,7 +58,7 @@ type used struct{ pins, names []string }
 // templateUses gives what a workload's template uses. What it names matters only where it is to be attached.
 func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	return func(obj client.Object) used {
-		u := used{pins: pinned(kind.PinsText(obj))}
+		u := used{pins: index.Pins(kind.PinsText(obj))}
 		if obj.GetAnnotations()[keys.Mode] == string(optin.Attach) {
 			u.names = kind.Facts(obj).References
 		}
@@ -69,7 +70,7 @@ func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
 func holderUses(kind workload.HolderKind) func(client.Object) used {
 	return func(obj client.Object) used {
 		facts := kind.Facts(obj)
-		return used{pins: pinned(facts.Pins), names: facts.References}
+		return used{pins: index.Pins(facts.Pins), names: facts.References}
 	}
 }
 
@@ -125,7 +126,7 @@ func (r *revisions) enqueue(ctx context.Context, namespace, text string, pinned 
 	}
 	ref := revision.Ref{Kind: named.Kind, Namespace: namespace, Name: named.Name}
 	meta := revision.Metadata(ref)
-	err = r.client.Get(ctx, key(meta), meta)
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(meta), meta)
 	switch {
 	case err == nil && kept(meta):
 		q.AddAfter(ref, min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner))

@@ -1,3 +1,5 @@
+// Package controller watches workloads, sources and holders, and runs the two reconcilers: one pins revisions in
+// workloads, the other keeps the revisions (docs/reconcile.md has the rules).
 package controller
 
 import (
@@ -26,6 +28,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -85,7 +88,7 @@ func (r *workloads) setUp(manager ctrl.Manager) error {
 		Named(name(r.kind)).
 		For(r.kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		WatchesMetadata(newNamespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
+		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(r.kind.New(), reporter{r}.handler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers})
@@ -117,7 +120,7 @@ func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.
 func (r *workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
 	all := r.kind.NewList()
 	err := r.client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
-	found, itemsErr := items(all)
+	found, itemsErr := index.Items(all)
 	if err = errors.Join(err, itemsErr); err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads of a namespace", "namespace", namespace.GetName())
 		return nil
@@ -133,21 +136,21 @@ func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
 			return nil
 		}
 		source := pin.Source{Kind: kind, Name: obj.GetName()}
-		return append(r.indexed(ctx, obj.GetNamespace(), source.String()), r.indexed(ctx, obj.GetNamespace(), anyOf(kind))...)
+		return append(r.indexed(ctx, obj.GetNamespace(), source.String()), r.indexed(ctx, obj.GetNamespace(), index.AnyOf(kind))...)
 	}
 }
 
 // indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
 // in all. A workload that has another's template in its stead is among them when it matters to the other.
 func (r *workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
-	found, err := list(ctx, r.client, r.kind.NewList(), namespace, bySource, value)
+	found, err := index.List(ctx, r.client, r.kind.NewList(), namespace, index.BySource, value)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 		return nil
 	}
 	all := requests(found)
 	for _, other := range r.kinds.Referring() {
-		found, err := list(ctx, r.client, other.NewList(), namespace, bySource, value)
+		found, err := index.List(ctx, r.client, other.NewList(), namespace, index.BySource, value)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 			continue
@@ -162,7 +165,7 @@ func (r *workloads) indexed(ctx context.Context, namespace, value string) []reco
 func requests(objects []client.Object) []reconcile.Request {
 	all := make([]reconcile.Request, 0, len(objects))
 	for _, obj := range objects {
-		all = append(all, reconcile.Request{NamespacedName: key(obj)})
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 	}
 	return all
 }
@@ -412,15 +415,3 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 	}
 	return known.settling.Remaining(seen.asked.Settle, now)
 }
-
-// list reads the objects of a namespace that an index holds under a value, without copying them: callers do not change
-// them.
-func list(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string) ([]client.Object, error) {
-	err := reader.List(ctx, into, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, err
-	}
-	return items(into)
-}
-
-func key(obj client.Object) types.NamespacedName { return client.ObjectKeyFromObject(obj) }

@@ -103,9 +103,9 @@ func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, see
 func (r *workloads) unmoved(ctx context.Context, asked client.Object) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(r.kind.GVK)
-	err := r.live.Get(ctx, key(asked), live)
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(asked), live)
 	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != asked.GetResourceVersion() {
-		return revision.NewChanged("%s %s", r.kind.Resource(), key(asked))
+		return revision.NewChanged("%s %s", r.kind.Resource(), client.ObjectKeyFromObject(asked))
 	}
 	return err
 }
@@ -333,9 +333,9 @@ func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation
 	err = r.client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
-		return revision.NewChanged("%s %s", r.kind.Resource(), key(obj))
+		return revision.NewChanged("%s %s", r.kind.Resource(), client.ObjectKeyFromObject(obj))
 	case err != nil:
-		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), key(obj), revision.ExplainRefusal(err))
+		return fmt.Errorf("pin %s %s: %w", r.kind.Resource(), client.ObjectKeyFromObject(obj), revision.ExplainRefusal(err))
 	}
 	return nil
 }

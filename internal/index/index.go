@@ -1,0 +1,169 @@
+// Package index has the indexes of what confrev watches, and reads through them: which workloads a source matters to, what pins a
+// revision, what a workload rolled out. The controller answers from its cache, the plugin from a snapshot. It must not import
+// anything that decides or writes.
+package index
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
+)
+
+// The indexes, with which an event costs work in proportion to the workloads that use the source, never a scan of a
+// namespace.
+const (
+	// BySource indexes workloads by the sources and other objects that may matter to them: "configmap/app". Those that
+	// choose sources by expressions are under the kind alone: "configmap/*".
+	BySource = "confrev.sources"
+	// ByReference indexes holders by the sources that their templates name.
+	ByReference = "confrev.references"
+	// ByPin indexes workloads and holders by the revisions that their templates pin: "configmap/app-5f7d8c9b2k".
+	ByPin = "confrev.pins"
+	// ByController indexes holders by the UID of their controller: the workload.
+	ByController = "confrev.controller"
+	// ByReferred indexes workloads by the workload that has their template: "Deployment.apps/web".
+	ByReferred = "confrev.referred"
+)
+
+// AnyOf is the value of BySource for any source of a kind.
+func AnyOf(kind pin.Kind) string { return string(kind) + "/*" }
+
+// Of returns the indexes of a kind of workloads and of its holders.
+func Of(kind workload.Kind, defaults optin.Defaults) []Index {
+	holder := kind.Holder
+	return []Index{
+		{kind.GVK, kind.New(), BySource, sources(kind, defaults)},
+		{kind.GVK, kind.New(), ByPin, func(obj client.Object) []string { return Pins(kind.PinsText(obj)) }},
+		{kind.GVK, kind.New(), ByReferred, Referred(kind)},
+		{holder.GVK, holder.New(), ByPin, func(obj client.Object) []string { return Pins(holder.Facts(obj).Pins) }},
+		{holder.GVK, holder.New(), ByReference, func(obj client.Object) []string { return holder.Facts(obj).References }},
+		{holder.GVK, holder.New(), ByController, ControllerUID},
+	}
+}
+
+// Index is one index of the cache.
+type Index struct {
+	GVK    schema.GroupVersionKind
+	Object client.Object
+	Field  string
+	Func   client.IndexerFunc
+}
+
+// sources lists what may matter to a workload, whether it is opted in or not: that may depend on its namespace and on the
+// sources themselves.
+func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		// What could not be read is reported by the reconciler.
+		uses, _ := kind.Uses(obj)
+		var texts []string
+		for _, use := range uses {
+			texts = append(texts, use.String())
+		}
+		asked := kind.Config(obj, nil, Namespace(), defaults)
+		for _, trigger := range asked.RestartOn {
+			texts = append(texts, trigger.String())
+		}
+		for _, source := range pin.Kinds {
+			names, all := asked.Track.ListedNames(source)
+			for _, name := range names {
+				texts = append(texts, pin.Source{Kind: source, Name: name}.String())
+			}
+			if !all {
+				texts = append(texts, AnyOf(source))
+			}
+		}
+		return texts
+	}
+}
+
+// Referred gives the workload that has an object's template in its place.
+func Referred(kind workload.Kind) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		if named, name, ok := kind.WorkloadRef(obj); ok {
+			return []string{referredKey(named, name)}
+		}
+		return nil
+	}
+}
+
+func referredKey(kind schema.GroupKind, name string) string { return kind.String() + "/" + name }
+
+// Pins lists the revisions that a template pins: "configmap/app-5f7d8c9b2k". Malformed pins hold nothing: no pod can
+// be created from such a template.
+func Pins(text string) []string {
+	pins, err := pin.Parse(text)
+	if err != nil {
+		return nil
+	}
+	var revisions []string
+	for source, p := range pins {
+		revisions = append(revisions, pin.Source{Kind: source.Kind, Name: p.Revision}.String())
+	}
+	return revisions
+}
+
+// ControllerUID is the function of ByController.
+func ControllerUID(obj client.Object) []string {
+	if owner := metav1.GetControllerOf(obj); owner != nil {
+		return []string{string(owner.UID)}
+	}
+	return nil
+}
+
+// List reads the objects of a namespace that an index holds under a value, without copying them: callers do not change
+// them.
+func List(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string) ([]client.Object, error) {
+	err := reader.List(ctx, into, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, err
+	}
+	return Items(into)
+}
+
+// Items gives the objects of a list, not copies.
+func Items(list client.ObjectList) ([]client.Object, error) {
+	var objects []client.Object
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		obj, ok := item.(client.Object)
+		if !ok {
+			return fmt.Errorf("a list holds a %T, which is not an object of the API", item)
+		}
+		objects = append(objects, obj)
+		return nil
+	})
+	return objects, err
+}
+
+// Namespace makes the empty metadata of a namespace to read into.
+func Namespace() *metav1.PartialObjectMetadata {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
+}
+
+// Referring gives the workloads that have their template in this one.
+func Referring(ctx context.Context, reader client.Reader, kinds *workload.Kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
+	var all []client.Object
+	for _, other := range kinds.Referring() {
+		found, err := List(ctx, reader, other.NewList(), obj.GetNamespace(), ByReferred, referredKey(kind.GVK.GroupKind(), obj.GetName()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	// In the order of the cache, two that disagree would win by turns.
+	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all, nil
+}

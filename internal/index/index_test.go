@@ -1,0 +1,39 @@
+package index
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// An event must reach every workload to which it may matter, through the index.
+func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
+	defaults := optin.Defaults{}
+	defaults.Compat.Reloader, defaults.Compat.Wave = true, true
+	template := gen.Template(gen.EnvFrom("configmap/app"))
+	tests := map[string]struct {
+		obj  *appsv1.Deployment
+		want string
+	}{
+		"nothing at all":                     {gen.Deployment("web"), ""},
+		"what it refers to, opted in or not": {gen.Deployment("web", template), "configmap/app"},
+		"what it restarts on":                {gen.Deployment("web", template, gen.Annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1./data{.spec}")), "configmap/app secret/db persistentvolumeclaims.v1/data"},
+		"what it names":                      {gen.Deployment("web", gen.Annotated("secret.reloader.stakater.com/reload", "db")), "secret/db"},
+		"what it has an expression for":      {gen.Deployment("web", gen.Annotated("configmap.reloader.stakater.com/reload", "a.*")), "configmap/*"},
+		"the source, not the revision that was injected": {
+			gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Template(gen.EnvFrom("configmap/app-bbbbbbbbbb"))), "configmap/app"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(sources(workload.Deployment, defaults)(test.obj), " "); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
