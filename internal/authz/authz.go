@@ -1,6 +1,6 @@
-// Package authz answers only the HTTP clients that the API server says may ask: each shows a token, which a TokenReview tells the
-// user of, and a SubjectAccessReview tells whether that user has the right to the path. controller-runtime's own filter does the same, and
-// links the API server's libraries for it.
+// Package authz serves only HTTP clients that the API server authorises. Each presents a token. A TokenReview returns the token's
+// user, and a SubjectAccessReview returns whether that user has the right to the path. controller-runtime's own filter does the
+// same, but links the API server's libraries.
 package authz
 
 import (
@@ -19,39 +19,39 @@ import (
 )
 
 const (
-	// remembered is how many answers are remembered, and valid for how long: a client that asks every few seconds costs two reviews a
-	// minute, and one that has lost its right still gets answers for so long.
+	// remembered is how many answers are cached, and valid for how long. A client that asks every few seconds costs two reviews
+	// per minute, and one that has lost its right still gets responses for that long.
 	remembered = 100
 	valid      = 30 * time.Second
-	// patience bounds the reviews of one request.
+	// patience limits the time for the reviews of one request.
 	patience = 10 * time.Second
 )
 
-// Guard lets through whom the API server lets.
+// Guard lets clients through that the API server authorises.
 type Guard struct {
-	// API takes reviews.
+	// API takes the reviews.
 	API client.Writer
 	Now func() time.Time
 
 	once    sync.Once
 	answers *lru.Cache
-	// reviewing is held during reviews, one at a time: who may not ask is not to have the API server asked as often as it likes.
+	// reviewing is held during reviews. One at a time: unauthorised clients must not make confrev flood the API server.
 	reviewing sync.Mutex
 }
 
-// answer is the HTTP status for a token and a path, http.StatusOK for who may ask.
+// answer is the HTTP status for a token and a path, http.StatusOK if the client is authorised.
 type answer struct {
 	status int
 	until  time.Time
 }
 
-// question is what a client asks. The token itself is not kept.
+// question identifies a request. The token itself is not kept.
 type question struct {
 	token [sha256.Size]byte
 	path  string
 }
 
-// Handler serves what next serves, to those who may ask.
+// Handler serves what next serves, but only to authorised clients.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch status := g.status(r); status {
@@ -66,7 +66,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// maxToken is longer than any token of the API server's.
+// maxToken is longer than any token that the API server issues.
 const maxToken = 16 << 10
 
 func (g *Guard) status(r *http.Request) int {
@@ -90,11 +90,11 @@ func (g *Guard) status(r *http.Request) int {
 	defer cancel()
 	status, err := g.review(ctx, token, asked.path)
 	if err != nil {
-		log.Log.WithName("authz").Error(err, "cannot ask the API server whether a client may ask", "path", asked.path)
+		log.Log.WithName("authz").Error(err, "cannot review a client's token and rights", "path", asked.path)
 		return http.StatusInternalServerError
 	}
 	if status != http.StatusUnauthorized {
-		// Tokens of nobody come without end, and are not to push out the others.
+		// Clients without a valid token could send any number of tokens, which must not evict the other answers.
 		g.answers.Add(asked, answer{status, g.Now().Add(valid)})
 	}
 	return status
@@ -109,7 +109,7 @@ func (g *Guard) known(asked question) (status int, known bool) {
 	return kept.(answer).status, true
 }
 
-// review asks the API server who has a token, and whether that user may get a path.
+// review asks the API server whose token it is, and whether that user may get the path.
 func (g *Guard) review(ctx context.Context, token, path string) (status int, err error) {
 	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	if err := g.API.Create(ctx, who); err != nil {

@@ -17,8 +17,8 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// hashVersion names the encoding and the hash. A new version must go on recognising revisions of the old ones by their
-// content, so that it never causes a rollout (rule 8).
+// hashVersion names the encoding and the hash. A new version must still recognise revisions of the old ones by their content, so
+// that it never causes a rollout (rule 8).
 const hashVersion = "v1"
 
 // Content is what a revision freezes of its source: everything that a pod can read of it.
@@ -32,7 +32,7 @@ type Content struct {
 	BinaryData map[string][]byte
 }
 
-// FromConfigMap takes the content of a ConfigMap. The result shares binaryData with it.
+// FromConfigMap returns the content of a ConfigMap. It shares binaryData with the ConfigMap.
 func FromConfigMap(cm *corev1.ConfigMap) Content {
 	data := make(map[string][]byte, len(cm.Data))
 	for key, value := range cm.Data {
@@ -41,27 +41,27 @@ func FromConfigMap(cm *corev1.ConfigMap) Content {
 	return Content{Kind: pin.ConfigMap, Data: data, BinaryData: cm.BinaryData}
 }
 
-// FromSecret takes the content of a Secret. The result shares its data. What was written as stringData is in data by the
-// time that the API server gives it out.
+// FromSecret returns the content of a Secret. It shares data with the Secret. The API server has already moved stringData to data
+// when it returns a Secret.
 func FromSecret(secret *corev1.Secret) Content {
 	return Content{Kind: pin.Secret, Type: string(secret.Type), Data: secret.Data}
 }
 
-// Hash is the hash of a content, behind the version of the hash, in the form of a label value.
+// Hash is the version of the hash followed by the hash of a content, in the form of a label value.
 type Hash string
 
-// encoding has only characters that a label may hold.
+// encoding uses only characters that a label may contain.
 var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Hash gives the content's hash. Nil and empty maps are alike, and the order of keys does not matter.
+// Hash returns the content's hash. Nil and empty maps are alike, and the order of keys does not matter.
 func (c Content) Hash() Hash {
 	sum := sha256.New()
 	c.encode(sum)
 	return Hash(hashVersion + "-" + encoding.EncodeToString(sum.Sum(nil)))
 }
 
-// encode writes a form that no two different contents share: every string goes behind its length, and every section
-// behind its count, so no key or value can pretend to be another's end.
+// encode writes a form that no two different contents share: every string follows its length, and every section follows its
+// count, so no key or value can be mistaken for the end of another.
 func (c Content) encode(w io.Writer) {
 	writeString(w, hashVersion)
 	writeString(w, string(c.Kind))
@@ -86,21 +86,21 @@ func writeLength(w io.Writer, length int) {
 	mustWrite(w, binary.AppendUvarint(nil, uint64(length)))
 }
 
-// mustWrite writes to a hash or a buffer, neither of which fails.
+// mustWrite writes to a hash or a buffer, neither of which returns errors.
 func mustWrite(w io.Writer, value []byte) {
 	if _, err := w.Write(value); err != nil {
 		panic("content: a hash refused a write: " + err.Error())
 	}
 }
 
-// RevisionName names the revision of a source with the given hash. salt is 0 but when that name is taken by something
-// else; then 1, 2, … give other names.
+// RevisionName returns the name of the revision of a source with the given hash. salt is 0, unless something else has that name;
+// then 1, 2, … produce other names.
 func RevisionName(source string, hash Hash, salt int) string {
 	sum := sha256.New()
 	writeString(sum, string(hash))
 	base := pin.Base(source)
 	if base != source {
-		// Two long names may differ only behind the cut.
+		// Two long names may differ only beyond the cut.
 		writeString(sum, source)
 	}
 	if salt > 0 {
@@ -120,8 +120,8 @@ func suffix(sum hash.Hash) string {
 // maxLabel is the longest value of a label.
 const maxLabel = 63
 
-// SourceLabel gives the value of the label that groups a source with its revisions: the source's name or, where that is
-// too long for a label, its beginning and a hash of it.
+// SourceLabel returns the value of the label that groups a source with its revisions: the source's name or, if that is too long
+// for a label, its beginning and a hash of it.
 func SourceLabel(source string) string {
 	if len(source) <= maxLabel {
 		return source
@@ -131,8 +131,8 @@ func SourceLabel(source string) string {
 	return strings.TrimRight(source[:maxLabel-1-pin.SuffixLength], "-.") + "-" + suffix(sum)
 }
 
-// form is that of a hash of this version, keyed or not: what the guards' policy demands of a revision's label.
+// form is the form of a hash of this version, keyed or not. The guards' policy demands it of a revision's label.
 var form = regexp.MustCompile(`^(` + hashVersion + `|` + keyVersion + `-[a-z2-7]{7})-[a-z2-7]{52}$`)
 
-// IsHash reports whether a text has the form of a hash. It says nothing of what the hash is of.
+// IsHash reports whether a text has the form of a hash. It does not show what the hash is of.
 func IsHash(text string) bool { return form.MatchString(text) }

@@ -11,17 +11,17 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Digests has a digest per key of a content, to tell which keys changed without reading it (rule 3). A key may stand in
-// data and binaryData of different contents, never in both of one.
+// Digests has a digest per key of a content, which shows which keys changed without reading it (rule 3). A key may be in data of
+// one content and in binaryData of another, but never in both of one.
 type Digests map[string]string
 
-// digestLength is how many characters a digest has: 80 bits, far beyond chance.
+// digestLength is how many characters a digest has: 80 bits, so that no two contents share one by chance.
 const digestLength = 16
 
-// maxDigests bounds the text form, so that it stays far from the 256 KiB that all annotations of an object may have.
+// maxDigests limits the text form, so that it stays far below the 256 KiB that all annotations of an object may have.
 const maxDigests = 64 << 10
 
-// Digests gives the digest of every key.
+// Digests returns the digest of every key.
 func (c Content) Digests() Digests {
 	digests := make(Digests, len(c.Data)+len(c.BinaryData))
 	for key, value := range c.Data {
@@ -40,11 +40,11 @@ func digest(section string, value []byte) string {
 	return Short(sum)
 }
 
-// Short gives the beginning of a hash, as long as digests are: 80 bits, in characters that names and labels may hold.
+// Short returns the beginning of a hash, as long as a digest: 80 bits, in characters that names and labels may contain.
 func Short(sum hash.Hash) string { return encoding.EncodeToString(sum.Sum(nil))[:digestLength] }
 
-// Text gives the text form, sorted: key=digest,key=digest. It is not ok when it would be too long for an annotation; the
-// content must be read then.
+// Text returns the text form, sorted: key=digest,key=digest. It is not ok if it would be too long for an annotation; then the
+// content must be read instead.
 func (d Digests) Text() (text string, ok bool) {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(d)) {
@@ -56,7 +56,7 @@ func (d Digests) Text() (text string, ok bool) {
 	return b.String(), b.Len() <= maxDigests
 }
 
-// ParseDigests reads the text form. Keys of ConfigMaps and Secrets hold neither "=" nor ",".
+// ParseDigests reads the text form. Keys of ConfigMaps and Secrets contain neither "=" nor ",".
 func ParseDigests(text string) (Digests, error) {
 	digests := Digests{}
 	if text == "" {
@@ -72,18 +72,18 @@ func ParseDigests(text string) (Digests, error) {
 	return digests, nil
 }
 
-// SameKeys tells whether all the given keys have the same value, or are absent, in both contents.
+// SameKeys reports whether all the given keys have the same value, or are absent, in both contents.
 func (d Digests) SameKeys(other Digests, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return d[key] != other[key] })
 }
 
-// Used returns a digest of the keys that are used, or of all keys when all is true, for the note of a hold: with it, that the
-// source still has what was rolled back is known although the revision is deleted (rule 4).
+// Used returns a digest of the keys that are used, or of all keys if all is true, for the note of a hold. It shows that the
+// source still has what was rolled back, even after the revision is deleted (rule 4).
 func (d Digests) Used(all bool, keys []string) string { return d.Sum(all, keys) }
 
-// Sum gives one hash over the keys that are used, or over all keys when all is true. An absent key counts too: it is not
-// the same as an empty one. It is for templates that restart when content changes; its form must never change, since a
-// new form would restart every workload.
+// Sum returns one hash over the keys that are used, or over all keys if all is true. An absent key is not the same as an empty
+// one. It is for templates that restart when content changes. Its form must never change, since a new form would restart every
+// workload.
 func (d Digests) Sum(all bool, keys []string) string {
 	if all {
 		keys = slices.Sorted(maps.Keys(d))

@@ -15,23 +15,23 @@ import (
 const KeySize = 32
 
 const (
-	// keyVersion names how hashes are keyed, as hashVersion names how they are made without a key.
+	// keyVersion names how hashes are keyed, as hashVersion names how they are computed without a key.
 	keyVersion = "k1"
-	// idLength is how many characters tell keys apart: as many as a label has room for.
+	// idLength is how many characters distinguish keys: as many as fit into a label.
 	idLength = 7
 )
 
-// Key keys the hashes of Secrets, and of all else that not everyone may read who may read workloads, so that no one can test
-// guesses of their content. There is one for each namespace: with one for the cluster, whoever puts a guess into a Secret of his
-// own could compare the hashes. A nil Key keys nothing, and is that of ConfigMaps.
+// Key keys the hashes of Secrets, and of everything else that not all readers of workloads may read, so that no one can test
+// guesses of their content. Each namespace has its own. With a single key for the cluster, anyone could put a guess into a Secret
+// of their own and compare the hashes. A nil Key leaves hashes as they are, and is the key of ConfigMaps.
 //
-// A hash that is keyed begins with the version and the id of its key, so that it is never compared under another one.
+// A keyed hash begins with the version and the id of its key, so that it is never compared with a hash of another key.
 type Key struct {
 	secret []byte
 	id     string
 }
 
-// NewKey makes a Key of a random secret.
+// NewKey returns the Key with a random secret of KeySize bytes.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != KeySize {
 		return nil, fmt.Errorf("a key has %d bytes, not %d", KeySize, len(secret))
@@ -41,7 +41,7 @@ func NewKey(secret []byte) (*Key, error) {
 	return k, nil
 }
 
-// Scheme is what hashes of this key begin with; empty without a key.
+// Scheme returns what hashes of this key begin with; empty without a key.
 func (k *Key) Scheme() string {
 	if k == nil {
 		return ""
@@ -49,14 +49,14 @@ func (k *Key) Scheme() string {
 	return keyVersion + "-" + k.id + "-"
 }
 
-// String keeps the secret out of logs and of messages of tests.
+// String keeps the secret out of logs and test output.
 func (k *Key) String() string { return "key " + k.Scheme() }
 
 // GoString is String.
 func (k *Key) GoString() string { return k.String() }
 
-// mac is a keyed hash of a text that has one meaning only: the purpose, and the object that it is about, enter it. So the same
-// content has other hashes in another object, and a hash for one purpose says nothing about those for others.
+// mac returns a keyed hash of a text that has only one meaning, because the purpose and the object are hashed with it. So the
+// same content has another hash in another object, and a hash for one purpose says nothing about those for others.
 func (k *Key) mac(purpose string, object pin.Source, text string) hash.Hash {
 	sum := hmac.New(sha256.New, k.secret)
 	for _, part := range []string{keyVersion, purpose, string(object.Kind), object.Name, text} {
@@ -65,7 +65,7 @@ func (k *Key) mac(purpose string, object pin.Source, text string) hash.Hash {
 	return sum
 }
 
-// Hash keys the hash of a source's content.
+// Hash returns the keyed form of the hash of a source's content.
 func (k *Key) Hash(source pin.Source, plain Hash) Hash {
 	if k == nil {
 		return plain
@@ -73,7 +73,7 @@ func (k *Key) Hash(source pin.Source, plain Hash) Hash {
 	return Hash(k.Scheme() + encoding.EncodeToString(k.mac("content", source, string(plain)).Sum(nil)))
 }
 
-// Digests keys the digests of a source's keys.
+// Digests returns the keyed form of the digests of a source's keys.
 func (k *Key) Digests(source pin.Source, plain Digests) Digests {
 	if k == nil || plain == nil {
 		return plain
@@ -85,7 +85,7 @@ func (k *Key) Digests(source pin.Source, plain Digests) Digests {
 	return keyed
 }
 
-// Sum keys the hash that makes a workload restart, of a source (Digests.Sum) or any other object.
+// Sum returns the keyed form of the hash that makes a workload restart, of a source (Digests.Sum) or of any other object.
 func (k *Key) Sum(object pin.Source, plain string) string {
 	if k == nil {
 		return plain
@@ -93,7 +93,7 @@ func (k *Key) Sum(object pin.Source, plain string) string {
 	return k.Scheme() + Short(k.mac("restart", object, plain))
 }
 
-// Made reports whether a hash was made the way that this key makes them now. Others cannot be compared with it.
+// Made reports whether a hash was made as this key makes them now. Hashes of other keys cannot be compared with it.
 func (k *Key) Made(hash Hash) bool {
 	if k == nil {
 		return strings.HasPrefix(string(hash), hashVersion+"-")
@@ -103,5 +103,5 @@ func (k *Key) Made(hash Hash) bool {
 
 var scheme = regexp.MustCompile(`^` + keyVersion + `-[a-z2-7]{7}-`)
 
-// SchemeOf returns what a hash says of the key that it was made with; empty where it was made without one.
+// SchemeOf returns what a hash says about the key that it was made with; empty if it was made without one.
 func SchemeOf(hash string) string { return scheme.FindString(hash) }

@@ -1,4 +1,4 @@
-// Package keys declares every label, annotation and field manager that confrev reads or writes, once.
+// Package keys declares every label, annotation and field manager that confrev reads or writes, each in one place.
 package keys
 
 // Prefix is common to all of confrev's labels and annotations.
@@ -6,11 +6,11 @@ const Prefix = "confrev.io/"
 
 // Annotations that users set on a workload.
 const (
-	// Track opts a workload in: "all", "none", or a list such as "configmap/app,secret/db". As a label of a namespace it
-	// opts in all workloads in it.
+	// Track opts a workload in: "all", "none", or a list such as "configmap/app,secret/db". As a label of a namespace it opts in
+	// all workloads in it.
 	Track = Prefix + "track"
-	// Owners is "true" where an ownerReference of a source to a workload opts the source in: on the workload, or as a label
-	// or annotation of its namespace.
+	// Owners is "true" if an ownerReference of a source to a workload opts the source in. It is set on the workload, or as a
+	// label or annotation of its namespace.
 	Owners = Prefix + "owners"
 	// Settle overrides how long the workload's sources must be quiet before it advances, as a Go duration (rule 2).
 	Settle = Prefix + "settle"
@@ -18,7 +18,7 @@ const (
 	Mode = Prefix + "mode"
 	// Injection is where pins are applied: "admission" or "template".
 	Injection = Prefix + "injection"
-	// RestartOn lists further objects whose change rolls the workload.
+	// RestartOn lists further objects whose changes roll the workload.
 	RestartOn = Prefix + "restart-on"
 	// Advance is when a pin may move to another revision: "auto", "on-deploy" or "manual" (rule 4).
 	Advance = Prefix + "advance"
@@ -30,7 +30,7 @@ const (
 const (
 	// Policy is what may be done with the source: "revision", "rotate", "live" or "ignore".
 	Policy = Prefix + "policy"
-	// Attach lets mode attach make holders own the source: it goes with the last of them then.
+	// Attach lets mode attach make holders own the source, which is then deleted with the last of them.
 	Attach = Prefix + "attach"
 	// Protect keeps an attached source readable after its deletion, until no holder uses it.
 	Protect = Prefix + "protect"
@@ -43,17 +43,17 @@ const ProtectFinalizer = Prefix + "protect"
 const (
 	// Pins, on the pod template, says which revision each source resolves to. Package pin reads and writes it.
 	Pins = Prefix + "pins"
-	// Hashes, on the pod template, has a hash for each object whose change rolls the workload although nothing is pinned
-	// (mode restart). Package pin reads and writes it.
+	// Hashes, on the pod template, has a hash for each object whose changes roll the workload although nothing is pinned (mode
+	// restart). Package pin reads and writes it.
 	Hashes = Prefix + "hashes"
 	// Held, on the workload, notes which revisions it was rolled back from, in the form of Pins (rule 4).
 	Held = Prefix + "held"
-	// HeldHashes, on the workload, notes the same of what only makes it restart, in the form of Hashes. A source may be both
+	// HeldHashes, on the workload, notes the same about objects that only restart it, in the form of Hashes. A source may be both
 	// pinned and a reason to restart.
 	HeldHashes = Prefix + "held-hashes"
 	// Checksum, on the pod template, has a hash for each source of the same stream. Only `render --mode checksum` writes it.
 	Checksum = Prefix + "checksum"
-	// Paused, on the workload, says that confrev paused it at its creation and what it waits for (rule 7).
+	// Paused, on the workload, says that confrev paused it when it was created, and what it waits for (rule 7).
 	Paused = Prefix + "paused"
 )
 
@@ -61,37 +61,37 @@ const (
 const (
 	// Source is the source's name, shortened to the 63 characters of a label.
 	Source = Prefix + "source"
-	// Content is the hash of the revision's content behind the version of the hash: "v1-…" (rule 8).
+	// Content is the version of the hash followed by the hash of the revision's content: "v1-…" (rule 8).
 	Content = Prefix + "content"
 )
 
 // Annotations of a revision.
 const (
-	// SourceName is the source's whole name.
+	// SourceName is the source's full name.
 	SourceName = Prefix + "source-name"
 	// Number is the revision's number among its source's; the highest is current (rule 5).
 	Number = Prefix + "number"
-	// KeyDigests is a digest per key of the content, so that a change of unused keys is told without reading it (rule 3).
+	// KeyDigests is a digest per key of the content, so that a change to unused keys is recognised without reading it (rule 3).
 	KeyDigests = Prefix + "keys"
-	// SourceVersion is "<uid>/<resourceVersion>" of the source when its content was last seen to be this revision's,
-	// so that starting up reads only the sources that changed since.
+	// SourceVersion is "<uid>/<resourceVersion>" of the source when its content was last seen to be this revision's, so that
+	// starting up reads only the sources that have changed since.
 	SourceVersion = Prefix + "source-version"
-	// Renewed is when an unowned revision was last about to be pinned (RFC 3339). The grace time of rule 13 counts from
-	// it: it keeps the sweeper from a revision whose pin is being written.
+	// Renewed is when an unowned revision was last about to be pinned (RFC 3339). The grace time of rule 13 counts from it, so
+	// that the sweeper leaves a revision alone whose pin is being written.
 	Renewed = Prefix + "renewed"
 	// Anchor, on a ConfigMap, says that it owns the revisions of its namespace that have too many users to list (rule 14).
 	Anchor = Prefix + "anchor"
 	// Attached, on a source, says that confrev made its users own it (mode attach).
 	Attached = Prefix + "attached"
-	// ChangeCause is copied from the source, for `kubectl rollout history` habits.
+	// ChangeCause is copied from the source, because users of `kubectl rollout history` expect it.
 	ChangeCause = "kubernetes.io/change-cause"
 )
 
-// KeySecret is the name of the Secret that has the key of a namespace's hashes (rule 22).
+// KeySecret is the name of the Secret that holds the key of a namespace's hashes (rule 22).
 const KeySecret = "confrev-key"
 
-// DistrustBefore is set by a person on the Secret of the webhooks' authority. It says from when on (RFC 3339) an authority must be to be
-// trusted: those before are dropped at once.
+// DistrustBefore is set by a person on the Secret of the webhooks' certificate authority. Authorities that were created before
+// this time (RFC 3339) are dropped at once.
 const DistrustBefore = Prefix + "distrust-before"
 
 // FieldManager owns the fields that confrev writes.

@@ -19,7 +19,7 @@ const (
 	reloaderSearch = "reloader.stakater.com/search"
 	reloaderMatch  = "reloader.stakater.com/match"
 	reloaderIgnore = "reloader.stakater.com/ignore"
-	// These go behind a kind of source: "configmap.reloader.stakater.com/auto".
+	// These follow a kind of source: "configmap.reloader.stakater.com/auto".
 	reloaderKindAuto    = ".reloader.stakater.com/auto"
 	reloaderKindReload  = ".reloader.stakater.com/reload"
 	reloaderKindExclude = "s.exclude.reloader.stakater.com/reload"
@@ -37,38 +37,39 @@ func isCompat(key string) bool {
 	return prefix == "wave.pusher.com" || strings.HasSuffix(prefix, "reloader.stakater.com")
 }
 
-// read reads other tools' annotations, and tells whether there were any that say what to track.
-func (c Compat) read(w Metadata, asked *Config) bool {
+// read reads other tools' annotations, and reports whether any of them says what to track.
+func (c Compat) read(w Metadata, config *Config) bool {
 	found := false
 	if c.Reloader {
-		found = readReloader(w.Annotations, asked) || readReloader(w.TemplateAnnotations, asked)
+		found = readReloader(w.Annotations, config) || readReloader(w.TemplateAnnotations, config)
 	}
-	if c.Wave && !asked.Track.none {
-		found = readWave(w.Annotations, asked) || found
+	if c.Wave && !config.Track.none {
+		found = readWave(w.Annotations, config) || found
 	}
 	if found {
-		asked.Mode = Restart
+		config.Mode = Restart
 	}
 	return found
 }
 
-// readReloader reads Reloader's annotations. It looks at those of the pod template where the workload has none.
-func readReloader(annotations map[string]string, asked *Config) bool {
-	track := &asked.Track
+// readReloader reads Reloader's annotations, and reports whether there are any. The caller passes those of the workload, then
+// those of the pod template if the workload has none.
+func readReloader(annotations map[string]string, config *Config) bool {
+	track := &config.Track
 	found := false
-	// Turning auto off says nothing of the lists and of search; but it does opt out of whatever holds for all.
-	if auto, said := asked.flag(annotations, reloaderAuto); said {
+	// Turning auto off says nothing about the lists and search, but it does opt out of a default that holds for all workloads.
+	if auto, ok := config.flag(annotations, reloaderAuto); ok {
 		found = true
 		if auto {
 			track.all = allKinds()
 		}
 	}
-	if search, _ := asked.flag(annotations, reloaderSearch); search {
+	if search, _ := config.flag(annotations, reloaderSearch); search {
 		found, track.matched = true, true
 	}
 	for _, kind := range pin.Kinds {
 		auto, reload, exclude := string(kind)+reloaderKindAuto, string(kind)+reloaderKindReload, string(kind)+reloaderKindExclude
-		if on, _ := asked.flag(annotations, auto); on {
+		if on, _ := config.flag(annotations, auto); on {
 			found = true
 			if track.all == nil {
 				track.all = map[pin.Kind]bool{}
@@ -77,40 +78,40 @@ func readReloader(annotations map[string]string, asked *Config) bool {
 		}
 		if list, ok := annotations[reload]; ok {
 			found = true
-			track.named = with(track.named, kind, asked.expressions(reload, list))
+			track.named = appendForms(track.named, kind, config.expressions(reload, list))
 		}
 		for name := range strings.SplitSeq(annotations[exclude], ",") {
 			if name = strings.TrimSpace(name); name != "" {
-				track.excluded = with(track.excluded, kind, []nameForm{exactly(name)})
+				track.excluded = appendForms(track.excluded, kind, []nameForm{exactName(name)})
 			}
 		}
 	}
-	if ignored, _ := asked.flag(annotations, reloaderIgnore); ignored {
-		found, asked.Track = true, Track{none: true}
+	if ignored, _ := config.flag(annotations, reloaderIgnore); ignored {
+		found, config.Track = true, Track{none: true}
 	}
 	return found
 }
 
-// flag reads a boolean annotation, and tells whether it is there and can be read.
-func (a *Config) flag(annotations map[string]string, key string) (on, said bool) {
+// flag reads a boolean annotation, and reports whether it is there and valid.
+func (c *Config) flag(annotations map[string]string, key string) (on, ok bool) {
 	text, ok := annotations[key]
 	if !ok {
 		return false, false
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		a.complain(InvalidCompat, "annotation %s: %s is neither true nor false", key, quote.Text(text))
+		c.complain(InvalidCompat, "annotation %s: %s is neither true nor false", key, quote.Text(text))
 		return false, false
 	}
 	return on, true
 }
 
-// readWave reads Wave's annotations.
-func readWave(annotations map[string]string, asked *Config) bool {
+// readWave reads Wave's annotations, and reports whether they opt in.
+func readWave(annotations map[string]string, config *Config) bool {
 	if annotations[waveUpdate] != "true" {
 		return false
 	}
-	asked.Track.all = allKinds()
+	config.Track.all = allKinds()
 	for _, extra := range []struct {
 		key  string
 		kind pin.Kind
@@ -121,26 +122,26 @@ func readWave(annotations map[string]string, asked *Config) bool {
 			switch {
 			case name == "":
 			case strings.Contains(name, "/"):
-				asked.complain(InvalidCompat, "annotation %s: %s is in another namespace, which confrev does not follow", key, quote.Text(name))
+				config.complain(InvalidCompat, "annotation %s: %s is in another namespace, which confrev does not follow", key, quote.Text(name))
 			default:
-				asked.Track.named = with(asked.Track.named, kind, []nameForm{exactly(name)})
+				config.Track.named = appendForms(config.Track.named, kind, []nameForm{exactName(name)})
 			}
 		}
 	}
 	return true
 }
 
-// expressions reads a list of regular expressions, each for a whole name.
-func (a *Config) expressions(key, list string) []nameForm {
+// expressions reads a list of regular expressions, each of which matches a whole name.
+func (c *Config) expressions(key, list string) []nameForm {
 	var all []nameForm
 	for item := range strings.SplitSeq(list, ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
 			continue
 		}
-		form, err := whole(item)
+		form, err := compileName(item)
 		if err != nil {
-			a.complain(InvalidCompat, "annotation %s: %s is not a regular expression", key, quote.Text(item))
+			c.complain(InvalidCompat, "annotation %s: %s is not a regular expression", key, quote.Text(item))
 			continue
 		}
 		all = append(all, form)
@@ -148,8 +149,9 @@ func (a *Config) expressions(key, list string) []nameForm {
 	return all
 }
 
-// whole makes the form of an expression, if it is one: also by itself, not only with what makes it match whole names.
-func whole(expression string) (nameForm, error) {
+// compileName returns the form of a regular expression that matches whole names. The expression must also be valid on its own: the
+// anchors around it must not complete it.
+func compileName(expression string) (nameForm, error) {
 	if _, err := regexp.Compile(expression); err != nil {
 		return nameForm{}, err
 	}
@@ -158,17 +160,17 @@ func whole(expression string) (nameForm, error) {
 		return nameForm{}, err
 	}
 	if regexp.QuoteMeta(expression) == expression {
-		return exactly(expression), nil
+		return exactName(expression), nil
 	}
 	return nameForm{expression: compiled}, nil
 }
 
-// exactly makes the form of one name.
-func exactly(name string) nameForm {
+// exactName returns the form that matches one name.
+func exactName(name string) nameForm {
 	return nameForm{name: name}
 }
 
-func with(all map[pin.Kind][]nameForm, kind pin.Kind, more []nameForm) map[pin.Kind][]nameForm {
+func appendForms(all map[pin.Kind][]nameForm, kind pin.Kind, more []nameForm) map[pin.Kind][]nameForm {
 	if len(more) == 0 {
 		return all
 	}

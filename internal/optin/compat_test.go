@@ -86,19 +86,19 @@ func TestReloadersAnnotations(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := optin.Read(optin.Metadata{Annotations: test.annotations, TemplateAnnotations: test.template}, defaults)
-			if got := tracks(asked.Track, test.about); got != test.tracked {
+			config := optin.Read(optin.Metadata{Annotations: test.annotations, TemplateAnnotations: test.template}, defaults)
+			if got := tracks(config.Track, test.about); got != test.tracked {
 				t.Errorf("tracks %q, want %q", got, test.tracked)
 			}
 			mode := optin.Restart
 			if test.unheard {
 				mode = optin.Revision
 			}
-			if asked.Mode != mode {
-				t.Errorf("mode %s, want %s", asked.Mode, mode)
+			if config.Mode != mode {
+				t.Errorf("mode %s, want %s", config.Mode, mode)
 			}
-			if got := reasonsOf(asked.Problems); got != test.problem {
-				t.Errorf("problems %+v, want %q", asked.Problems, test.problem)
+			if got := reasonsOf(config.Problems); got != test.problem {
+				t.Errorf("problems %+v, want %q", config.Problems, test.problem)
 			}
 		})
 	}
@@ -126,41 +126,41 @@ func TestWavesAnnotations(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := optin.Read(optin.Metadata{Annotations: test.annotations}, defaults)
-			if got := tracks(asked.Track, nil); got != test.tracked {
+			config := optin.Read(optin.Metadata{Annotations: test.annotations}, defaults)
+			if got := tracks(config.Track, nil); got != test.tracked {
 				t.Errorf("tracks %q, want %q", got, test.tracked)
 			}
-			if (asked.Mode == optin.Restart) == test.unheard {
-				t.Errorf("mode %s", asked.Mode)
+			if (config.Mode == optin.Restart) == test.unheard {
+				t.Errorf("mode %s", config.Mode)
 			}
 			for kind, want := range map[pin.Kind][]string{pin.ConfigMap: test.configMaps, pin.Secret: test.secrets} {
-				names, exact := asked.Track.ListedNames(kind)
+				names, exact := config.Track.ListedNames(kind)
 				if diff := cmp.Diff(want, names); diff != "" || !exact {
 					t.Errorf("%ss that are named, exact: %v (-want +got):\n%s", kind, exact, diff)
 				}
 			}
-			if got := reasonsOf(asked.Problems); got != test.problem {
-				t.Fatalf("problems %+v, want %q", asked.Problems, test.problem)
+			if got := reasonsOf(config.Problems); got != test.problem {
+				t.Fatalf("problems %+v, want %q", config.Problems, test.problem)
 			}
-			if len(asked.Problems) > 0 && !strings.Contains(asked.Problems[0].Note, test.quoted) {
-				t.Errorf("%q does not say %q", asked.Problems[0].Note, test.quoted)
+			if len(config.Problems) > 0 && !strings.Contains(config.Problems[0].Note, test.quoted) {
+				t.Errorf("%q does not say %q", config.Problems[0].Note, test.quoted)
 			}
 		})
 	}
 	// Wave does not look at the template.
-	asked := optin.Read(optin.Metadata{TemplateAnnotations: annotated(on, "true")}, defaults)
-	if asked.Track.Enabled() {
+	config := optin.Read(optin.Metadata{TemplateAnnotations: annotated(on, "true")}, defaults)
+	if config.Track.Enabled() {
 		t.Error("Wave's annotation of the template opts in")
 	}
 }
 
 func TestBothToolsTogetherTrackWhatEitherDoes(t *testing.T) {
-	asked := optin.Read(optin.Metadata{Annotations: annotated(
+	config := optin.Read(optin.Metadata{Annotations: annotated(
 		"configmap."+reloader+"reload", "a", wave+"update-on-config-change", "true", wave+"extra-configmaps", "b",
 	)}, defaults)
-	names, exact := asked.Track.ListedNames(pin.ConfigMap)
-	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || !exact || tracks(asked.Track, nil) != allTracked {
-		t.Errorf("tracks %q, exact: %v, names (-want +got):\n%s", tracks(asked.Track, nil), exact, diff)
+	names, exact := config.Track.ListedNames(pin.ConfigMap)
+	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || !exact || tracks(config.Track, nil) != allTracked {
+		t.Errorf("tracks %q, exact: %v, names (-want +got):\n%s", tracks(config.Track, nil), exact, diff)
 	}
 }
 
@@ -226,20 +226,20 @@ func TestAnyExpressionIsReadOrRefused(t *testing.T) {
 						t.Errorf("%s: %.40q: %.120v", key, text, r)
 					}
 				}()
-				asked := optin.Read(optin.Metadata{Annotations: annotated(key, text)}, defaults)
+				config := optin.Read(optin.Metadata{Annotations: annotated(key, text)}, defaults)
 				problem := ""
 				if want && key == reload {
 					problem = optin.InvalidCompat
 				}
-				if got := reasonsOf(asked.Problems); got != problem {
-					t.Errorf("%s: %.40q: problems %+v, want %q", key, text, asked.Problems, problem)
+				if got := reasonsOf(config.Problems); got != problem {
+					t.Errorf("%s: %.40q: problems %+v, want %q", key, text, config.Problems, problem)
 				}
 			}()
 		}
 	}
 }
 
-// FuzzRead reads any annotations: it ends, and says the same when it is asked again.
+// FuzzRead reads any annotations: it terminates, and reads the same result each time.
 func FuzzRead(f *testing.F) {
 	f.Add("all", "app,a.*", "restart", "configmap/flags")
 	f.Add("none", `a|b`, "attach", "deployments.v1.apps/web{.spec.replicas}")

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// Field is the path of one field of an object, as it is written: "{.spec.volumeName}". It is a plain path of names and of
-// indexes of lists, and leads to one value at most. JSONPath can do more, and more is what must not be: a filter makes its
-// error repeat what it read, and unions multiply.
+// Field is the path of one field of an object, as users write it: "{.spec.volumeName}". It is a plain path of field names and
+// list indexes, and leads to at most one value. JSONPath can do more, which is dangerous here: the errors of filters repeat what
+// they read, and unions multiply.
 type Field string
 
 const (
@@ -18,7 +18,7 @@ const (
 )
 
 var (
-	// fieldForm is a path of .name, ['name'] and [0]. A name in quotes has nothing that would end an item of the annotation.
+	// fieldForm is a path of .name, ['name'] and [0]. A quoted name has no character that would end an item of the annotation.
 	fieldForm = regexp.MustCompile(`^\{(?:\.[A-Za-z0-9_-]+|\['[^'"\\{}\[\],]+'\]|\["[^'"\\{}\[\],]+"\]|\[[0-9]{1,4}\])+\}$`)
 	stepForm  = regexp.MustCompile(`\.([A-Za-z0-9_-]+)|\['([^']+)'\]|\["([^"]+)"\]|\[([0-9]+)\]`)
 )
@@ -26,8 +26,8 @@ var (
 // errField says what the path of a field looks like.
 var errField = errors.New("want the path of one field, such as {.spec.volumeName}, {.spec['a.b']} or {.spec.list[0]}")
 
-// ParseField reads the path of a field. None leads into metadata: that is where other tools keep what is not theirs to
-// show, and where something changes all the time.
+// ParseField reads the path of a field. None may lead into metadata: other tools keep copies of other objects' content there, and
+// parts of it change all the time.
 func ParseField(text string) (Field, error) {
 	if len(text) > maxFieldText {
 		return "", fmt.Errorf("the path of a field is longer than %d bytes", maxFieldText)
@@ -59,7 +59,7 @@ func (f Field) steps() []step {
 	var steps []step
 	for _, match := range stepForm.FindAllStringSubmatch(string(f), -1) {
 		if match[4] != "" {
-			// The form bounds its digits.
+			// fieldForm limits the number of digits.
 			index, _ := strconv.Atoi(match[4])
 			steps = append(steps, step{index: index, isIndex: true})
 			continue

@@ -29,9 +29,9 @@ func TestTheStrictestOfLabelAndAnnotationCounts(t *testing.T) {
 	}
 	for name, test := range advances {
 		t.Run("advance: "+name, func(t *testing.T) {
-			asked := optin.Read(optin.Metadata{Annotations: written(keys.Advance, test.annotation), Labels: written(keys.Advance, test.label)}, optin.Defaults{})
-			if asked.Advance != test.want || len(asked.Problems) != test.problems {
-				t.Errorf("%s, %v", asked.Advance, asked.Problems)
+			config := optin.Read(optin.Metadata{Annotations: written(keys.Advance, test.annotation), Labels: written(keys.Advance, test.label)}, optin.Defaults{})
+			if config.Advance != test.want || len(config.Problems) != test.problems {
+				t.Errorf("%s, %v", config.Advance, config.Problems)
 			}
 		})
 	}
@@ -52,9 +52,9 @@ func TestTheStrictestOfLabelAndAnnotationCounts(t *testing.T) {
 		t.Run("track: "+name, func(t *testing.T) {
 			annotations := written(keys.Track, test.annotation)
 			annotations[keys.RestartOn] = "configmap/x"
-			asked := optin.Read(optin.Metadata{Annotations: annotations, Labels: written(keys.Track, test.label)}, optin.Defaults{})
-			if asked.Track.Enabled() != test.enabled || (len(asked.RestartOn) > 0) != test.restarts || len(asked.Problems) != test.problems {
-				t.Errorf("enabled: %v, %v, %v", asked.Track.Enabled(), asked.RestartOn, asked.Problems)
+			config := optin.Read(optin.Metadata{Annotations: annotations, Labels: written(keys.Track, test.label)}, optin.Defaults{})
+			if config.Track.Enabled() != test.enabled || (len(config.RestartOn) > 0) != test.restarts || len(config.Problems) != test.problems {
+				t.Errorf("enabled: %v, %v, %v", config.Track.Enabled(), config.RestartOn, config.Problems)
 			}
 		})
 	}

@@ -60,9 +60,9 @@ func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.
 		mode    optin.Mode
 		problem string
 	}{
-		"nothing is asked": {mode: optin.Revision},
-		"the workload":     {written: optin.Metadata{Annotations: all}, tracked: allTracked, mode: optin.Revision},
-		"the namespace":    {written: optin.Metadata{NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision},
+		"no settings":   {mode: optin.Revision},
+		"the workload":  {written: optin.Metadata{Annotations: all}, tracked: allTracked, mode: optin.Revision},
+		"the namespace": {written: optin.Metadata{NamespaceLabels: all}, tracked: allTracked, mode: optin.Revision},
 		"a namespace that says none says nothing": {written: optin.Metadata{NamespaceLabels: none}, mode: optin.Revision},
 		"an empty label of the namespace":         {written: optin.Metadata{NamespaceLabels: annotated(keys.Track, "")}, mode: optin.Revision},
 		"a list, which no label can hold": {
@@ -157,15 +157,15 @@ func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(test.written.Annotations)
-			asked := optin.Read(test.written, defaults)
-			if got := tracks(asked.Track, test.about); got != test.tracked {
+			config := optin.Read(test.written, defaults)
+			if got := tracks(config.Track, test.about); got != test.tracked {
 				t.Errorf("tracks %q, want %q", got, test.tracked)
 			}
-			if asked.Mode != test.mode {
-				t.Errorf("mode %s, want %s", asked.Mode, test.mode)
+			if config.Mode != test.mode {
+				t.Errorf("mode %s, want %s", config.Mode, test.mode)
 			}
-			if got := reasonsOf(asked.Problems); got != test.problem {
-				t.Errorf("problems %+v, want %q", asked.Problems, test.problem)
+			if got := reasonsOf(config.Problems); got != test.problem {
+				t.Errorf("problems %+v, want %q", config.Problems, test.problem)
 			}
 			if diff := cmp.Diff(before, test.written.Annotations); diff != "" {
 				t.Errorf("what was written was changed (-before +after):\n%s", diff)
@@ -186,9 +186,9 @@ func TestOtherToolsAreHeardOnlyWhenTheyAreEnabled(t *testing.T) {
 			if name != "wave" {
 				heard = compat.Reloader
 			}
-			asked := optin.Read(w, optin.Defaults{Compat: compat})
-			if asked.Track.Enabled() != heard || (asked.Mode == optin.Restart) != heard {
-				t.Errorf("%s with %+v: tracks %q in mode %s", name, compat, tracks(asked.Track, nil), asked.Mode)
+			config := optin.Read(w, optin.Defaults{Compat: compat})
+			if config.Track.Enabled() != heard || (config.Mode == optin.Restart) != heard {
+				t.Errorf("%s with %+v: tracks %q in mode %s", name, compat, tracks(config.Track, nil), config.Mode)
 			}
 		}
 	}
@@ -230,18 +230,18 @@ func TestModesAndInjections(t *testing.T) {
 			if test.injection != "" {
 				with.Injection = test.injection
 			}
-			asked := optin.Read(optin.Metadata{Annotations: test.annotations}, with)
-			if asked.Mode != test.mode || asked.Injection != test.want {
-				t.Errorf("mode %s, injection %s; want %s, %s", asked.Mode, asked.Injection, test.mode, test.want)
+			config := optin.Read(optin.Metadata{Annotations: test.annotations}, with)
+			if config.Mode != test.mode || config.Injection != test.want {
+				t.Errorf("mode %s, injection %s; want %s, %s", config.Mode, config.Injection, test.mode, test.want)
 			}
-			if got := tracks(asked.Track, nil); got != test.tracked {
+			if got := tracks(config.Track, nil); got != test.tracked {
 				t.Errorf("tracks %q, want %q", got, test.tracked)
 			}
-			if got := reasonsOf(asked.Problems); got != test.problem {
-				t.Fatalf("problems %+v, want %q", asked.Problems, test.problem)
+			if got := reasonsOf(config.Problems); got != test.problem {
+				t.Fatalf("problems %+v, want %q", config.Problems, test.problem)
 			}
-			if len(asked.Problems) > 0 && !strings.Contains(asked.Problems[0].Note, test.quoted) {
-				t.Errorf("%q does not say %q", asked.Problems[0].Note, test.quoted)
+			if len(config.Problems) > 0 && !strings.Contains(config.Problems[0].Note, test.quoted) {
+				t.Errorf("%q does not say %q", config.Problems[0].Note, test.quoted)
 			}
 		})
 	}
@@ -250,26 +250,26 @@ func TestModesAndInjections(t *testing.T) {
 // Rule 2.
 func TestSettle(t *testing.T) {
 	for text, want := range map[string]time.Duration{"5s": 5 * time.Second, "0s": 0, "0": 0, "1m30s": 90 * time.Second, "150ms": 150 * time.Millisecond} {
-		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.Settle, text)}, defaults)
-		if asked.Settle != want || len(asked.Problems) > 0 {
-			t.Errorf("%q: %s, %+v", text, asked.Settle, asked.Problems)
+		config := optin.Read(optin.Metadata{Annotations: annotated(keys.Settle, text)}, defaults)
+		if config.Settle != want || len(config.Problems) > 0 {
+			t.Errorf("%q: %s, %+v", text, config.Settle, config.Problems)
 		}
 	}
 	for _, text := range []string{"", "5", "-1s", "soon", "5 s", "99999999999h"} {
-		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.Settle, text)}, defaults)
-		if asked.Settle != defaults.Settle || reasonsOf(asked.Problems) != optin.InvalidSettle {
-			t.Errorf("%q: %s, %+v", text, asked.Settle, asked.Problems)
+		config := optin.Read(optin.Metadata{Annotations: annotated(keys.Settle, text)}, defaults)
+		if config.Settle != defaults.Settle || reasonsOf(config.Problems) != optin.InvalidSettle {
+			t.Errorf("%q: %s, %+v", text, config.Settle, config.Problems)
 		}
-		if len(asked.Problems) == 1 && !strings.Contains(asked.Problems[0].Note, "using 2s") {
-			t.Errorf("%q: %q does not say what holds", text, asked.Problems[0].Note)
+		if len(config.Problems) == 1 && !strings.Contains(config.Problems[0].Note, "using 2s") {
+			t.Errorf("%q: %q does not say what holds", text, config.Problems[0].Note)
 		}
 	}
 }
 
 func TestReadGivesWhatItCouldReadOfRestartOn(t *testing.T) {
-	asked := optin.Read(optin.Metadata{Annotations: annotated(keys.RestartOn, "configmap/flags,oops")}, defaults)
-	if len(asked.RestartOn) != 1 || asked.RestartOn[0].String() != "configmap/flags" || reasonsOf(asked.Problems) != optin.InvalidRestartOn {
-		t.Errorf("%+v, %+v", asked.RestartOn, asked.Problems)
+	config := optin.Read(optin.Metadata{Annotations: annotated(keys.RestartOn, "configmap/flags,oops")}, defaults)
+	if len(config.RestartOn) != 1 || config.RestartOn[0].String() != "configmap/flags" || reasonsOf(config.Problems) != optin.InvalidRestartOn {
+		t.Errorf("%+v, %+v", config.RestartOn, config.Problems)
 	}
 	// It holds whether anything is tracked or not.
 	for _, written := range []optin.Metadata{
@@ -277,9 +277,9 @@ func TestReadGivesWhatItCouldReadOfRestartOn(t *testing.T) {
 		{Annotations: annotated(keys.RestartOn, "configmap/flags"), NamespaceLabels: annotated(keys.Track, "none")},
 		{Annotations: annotated(keys.RestartOn, "configmap/flags", reloader+"auto", "false")},
 	} {
-		asked := optin.Read(written, defaults)
-		if len(asked.RestartOn) != 1 || asked.Track.Enabled() || len(asked.Problems) > 0 {
-			t.Errorf("%+v: %+v, tracked: %v, %+v", written, asked.RestartOn, asked.Track.Enabled(), asked.Problems)
+		config := optin.Read(written, defaults)
+		if len(config.RestartOn) != 1 || config.Track.Enabled() || len(config.Problems) > 0 {
+			t.Errorf("%+v: %+v, tracked: %v, %+v", written, config.RestartOn, config.Track.Enabled(), config.Problems)
 		}
 	}
 }
@@ -287,9 +287,9 @@ func TestReadGivesWhatItCouldReadOfRestartOn(t *testing.T) {
 // A workload that opted out is left alone, whatever else it says; but it is told what it got wrong.
 func TestOptingOutDropsRestartOnToo(t *testing.T) {
 	for text, problem := range map[string]string{"configmap/flags": "", "configmap/flags,oops": optin.InvalidRestartOn} {
-		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.RestartOn, text, keys.Track, "none")}, defaults)
-		if len(asked.RestartOn) > 0 || asked.Track.Enabled() || reasonsOf(asked.Problems) != problem {
-			t.Errorf("%q: %+v, tracked: %v, %+v", text, asked.RestartOn, asked.Track.Enabled(), asked.Problems)
+		config := optin.Read(optin.Metadata{Annotations: annotated(keys.RestartOn, text, keys.Track, "none")}, defaults)
+		if len(config.RestartOn) > 0 || config.Track.Enabled() || reasonsOf(config.Problems) != problem {
+			t.Errorf("%q: %+v, tracked: %v, %+v", text, config.RestartOn, config.Track.Enabled(), config.Problems)
 		}
 	}
 }

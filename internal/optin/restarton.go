@@ -13,20 +13,20 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// What one annotation may ask for. All of it is read again whenever a workload is looked at.
+// The limits of one annotation. All of it is read again whenever a workload is reconciled.
 const (
 	maxTriggers    = 32
 	maxTriggerText = 1024
 	maxFields      = 16
 )
 
-// Trigger is an object whose change rolls a workload that may not even refer to it (confrev.io/restart-on).
+// Trigger is an object whose changes roll a workload that may not even refer to it (confrev.io/restart-on).
 type Trigger struct {
-	// Source is a ConfigMap or Secret; or any other object, whose Kind then is "<resource>.<version>.<group>".
+	// Source is a ConfigMap or Secret, or any other object, whose Kind is then "<resource>.<version>.<group>".
 	pin.Source
-	// Resource is the API's resource of an object that is not a ConfigMap or Secret.
+	// Resource is the API resource of an object that is not a ConfigMap or Secret.
 	Resource schema.GroupVersionResource
-	// Fields are those that matter. Without any, all but metadata and status does.
+	// Fields are those whose changes count. If there are none, everything except metadata and status counts.
 	Fields []Field
 }
 
@@ -36,13 +36,13 @@ func (t Trigger) IsSource() bool { return t.Resource.Empty() }
 var triggerForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)\.(v[a-z0-9]+)(?:\.([a-z0-9.-]*))?/([A-Za-z0-9][A-Za-z0-9._:-]{0,252})$`)
 
 // ParseRestartOn reads the annotation: a list of configmap/NAME, secret/NAME and <resource>.<version>.<group>/NAME, the last
-// with the path of a field behind it if only that one matters: "persistentvolumeclaims.v1/data{.spec.volumeName}". With an
-// error it returns what it could read, within the bounds.
+// followed by the path of a field if only that one counts: "persistentvolumeclaims.v1/data{.spec.volumeName}". With an error it
+// returns what it could read, within the limits.
 func ParseRestartOn(text string) ([]Trigger, error) {
 	items := splitOutsideBraces(text)
 	var problems []error
 	if len(items) > maxTriggers {
-		problems = append(problems, fmt.Errorf("it has more than %d items; those behind count for nothing", maxTriggers))
+		problems = append(problems, fmt.Errorf("it has more than %d items; the rest are ignored", maxTriggers))
 		items = items[:maxTriggers]
 	}
 	var triggers []Trigger
@@ -58,7 +58,7 @@ func ParseRestartOn(text string) ([]Trigger, error) {
 	return triggers, errors.Join(problems...)
 }
 
-// merge adds a trigger, or its field where the object is there already.
+// merge adds a trigger, or only its field if the object is already there.
 func merge(triggers []Trigger, added Trigger) ([]Trigger, error) {
 	at := slices.IndexFunc(triggers, func(t Trigger) bool { return t.Source == added.Source })
 	if at < 0 {
@@ -66,13 +66,13 @@ func merge(triggers []Trigger, added Trigger) ([]Trigger, error) {
 	}
 	fields := mergeFields(triggers[at].Fields, added.Fields)
 	if len(fields) > maxFields {
-		return triggers, fmt.Errorf("%s has more than %d fields; those behind count for nothing", quote.Text(added.String()), maxFields)
+		return triggers, fmt.Errorf("%s has more than %d fields; the rest are ignored", quote.Text(added.String()), maxFields)
 	}
 	triggers[at].Fields = fields
 	return triggers, nil
 }
 
-// mergeFields returns the fields that matter when an object is named twice. Named once without a field, all of it does.
+// mergeFields returns the fields that count when an object is named twice. If one of them names no field, everything counts.
 func mergeFields(a, b []Field) []Field {
 	if len(a) == 0 || len(b) == 0 {
 		return nil
@@ -116,7 +116,7 @@ func parseTrigger(item string) (Trigger, error) {
 	return trigger, nil
 }
 
-// sourceResources are the sources in the form of any other resource.
+// sourceResources are the kinds of sources as API resources.
 var sourceResources = map[schema.GroupVersionResource]pin.Kind{
 	{Version: "v1", Resource: "configmaps"}: pin.ConfigMap,
 	{Version: "v1", Resource: "secrets"}:    pin.Secret,
@@ -131,7 +131,7 @@ func kindOf(resource schema.GroupVersionResource) pin.Kind {
 	return pin.Kind(text)
 }
 
-// splitOutsideBraces splits at the commas that are not within the path of a field.
+// splitOutsideBraces splits at commas, except those within the path of a field.
 func splitOutsideBraces(text string) []string {
 	var items []string
 	depth, begin := 0, 0

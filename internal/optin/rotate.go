@@ -13,13 +13,13 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Rotating says which classes of sources rotate where they say nothing themselves, in addition to those that always do.
+// Rotating is the list of classes whose sources rotate by default, in addition to those that always do.
 type Rotating []RotatingClass
 
-// RotatingClass is one such class, by what makes its objects.
+// RotatingClass is one such class, named after what creates its objects.
 type RotatingClass string
 
-// The classes that are chosen with a flag: whether they hold credentials or configuration, only their users know.
+// The classes that a flag enables. Only users know whether these objects hold credentials or configuration.
 const (
 	RotatesExternalSecrets RotatingClass = "external-secrets"
 	RotatesVault           RotatingClass = "vault"
@@ -27,7 +27,7 @@ const (
 	RotatesTrustManager    RotatingClass = "trust-manager"
 )
 
-// RotatingClasses are all of them.
+// RotatingClasses lists all classes.
 var RotatingClasses = []RotatingClass{RotatesExternalSecrets, RotatesVault, RotatesReflected, RotatesTrustManager}
 
 // ParseRotating reads the names of classes.
@@ -43,7 +43,7 @@ func ParseRotating(texts []string) (Rotating, error) {
 	return classes, nil
 }
 
-// The marks of what rotates.
+// The annotations, labels and owners that show that an object rotates.
 const (
 	certificateName  = "cert-manager.io/certificate-name"
 	externalSecrets  = "reconcile.external-secrets.io/managed"
@@ -59,23 +59,24 @@ const (
 	vaultCertificate = "VaultPKISecret"
 )
 
-// rotatingKeys are the labels and annotations that say what rotates.
+// rotatingKeys are the labels and annotations among them.
 var rotatingKeys = []string{certificateName, externalSecrets, vaultOwner, reflects, replicateFrom, replicatedFrom, bundle}
 
-// Class is what a source's metadata says of whether it rotates.
+// Class is what a source's metadata says about whether it rotates.
 type Class int
 
 // The classes.
 const (
-	// Still: it does not rotate, or it says itself what its policy is.
+	// Still means that it does not rotate, or that its own annotation sets another policy.
 	Still Class = iota
-	// Rotated: its policy is rotate.
+	// Rotated means that its policy is rotate.
 	Rotated
-	// ByType: the type of the Secret says more.
+	// ByType means that it depends on the type of the Secret.
 	ByType
 )
 
-// Classify returns what a source's metadata says of whether it rotates. What it says of its policy itself always wins.
+// Classify returns what a source's metadata says about whether it rotates. A source's own policy annotation always takes
+// precedence.
 func (r Rotating) Classify(source pin.Source, meta metav1.Object) Class {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
 	if policy := annotations[keys.Policy]; policy != "" {
@@ -90,7 +91,7 @@ func (r Rotating) Classify(source pin.Source, meta metav1.Object) Class {
 	secret := source.Kind == pin.Secret
 	switch {
 	case secret && ownedBy(meta, sealedGroup, sealedSecret):
-		// It is in Git, encrypted.
+		// A SealedSecret is in Git, encrypted, so it is rolled back like any other configuration.
 		return Still
 	case secret && (annotations[certificateName] != "" || labels[csiManaged] == "true"),
 		secret && ownedBy(meta, vaultGroup, vaultDynamic, vaultCertificate),
@@ -110,5 +111,5 @@ func ownedBy(meta metav1.Object, group string, kinds ...string) bool {
 	})
 }
 
-// RotatesByType reports whether Secrets of a type rotate where nothing else says so.
+// RotatesByType reports whether Secrets of a type rotate by default.
 func RotatesByType(secretType corev1.SecretType) bool { return secretType == corev1.SecretTypeTLS }

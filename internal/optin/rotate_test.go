@@ -95,9 +95,9 @@ func TestReadRotateBy(t *testing.T) {
 		restarts bool
 		problems int
 	}{"rollout": {}, "restart-at": {restarts: true}, "restartAt": {problems: 1}, "": {problems: 1}} {
-		asked := optin.Read(optin.Metadata{Annotations: annotated(keys.RotateBy, text)}, optin.Defaults{})
-		if asked.RestartAt != test.restarts || len(asked.Problems) != test.problems {
-			t.Errorf("%q: %v, %v", text, asked.RestartAt, asked.Problems)
+		config := optin.Read(optin.Metadata{Annotations: annotated(keys.RotateBy, text)}, optin.Defaults{})
+		if config.RestartAt != test.restarts || len(config.Problems) != test.problems {
+			t.Errorf("%q: %v, %v", text, config.RestartAt, config.Problems)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// neverCopiedTypes are the types of Secrets that others make and renew (rule 10).
+// neverCopiedTypes are the types of Secrets that other components create and renew, with the reason for not copying them (rule
+// 10).
 var neverCopiedTypes = map[corev1.SecretType]string{
 	corev1.SecretTypeServiceAccountToken: "it is the token of a service account",
 	corev1.SecretTypeBootstrapToken:      "it is a bootstrap token",
@@ -20,13 +21,13 @@ var neverCopiedTypes = map[corev1.SecretType]string{
 	KeyType:                              "it is the key of confrev's hashes",
 }
 
-// KeyType is the type of the Secret that has the key of a namespace's hashes (rule 22).
+// KeyType is the type of the Secret that holds the key of a namespace's hashes (rule 22).
 const KeyType corev1.SecretType = "confrev.io/key"
 
-// NeverCopiedType tells why Secrets of a type are never copied (rule 10); empty if they may be.
+// NeverCopiedType returns why Secrets of a type are never copied (rule 10); it is empty if they may be.
 func NeverCopiedType(secretType corev1.SecretType) string { return neverCopiedTypes[secretType] }
 
-// The marks of objects that others keep writing (rule 10).
+// The annotations and labels of objects that other components keep writing (rule 10).
 const (
 	leaderAnnotation         = "control-plane.alpha.kubernetes.io/leader"
 	serviceAccountAnnotation = "kubernetes.io/service-account.name"
@@ -34,28 +35,26 @@ const (
 	injectTrustedCABundle    = "config.openshift.io/inject-trusted-cabundle"
 )
 
-// The label of Secrets that the Secrets Store CSI driver makes. It makes the owners of each pod that mounts them their owners,
-// without controller: true, so those references say nothing about what a user wants.
-const (
-	csiManaged = "secrets-store.csi.k8s.io/managed"
-)
+// csiManaged labels Secrets that the Secrets Store CSI driver creates. It makes the owners of each pod that mounts them
+// their owners, without controller: true, so those references say nothing about what a user wants.
+const csiManaged = "secrets-store.csi.k8s.io/managed"
 
-// SourceKeys are the labels and annotations of sources that this package reads: a cache must keep them.
+// SourceKeys are the labels and annotations of sources that this package reads. A cache must keep them.
 var SourceKeys = append([]string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
 	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged,
 }, rotatingKeys...)
 
-// revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that are to be attached.
+// revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that should be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
 
-// Describe gives the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of
-// the workload and of those that refer to it (workload.Kind.Refers).
+// Describe returns the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of the
+// workload and of the objects that refer to it (workload.Kind.Refers).
 //
-// An ownerReference counts when a user may have made it: not that of a controller to what it manages, not those by which
-// confrev attaches, and not those of the Secrets Store CSI driver. Whether it opts in, the workload says (Track).
+// An ownerReference counts if a user may have written it. That excludes a controller's reference to what it manages, those by
+// which confrev attaches, and those of the Secrets Store CSI driver. Whether it opts the source in is up to the workload (Track).
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
-	traits := Traits{Policy: PolicyRevision, Never: never(source, meta)}
+	traits := Traits{Policy: PolicyRevision, Never: whyNeverCopied(source, meta)}
 	var problems []Problem
 	annotations := meta.GetAnnotations()
 	switch policy := Policy(annotations[keys.Policy]); policy {
@@ -79,8 +78,9 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	return traits, problems
 }
 
-// never tells why a source is never copied, from its metadata (rule 10). Its type tells more, once it is read.
-func never(source pin.Source, meta metav1.Object) string {
+// whyNeverCopied returns why a source is never copied, as far as its metadata shows (rule 10). The type of a Secret may show more once it
+// is read.
+func whyNeverCopied(source pin.Source, meta metav1.Object) string {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
 	switch {
 	case source.OfCluster():
@@ -97,13 +97,14 @@ func never(source pin.Source, meta metav1.Object) string {
 	return ""
 }
 
-// Attachable tells whether a source says that it may be attached: deleted with its last holder.
+// Attachable reports whether a source's annotations say that it may be attached, which means that it is deleted with its last
+// holder.
 func Attachable(meta metav1.Object) bool {
 	annotations := meta.GetAnnotations()
 	return annotations[keys.Attach] == "true" || annotations[revisionManaged] == "true"
 }
 
-// Protected tells whether an attachable source wants to outlive its deletion while a holder uses it.
+// Protected reports whether an attachable source should outlive its deletion while a holder uses it.
 func Protected(meta metav1.Object) bool {
 	return Attachable(meta) && meta.GetAnnotations()[keys.Protect] == "true"
 }

@@ -11,23 +11,23 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Track chooses the sources that a workload tracks. The zero Track tracks nothing.
+// Track selects the sources that a workload tracks. The zero Track selects nothing.
 type Track struct {
-	// owners is true when the workload or its namespace consents to being opted in by ownerReferences (Traits.Owned): who may
-	// write those may have no right on the workload.
+	// owners is true if the workload or its namespace consents to being opted in by ownerReferences (Traits.Owned). Whoever can
+	// write those may have no right to change the workload.
 	owners bool
-	// none is true when the workload opted out: then not even those.
+	// none is true if the workload opted out. Then ownerReferences do not opt in either.
 	none bool
 	// all has the kinds of which every referenced source is tracked.
 	all    map[pin.Kind]bool
 	listed []pin.Source
 	// matched tracks the referenced sources that are marked for it (Reloader's search and match).
 	matched bool
-	// named has expressions for names; those that match are tracked though nothing refers to them, excluded ones are not.
+	// named has expressions for names. Sources that match are tracked even if nothing refers to them; excluded has exceptions.
 	named, excluded map[pin.Kind][]nameForm
 }
 
-// nameForm is a form of whole names: one name, or an expression for several.
+// nameForm matches whole names: either one name, or all that match an expression.
 type nameForm struct {
 	name       string
 	expression *regexp.Regexp
@@ -42,8 +42,8 @@ func (f nameForm) matches(name string) bool {
 
 func allKinds() map[pin.Kind]bool { return map[pin.Kind]bool{pin.ConfigMap: true, pin.Secret: true} }
 
-// ParseTrack reads the annotation: "all", "none" or "" for nothing, or a list such as "configmap/app,configmap/web".
-// With an error it tracks what it could read, so that one slip does not stop the rest.
+// ParseTrack reads the annotation: "all", "none" or "" for nothing, or a list such as "configmap/app,configmap/web". With an
+// error it returns a Track of the items that it could read, so that one mistake does not stop the rest.
 func ParseTrack(text string) (Track, error) {
 	switch strings.TrimSpace(text) {
 	case "":
@@ -69,53 +69,53 @@ func ParseTrack(text string) (Track, error) {
 	return track, nil
 }
 
-// Enabled tells whether the workload asks for anything, whatever its sources say.
+// Enabled reports whether the workload asks for anything, regardless of its sources' annotations.
 func (t Track) Enabled() bool {
 	return len(t.all) > 0 || len(t.listed) > 0 || t.matched || len(t.named) > 0
 }
 
-// Traits are what a source says of itself.
+// Traits are what a source's own metadata says about it.
 type Traits struct {
-	// Owned is true when the workload is an owner of the source, which opts in for this source where Track consents.
+	// Owned is true if the workload is an owner of the source, which opts this source in if Track consents.
 	Owned bool
 	// Marked is true for Reloader's match annotation.
 	Marked bool
 	Policy Policy
-	// Never says why the source is never copied (rule 10); empty when it may be.
+	// Never says why the source is never copied (rule 10); it is empty if it may be.
 	Never string
 }
 
-// Policy is what a source wants to be done with it, whoever tracks it.
+// Policy is what a source's annotation asks for, whoever tracks it.
 type Policy string
 
 // The policies.
 const (
 	// PolicyRevision is the default.
 	PolicyRevision Policy = "revision"
-	// PolicyRotate is never pinned either. Its change rolls the workload, and no undo holds it.
+	// PolicyRotate sources are not pinned. Their changes roll the workload, and no undo holds them.
 	PolicyRotate Policy = "rotate"
-	// PolicyLive is never pinned: pods read the source itself.
+	// PolicyLive sources are not pinned: pods read the source itself.
 	PolicyLive Policy = "live"
-	// PolicyIgnore is neither pinned nor a reason to roll.
+	// PolicyIgnore sources are neither pinned nor a reason to roll.
 	PolicyIgnore Policy = "ignore"
 )
 
-// Selection is what is tracked of a template's sources.
+// Selection is the part of a template's sources that is tracked.
 type Selection struct {
-	// Uses are the tracked ones, sorted by source.
+	// Uses are the tracked sources, sorted by source.
 	Uses []podspec.Use
-	// Rotating are those that are tracked and not copied, since they rotate.
+	// Rotating are tracked, and not copied because they rotate.
 	Rotating []podspec.Use
-	// Unused are those that the workload lists and nothing refers to.
+	// Unused are listed by the workload, but nothing refers to them.
 	Unused []pin.Source
-	// OwnersIgnored are those that would be tracked if the workload consented to ownerReferences.
+	// OwnersIgnored would be tracked if the workload consented to ownerReferences.
 	OwnersIgnored []pin.Source
-	// Refused are those that the workload lists and that are never copied, with the reason.
+	// Refused are listed by the workload but never copied, with the reason.
 	Refused map[pin.Source]string
 }
 
-// Select chooses among the uses of a template. traits tells what a source says of itself. frozen is true when tracked
-// sources would be copied, so that policy live applies. What others keep writing is never followed (rule 10).
+// Select chooses among the uses of a template. traits returns what a source's metadata says. frozen is true if tracked sources
+// would be copied, so that policy live applies. What other components keep writing is never followed (rule 10).
 func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) Traits) Selection {
 	var selection Selection
 	for _, use := range uses {
@@ -160,7 +160,7 @@ func (t Track) tracks(source pin.Source, about Traits) bool {
 		matches(t.named[source.Kind], source.Name)
 }
 
-// Tracks reports whether a source is tracked if the template refers to it, by what it is and not by what it says of itself.
+// Tracks reports whether a source is tracked if the template refers to it, regardless of the source's own metadata.
 func (t Track) Tracks(source pin.Source) bool { return t.tracks(source, Traits{}) }
 
 // None reports whether the workload opted out.
@@ -169,8 +169,8 @@ func (t Track) None() bool { return t.none }
 // Owners reports whether an ownerReference opts a source in.
 func (t Track) Owners() bool { return t.owners && !t.none }
 
-// ListedNames gives the sources of a kind that are tracked by their names although nothing may refer to them. It is not exact
-// when more names than those may be meant; then Names tells.
+// ListedNames returns the names of a kind's sources that are tracked even if nothing refers to them. It is not exact if
+// expressions may match further names; MatchesName decides then.
 func (t Track) ListedNames(kind pin.Kind) (names []string, exact bool) {
 	exact = true
 	for _, form := range t.named[kind] {
@@ -185,7 +185,7 @@ func (t Track) ListedNames(kind pin.Kind) (names []string, exact bool) {
 	return names, exact
 }
 
-// MatchesName tells whether a source is tracked by its name although nothing may refer to it.
+// MatchesName reports whether a source is tracked by its name, even if nothing refers to it.
 func (t Track) MatchesName(source pin.Source) bool {
 	return !t.none && matches(t.named[source.Kind], source.Name) && !matches(t.excluded[source.Kind], source.Name)
 }
@@ -194,7 +194,7 @@ func matches(forms []nameForm, name string) bool {
 	return slices.ContainsFunc(forms, func(f nameForm) bool { return f.matches(name) })
 }
 
-// ListsKind tells whether the annotation names this kind of source.
+// ListsKind reports whether the annotation lists sources of a kind by name.
 func (t Track) ListsKind(kind pin.Kind) bool {
 	return slices.ContainsFunc(t.listed, func(s pin.Source) bool { return s.Kind == kind })
 }

@@ -156,11 +156,11 @@ func TestSelectHeedsWhatSourcesSayOfThemselves(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			asked := optin.Read(optin.Metadata{Annotations: annotated(keys.Track, test.track, keys.Owners, gocmp.Or(test.owners, "false"))}, optin.Defaults{})
-			if len(asked.Problems) > 0 {
-				t.Fatal(asked.Problems)
+			config := optin.Read(optin.Metadata{Annotations: annotated(keys.Track, test.track, keys.Owners, gocmp.Or(test.owners, "false"))}, optin.Defaults{})
+			if len(config.Problems) > 0 {
+				t.Fatal(config.Problems)
 			}
-			track := asked.Track
+			track := config.Track
 			traits := traitsOf(map[string]optin.Traits{"configmap/app": test.about})
 			uses := usesOf(both)
 			for frozen, want := range map[bool]string{true: test.frozen, false: test.thawed} {

@@ -11,30 +11,30 @@ import (
 )
 
 // Note records that a workload was rolled back from one content of a source (rule 4). Notes travel in time: the Deployment
-// controller copies annotations to ReplicaSets, and `kubectl rollout undo` brings them back. So each of them names the pin
-// that it is about, and means nothing with another pin.
+// controller copies annotations to ReplicaSets, and `kubectl rollout undo` brings them back. So each note names the pin that it
+// is about, and has no meaning with another pin.
 type Note struct {
 	// From is what the workload was rolled back from.
 	From Pin
 	// On is the template's pin at that time.
 	On Pin
-	// Keys is a digest of what the workload used of From (content.Digests.Used); empty where From itself is one. It says when
-	// From is deleted whether the source still has that content.
+	// Keys is a digest of what the workload used of From (content.Digests.Used); it is empty if From itself is a digest. Once
+	// From is deleted, it shows whether the source still has that content.
 	Keys string
-	// Ended is true when the hold has ended although the pin is the same: From, and all that was rolled out before it, says
-	// nothing any more.
+	// Ended is true if the hold has ended although the pin is the same. From, and everything that was rolled out before it, is no
+	// evidence of a rollback any more.
 	Ended bool
 }
 
-// Notes holds the notes of one workload. Nil Notes read as empty.
+// Notes are the notes of one workload. Nil Notes read as empty.
 type Notes map[Source]Note
 
-// noteForm is one note, of a pin or of a hash.
+// noteForm is one note, about a pin or a hash.
 var noteForm = regexp.MustCompile(
 	`^([a-z][a-z0-9.-]*/[^/=@,;\s]+=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14});on=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})(?:;keys=([a-z0-9-]+))?(;ended)?$`)
 
-// ParseNotes reads the text form: SOURCE=REVISION@NUMBER;on=REVISION@NUMBER;keys=DIGEST;ended, separated by commas, where
-// the last two may be missing. A malformed note is an error that quotes it; no part of such a text is trusted.
+// ParseNotes reads the text form: SOURCE=REVISION@NUMBER;on=REVISION@NUMBER;keys=DIGEST;ended, separated by commas. The last two
+// parts are optional. A malformed note is an error that quotes it, and no part of such a text is trusted.
 func ParseNotes(text string) (Notes, error) {
 	notes := Notes{}
 	if text == "" {
@@ -51,7 +51,7 @@ func ParseNotes(text string) (Notes, error) {
 		}
 		number, err := strconv.ParseInt(match[3], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s has a number that is none", quote.Text(item))
+			return nil, fmt.Errorf("%s has an invalid number", quote.Text(item))
 		}
 		for source, p := range from {
 			if _, twice := notes[source]; twice {
@@ -80,7 +80,8 @@ func (n Notes) String() string {
 	return strings.Join(items, ",")
 }
 
-// Holding returns what the workload is held from, by the notes of holds that have not ended and that are about its pins.
+// Holding returns what the workload is held from, by source: from the notes that are about its present pins and whose holds have
+// not ended.
 func (n Notes) Holding(pins Set) Set {
 	holding := Set{}
 	for source, note := range n {

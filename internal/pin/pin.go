@@ -4,7 +4,7 @@
 //
 //	configmap/app=app-5f7d8c9b2k@3,configmap/web=web-9xk2l5c7dz@1
 //
-// The admission policies of charts/confrev parse the same form in CEL; a test holds both to the same answers.
+// The admission policies of charts/confrev parse the same form in CEL, and a test compares the two.
 package pin
 
 import (
@@ -18,7 +18,7 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Kind is the kind of a source, in the singular lower case that kubectl takes.
+// Kind is the kind of a source, in lower case and singular, as kubectl takes it.
 type Kind string
 
 // The kinds of sources.
@@ -36,7 +36,7 @@ type Source struct {
 	Name string
 }
 
-// String gives the form that kubectl takes: "configmap/app".
+// String returns the form that kubectl takes: "configmap/app".
 func (s Source) String() string { return string(s.Kind) + "/" + s.Name }
 
 // Compare orders sources by kind, then name.
@@ -64,7 +64,7 @@ type Pin struct {
 	Number   int64
 }
 
-// String gives "revision@number".
+// String returns "revision@number".
 func (p Pin) String() string { return p.Revision + "@" + strconv.FormatInt(p.Number, 10) }
 
 // Set holds the pins of one pod template. A nil Set reads as empty.
@@ -73,32 +73,32 @@ type Set map[Source]Pin
 // MaxNumber is the highest number that a pin can hold: 15 digits, so that raising it never overflows.
 const MaxNumber = 999_999_999_999_999
 
-// form is one pin. The admission policies carry the same expression.
+// form is one pin. The admission policies contain the same expression.
 var form = regexp.MustCompile(`^((?:configmap|secret)/[a-z0-9][a-z0-9.-]*)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
 
-// MaxPins is how many pins a template may have. The admission policies check each pin against all others, within the
-// cost that the API server allows for CEL; it allows more than twice as many with names of any length (Kubernetes 1.36).
+// MaxPins is how many pins a template may have. The admission policies check each pin against all others, within the cost that
+// the API server allows for CEL. It allows more than twice as many, with names of any length (Kubernetes 1.36).
 const MaxPins = 200
 
-// Parse reads the text form. The empty text is the empty set. A malformed pin, two pins of one source, a pin to what has no name
-// of a revision of its source, or a pin to what is itself a pinned source, is an error that quotes the pin at fault; no part of
-// such a text is trusted.
+// Parse reads the text form. The empty text is the empty set. It is an error, which quotes the pin at fault, if a pin is
+// malformed, if a source has two pins, if a pin's revision does not have the form of a revision's name of its source, or if a
+// revision is itself a pinned source. No part of such a text is trusted.
 func Parse(text string) (Set, error) {
 	set, err := parse(text, form, "pin", "SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3")
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(set.named(), set.unchained()); err != nil {
+	if err := cmp.Or(set.checkNames(), set.checkNoChains()); err != nil {
 		return nil, err
 	}
 	return set, nil
 }
 
-// hashForm is one hash. Unlike a pin's, its object may be of any kind: "persistentvolumeclaims.v1/data".
+// hashForm is one hash. Unlike a pin, it may be of an object of any kind: "persistentvolumeclaims.v1/data".
 var hashForm = regexp.MustCompile(`^([a-z][a-z0-9.-]*/[^/=@,\s]+)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
 
-// ParseHashes reads the text form of hashes: that of pins, with a hash of the object's content in place of a revision's
-// name, and with objects of any kind. Every text of pins is one of hashes too.
+// ParseHashes reads the text form of hashes: like that of pins, but with a hash of the object's content in place of the
+// revision's name, and for objects of any kind. Every text of pins is also one of hashes.
 func ParseHashes(text string) (Set, error) {
 	return parse(text, hashForm, "hash", "OBJECT=HASH@NUMBER, such as configmap/app=5f7d8c9b2k@3")
 }
@@ -120,29 +120,29 @@ func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 		}
 		number, err := strconv.ParseInt(match[3], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s has a number that is none", quote.Text(item))
+			return nil, fmt.Errorf("%s has an invalid number", quote.Text(item))
 		}
 		set[source] = Pin{Revision: match[2], Number: number}
 	}
 	return set, nil
 }
 
-// named refuses pins that no confrev writes. A pin is an annotation, which its writer may be allowed where a reference is not: if it
-// could name any object, it would be a right to mount any object.
-func (s Set) named() error {
+// checkNames refuses pins that confrev never writes. Users may be allowed to write an annotation where they may not write a
+// reference: if a pin could name any object, it would be a right to mount any object.
+func (s Set) checkNames() error {
 	for _, source := range s.Sources() {
 		if source.OfCluster() {
 			return fmt.Errorf("%s is pinned, which the cluster itself keeps writing", quote.Text(source.String()))
 		}
 		if revision := s[source].Revision; !Names(source.Name, revision) {
-			return fmt.Errorf("%s is pinned to %s, which is no name of a revision of it", quote.Text(source.String()), quote.Text(revision))
+			return fmt.Errorf("%s is pinned to %s, which is not a name of a revision of it", quote.Text(source.String()), quote.Text(revision))
 		}
 	}
 	return nil
 }
 
-// unchained refuses pins that lead to pins: what they resolve to would depend on how often they are resolved.
-func (s Set) unchained() error {
+// checkNoChains refuses pins that lead to pins: what they resolve to would depend on how often they are resolved.
+func (s Set) checkNoChains() error {
 	for source, p := range s {
 		if next := (Source{Kind: source.Kind, Name: p.Revision}); s[next] != (Pin{}) {
 			return fmt.Errorf("%s is pinned to %s, which is itself pinned", quote.Text(source.String()), quote.Text(p.Revision))
@@ -151,7 +151,7 @@ func (s Set) unchained() error {
 	return nil
 }
 
-// Sources lists what is pinned, sorted.
+// Sources returns the pinned sources, sorted.
 func (s Set) Sources() []Source {
 	sources := make([]Source, 0, len(s))
 	for source := range s {
@@ -161,7 +161,7 @@ func (s Set) Sources() []Source {
 	return sources
 }
 
-// String gives the text form, sorted, so that equal sets give equal texts.
+// String returns the text form, sorted, so that equal sets have equal texts.
 func (s Set) String() string {
 	items := make([]string, 0, len(s))
 	for _, source := range s.Sources() {
@@ -170,14 +170,14 @@ func (s Set) String() string {
 	return strings.Join(items, ",")
 }
 
-// Resolve gives the name of the revision that a source is pinned to, and whether it is pinned.
+// Resolve returns the name of the revision that a source is pinned to, and whether it is pinned.
 func (s Set) Resolve(source Source) (revision string, pinned bool) {
 	p, ok := s[source]
 	return p.Revision, ok
 }
 
-// Inverse gives the source of each revision that is pinned in one of several sets; the first of them, where a hand pinned
-// several to one.
+// Inverse returns the source of each revision that is pinned in any of the sets. If several sources are pinned to one revision,
+// which confrev never does, it returns the first.
 func Inverse(sets ...Set) map[Source]Source {
 	sources := map[Source]Source{}
 	for _, set := range sets {

@@ -8,22 +8,22 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// history is what one workload knows of one source's revisions: those that exist, and those that its template, its
-// holders and its note speak of, which may have been deleted since.
+// history is what one workload knows about one source's revisions: those that exist, and those that its template, its holders and
+// its note mention, which may have been deleted since.
 type history struct {
 	use    podspec.Use
 	source Source
-	// pins are all that the workload ever rolled out of this source and that something still remembers.
+	// pins are all those that the workload has ever rolled out for this source, as far as anything still shows them.
 	pins []pin.Pin
 	// last is the pin of the newest holder that has one.
 	last pin.Pin
 	// template is the template's own pin, which may not have been rolled out yet.
 	template pin.Pin
-	// note is the workload's note; isNoted is true when it is about the template's pin, or about that of the newest holder
-	// where the template has lost its own.
+	// note is the workload's note. isNoted is true if the note is about the template's pin, or about that of the newest holder if
+	// the template has lost its own.
 	note    pin.Note
 	isNoted bool
-	// live is true when pods read the source itself.
+	// live is true if pods read the source itself.
 	live bool
 	// keys is a digest of what the workload uses of the present content.
 	keys string
@@ -34,7 +34,7 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 		use: use, source: source, live: in.Live, template: in.Pins[use.Source], note: in.Held[use.Source],
 	}
 	if source.Digests != nil {
-		// Any other object has no keys.
+		// Objects that are not sources have no keys.
 		h.keys = source.Scheme + source.Digests.Used(use.All, use.Keys)
 	}
 	var newest int64
@@ -51,20 +51,20 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	before := in.Before[use.Source]
 	h.readNote(before)
 	if in.New && in.Chosen[use.Source] && !in.Stay {
-		// Who creates a workload on a revision of the past passes over the present content, as an undo does.
+		// Creating a workload on an older revision passes over the present content, as an undo does.
 		h.pins = append(h.pins, pin.Pin{Revision: source.Name, Number: h.currentNumber()})
 	}
 	if before != (pin.Pin{}) && before != h.template {
 		h.pins = append(h.pins, before)
 		if h.isCurrent(before.Revision) {
-			// It was as good as current's own, which may have a higher number by now (rule 5).
+			// It was equivalent to the current revision, whose own number may be higher by now (rule 5).
 			h.pins = append(h.pins, pin.Pin{Revision: before.Revision, Number: h.currentNumber()})
 		}
 	}
 	return h
 }
 
-// readNote takes the workload's note for evidence, unless it is from another time.
+// readNote uses the workload's note as evidence, unless it is outdated.
 func (h *history) readNote(before pin.Pin) {
 	if h.note == (pin.Note{}) || h.note.From.Revision == h.note.On.Revision {
 		return
@@ -73,38 +73,38 @@ func (h *history) readNote(before pin.Pin) {
 		h.last = h.note.On
 	}
 	h.isNoted = h.note.On == h.template || h.template == pin.Pin{} && h.note.On == h.last
-	// Who goes back further while held was rolled back from the same.
+	// A held workload that goes back further was rolled back from the same revision.
 	h.isNoted = h.isNoted || h.note.On == before && !h.note.Ended
 	if h.isNoted && !h.note.Ended {
 		h.pins = append(h.pins, h.note.From)
 	}
 }
 
-// numbers calls yield with every revision's name and number that is known from anywhere.
+// numbers calls yield with the name and number of every known revision.
 func (h history) numbers(yield func(revision string, number int64)) {
 	for _, revision := range h.source.Revisions {
-		if counts(revision.Number) {
+		if plausible(revision.Number) {
 			yield(revision.Name, revision.Number)
 		}
 	}
-	h.own(yield)
+	h.ownNumbers(yield)
 }
 
-// own calls yield with every name and number that the workload itself has, or had.
-func (h history) own(yield func(revision string, number int64)) {
+// ownNumbers calls yield with the names and numbers of the workload's own pins, present and past.
+func (h history) ownNumbers(yield func(revision string, number int64)) {
 	for _, p := range append(slices.Clone(h.pins), h.template, h.note.From) {
-		if p != (pin.Pin{}) && counts(p.Number) {
+		if p != (pin.Pin{}) && plausible(p.Number) {
 			yield(p.Revision, p.Number)
 		}
 	}
 }
 
-// counts reports whether a number is one. Those that leave no room above them come from a hand or a backup: they are history, not
-// truth.
-func counts(number int64) bool { return number < pin.MaxNumber }
+// plausible reports whether a number is plausible. Numbers that leave no room above them were written by hand or come from a backup:
+// they are part of the history, but not trusted.
+func plausible(number int64) bool { return number < pin.MaxNumber }
 
-// currentNumber gives the number of the present content's revision: its own when that is strictly the highest, else one
-// more than the highest (rule 5). A hold that has ended stands for another content that was there since.
+// currentNumber returns the number of the present content's revision: its own if that is strictly the highest, otherwise one more
+// than the highest (rule 5). A hold that has ended stands for other content that was there since.
 func (h history) currentNumber() int64 {
 	own, others := int64(0), h.ended()
 	h.numbers(func(revision string, number int64) {
@@ -120,8 +120,8 @@ func (h history) currentNumber() int64 {
 	return others + 1
 }
 
-// isCurrent tells whether a revision has the present content, as far as the workload uses it (rule 3). A revision whose
-// content nobody knows is not current.
+// isCurrent reports whether a revision has the present content, as far as the workload uses it (rule 3). A revision with unknown
+// content is not current.
 func (h history) isCurrent(revision string) bool {
 	if revision == h.source.Name {
 		return true
@@ -131,12 +131,12 @@ func (h history) isCurrent(revision string) bool {
 			return h.sameContent(r)
 		}
 	}
-	// It is deleted, and the note may know what the workload used of it.
+	// The revision is deleted, but the note may record what the workload used of it.
 	return h.isNoted && !h.note.Ended && h.note.From.Revision == revision && h.hasNotedKeys()
 }
 
-// hasNotedKeys reports whether the source has what the workload used of what the note is about. The note is compared under the
-// key that it states. If that key is lost, nothing has changed as far as anyone can know (rule 22).
+// hasNotedKeys reports whether the source has what the workload used of the revision in the note. The note is compared under the
+// key that it names. If that key is lost, the content is assumed to be unchanged (rule 22).
 func (h history) hasNotedKeys() bool {
 	switch stated := content.SchemeOf(h.note.Keys); {
 	case h.note.Keys == "":
@@ -157,12 +157,12 @@ func (h history) sameContent(r Revision) bool {
 }
 
 // rolledOut reports whether the workload rolled out the present content after all other contents that it had, and which pin shows
-// that. A revision that is current again (rule 5) is new to a workload that has had another since. The numbers of the workload's
-// own pins tell, and no others: each was given above those before it. Numbers of other workloads' revisions are other writers',
-// who may not have seen each other's. What was rolled out before a hold ended shows nothing any more.
+// that. A revision that is current again (rule 5) is new to a workload that has had another since. Only the numbers of the
+// workload's own pins are compared, each of which was assigned above those before it. Numbers of other workloads' revisions come
+// from other writers, which may not have seen each other's. What was rolled out before a hold ended is no evidence any more.
 func (h history) rolledOut() (shown pin.Pin, ok bool) {
 	others := h.ended()
-	h.own(func(revision string, number int64) {
+	h.ownNumbers(func(revision string, number int64) {
 		if !h.isCurrent(revision) {
 			others = max(others, number)
 		}
@@ -175,7 +175,7 @@ func (h history) rolledOut() (shown pin.Pin, ok bool) {
 	return shown, ok
 }
 
-// lastPin gives the pin that the newest holder has, if its revision still exists.
+// lastPin returns the pin that the newest holder has, if its revision still exists.
 func (h history) lastPin() (pin.Pin, bool) {
 	for _, r := range h.source.Revisions {
 		if r.Name == h.last.Revision {
@@ -185,13 +185,13 @@ func (h history) lastPin() (pin.Pin, bool) {
 	return pin.Pin{}, false
 }
 
-// readsAnother reports whether the workload was held until now, and its source is back at what the template stands for. Pods
-// that read it live started on what it had meanwhile, so the change rolls them although the template is right (rule 4).
+// readsAnother reports whether the workload was held until now and its source is back at what the template stands for. Pods that
+// read it live may have started with the content in between, so they are rolled although the template is right (rule 4).
 func (h history) readsAnother() bool {
 	return h.live && h.isNoted && !h.note.Ended && h.note.On == h.template && h.isCurrent(h.template.Revision)
 }
 
-// ended returns the number up to which pins are the past of a hold that has ended, while the template still has its pin.
+// ended returns the number up to which pins belong to a hold that has ended, while the template still has its pin.
 func (h history) ended() int64 {
 	if h.isNoted && h.note.Ended {
 		return h.note.From.Number
@@ -199,18 +199,18 @@ func (h history) ended() int64 {
 	return 0
 }
 
-// holding returns the note of a hold: the workload was rolled back from a pin, and is on another.
-func (h history) holding(from, on pin.Pin) pin.Note {
+// heldNote returns the note of a hold: the workload was rolled back from one pin to another.
+func (h history) heldNote(from, on pin.Pin) pin.Note {
 	return pin.Note{From: from, On: on, Keys: h.keys}
 }
 
-// over returns the note of a hold that has ended while the template keeps its pin, if there is one to note. Without it, the
-// holders would show the hold again as soon as the source goes back to what was rolled back.
-func (h history) over() pin.Note {
+// endedNote returns the note of a hold that has ended while the template keeps its pin, if there is anything to note. Without it, the
+// holders would show the hold again as soon as the source returns to what was rolled back.
+func (h history) endedNote() pin.Note {
 	if h.template == (pin.Pin{}) {
 		return pin.Note{}
 	}
-	// The number of the pin's own revision is above theirs when it is current again (rule 5).
+	// The number of the pin's own revision may be above theirs, if it is current again (rule 5).
 	past := pin.Note{On: h.template, Ended: true}
 	for _, p := range h.pins {
 		if p.Number > max(h.template.Number, past.From.Number) && !h.isCurrent(p.Revision) {

@@ -1,5 +1,5 @@
-// Package plan decides which revision each source of a workload should be pinned to (rules 2 to 6). It is a function of
-// what was observed: no client, no clock, no context. Controller, webhook and command line call the same one.
+// Package plan decides which revision each source of a workload should be pinned to (rules 2 to 6). It is a function of what was
+// observed: no client, no clock, no context. Controller, webhook and command line call the same functions.
 package plan
 
 import (
@@ -10,31 +10,31 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Revision is what is known of one revision of a source.
+// Revision is what is known about one revision of a source.
 type Revision struct {
 	Name   string
 	Number int64
 	Hash   content.Hash
-	// Digests are nil when they are not known.
+	// Digests are nil if they are not known.
 	Digests content.Digests
 }
 
-// Source is what is known of one source at one moment.
+// Source is what is known about one source at one moment.
 type Source struct {
-	// Present is false when the source does not exist. Hash, Digests and Name are those of empty content then: to a workload all
-	// of whose uses are optional, that is what its absence is (rule 6).
+	// Present is false if the source does not exist. Then Hash, Digests and Name are those of empty content, which is what
+	// absence means to a workload whose uses are all optional (rule 6).
 	Present bool
 	Hash    content.Hash
 	Digests content.Digests
-	// Scheme is what is said in notes of the key with which Digests were made; empty without a key (rule 22).
+	// Scheme is how notes name the key with which Digests were made; empty without a key (rule 22).
 	Scheme string
-	// PlainDigests are what Digests would be without a key; nil where there is none, and where no one asked.
+	// PlainDigests are what Digests would be without a key; nil if there is no key, or if the caller does not need them.
 	PlainDigests content.Digests
 	// Name is the name that the revision of the present content has, or would have.
 	Name string
 	// Revisions are those that exist, in any order.
 	Revisions []Revision
-	// Rotates is true for what pods read live and no undo holds (policy rotate). It is for plans of hashes.
+	// Rotates is true for sources that pods read live and that no undo holds (policy rotate). It applies to plans of hashes.
 	Rotates bool
 }
 
@@ -45,42 +45,41 @@ type Holder struct {
 	Pins  pin.Set
 }
 
-// Input is all that a plan is made of.
+// Input is everything that a plan depends on.
 type Input struct {
 	// Uses are the uses of the tracked sources, sorted; see Track.
 	Uses []podspec.Use
-	// Sources has what is known of each source of Uses. One that is not in it could not be observed: its pin stays.
+	// Sources has what is known about each source of Uses. A source that is not in it could not be observed, and keeps its pin.
 	Sources map[pin.Source]Source
 	// Pins are those of the workload's template now.
 	Pins pin.Set
-	// Before are the pins of the template that is being replaced by one with Pins. They were rolled out, whether or not a
-	// holder shows it.
+	// Before are the pins of the template that is being replaced by one with Pins. They were rolled out, whether or not a holder
+	// shows it.
 	Before pin.Set
 	// Held are the workload's notes of earlier holds.
 	Held    pin.Notes
 	Holders []Holder
-	// Stay is true while pins may not move from one revision to another (confrev.io/advance). First pins are made all the
-	// same.
+	// Stay is true while pins may not move from one revision to another (confrev.io/advance). First pins are made even then.
 	Stay bool
-	// Live is true when pods read the sources themselves, whatever the template says: its pins are hashes then.
+	// Live is true if pods read the sources themselves, whatever the template says. Its pins are hashes then.
 	Live bool
-	// Replaced is true when the template changes anyway, so that its new pods read what their sources have now.
+	// Replaced is true if the template changes anyway, so that its new pods read the present content of their sources.
 	Replaced bool
-	// Deploys is true where the template changes anyway: then the absence of an optional source is pinned too.
+	// Deploys is true if the template changes anyway. Then the absence of an optional source is pinned too.
 	Deploys bool
-	// Chosen are the sources whose pins may not move in this request, since who sent it chose them (rule 21.1).
+	// Chosen are the sources whose pins may not move in this request, since its sender chose them (rule 21.1).
 	Chosen map[pin.Source]bool
-	// Ended are the sources of which a deploy ends the hold (rule 21.3).
+	// Ended are the sources whose hold is ended by a deploy (rule 21.3).
 	Ended map[pin.Source]bool
-	// Unfollowed are the sources that the template refers to and that are not among Uses.
+	// Unfollowed are the sources that the template refers to and that are not in Uses.
 	Unfollowed map[pin.Source]Standing
 	// Undo is true for a request that goes back to a holder (rule 21.2).
 	Undo bool
-	// New is true for a workload that is being created, of which no holder can show what it ran (rule 21.1).
+	// New is true for a workload that is being created, so that no holder can show what it ran (rule 21.1).
 	New bool
 }
 
-// Verdict says what the plan found of one source.
+// Verdict is what the plan found about one source.
 type Verdict string
 
 // The verdicts.
@@ -99,34 +98,35 @@ const (
 	SourceMissing Verdict = "SourceMissing"
 	// KeyMissing: the source lacks a required key (rule 6).
 	KeyMissing Verdict = "KeyMissing"
-	// Absent: the source is optional and does not exist, and the workload never had a pin of it, which is fine. It gets one when its
-	// template changes anyway (rule 6).
+	// Absent: the source is optional and does not exist, and the workload has never had a pin of it, which is fine. It gets one
+	// when its template changes anyway (rule 6).
 	Absent Verdict = "Absent"
 	// Unknown: the source could not be observed.
 	Unknown Verdict = "Unknown"
 )
 
-// Decision is the plan's word on one source.
+// Decision is the plan's decision about one source.
 type Decision struct {
 	Source  pin.Source
 	Verdict Verdict
-	// From is the template's pin before; zero when there was none.
+	// From is the template's pin before; zero if there was none.
 	From pin.Pin
-	// To is the template's pin after; zero when there is none.
+	// To is the template's pin after; zero if there is none.
 	To pin.Pin
-	// Current is the revision of the present content; zero when the source does not exist, and that is not as good as being empty.
+	// Current is the revision of the present content. It is zero if the source does not exist and absence cannot stand for empty
+	// content.
 	Current pin.Pin
-	// Keys are the required keys that are missing, with KeyMissing.
+	// Keys are the required keys that are missing, for KeyMissing.
 	Keys []string
-	// Noted is the hash of what the pods read where the template's is another: the workload itself notes it, which rolls out
-	// nothing (policy rotate). Zero otherwise.
+	// Noted is the hash of what the pods read, if the template has another one. The workload itself notes it, which rolls out
+	// nothing (policy rotate). Otherwise it is zero.
 	Noted pin.Pin
 }
 
-// Plan is what should become of the workload.
+// Plan is what the workload should become.
 type Plan struct {
-	// Pins are those that the template should have if it changes. Stale ones are not among them: they go with a change of
-	// something else, since dropping them alone would be a rollout (rule 21.6).
+	// Pins are those that the template should have if it changes. Stale pins are not among them: they are dropped together with
+	// another change, since dropping them alone would be a rollout (rule 21.6).
 	Pins pin.Set
 	// Held are the notes that the workload should carry.
 	Held pin.Notes
@@ -134,13 +134,13 @@ type Plan struct {
 	Decisions []Decision
 }
 
-// Changed tells whether the template's pins must be written.
+// Changed reports whether the template's pins must be written.
 func (p Plan) Changed() bool {
 	return slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.From != d.To })
 }
 
-// Repin replaces what a decision of the plan pins: with the revision that was really made, or with the pin before when it
-// could not be made.
+// Repin replaces what a decision of the plan pins: with the revision that was actually created, or with the previous pin if none
+// could be.
 func (p *Plan) Repin(d *Decision, to pin.Pin) {
 	d.To = to
 	if to == (pin.Pin{}) {
@@ -150,15 +150,15 @@ func (p *Plan) Repin(d *Decision, to pin.Pin) {
 	p.Pins[d.Source] = to
 }
 
-// Urgent tells whether some pin must be written at once, without settling: a template without a pin does not keep the
-// promise (rule 4). With an optional source that does not exist, it does.
+// Urgent reports whether some pin must be written at once, without settling: a template without a pin does not keep the promise
+// (rule 4). With an optional source that does not exist, it does.
 func (p Plan) Urgent() bool {
 	return slices.ContainsFunc(p.Decisions, func(d Decision) bool {
 		return d.From == pin.Pin{} && d.To != pin.Pin{} && d.Verdict != Absent
 	})
 }
 
-// Make makes the plan. It is a pure function: the same input gives the same plan.
+// Make returns the plan for an input. The same input always results in the same plan.
 func Make(in Input) Plan {
 	out := Plan{Pins: pin.Set{}, Held: pin.Notes{}}
 	for _, use := range in.Uses {
@@ -191,7 +191,7 @@ func (p *Plan) pinAbsences() {
 	}
 }
 
-// decide gives the decision for one source, and what to note of its hold.
+// decide returns the decision about one source, and what to note about its hold.
 func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 	from := in.Pins[use.Source]
 	d := Decision{Source: use.Source, From: from, To: from}
@@ -215,13 +215,14 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 	}
 	d, note := h.decide(d, in.Stay || in.Chosen[use.Source], in.Ended[use.Source])
 	if d.Verdict == Pinned && !source.Present && h.last == (pin.Pin{}) {
-		// It never had a pin, and its pods have all that there is.
+		// It has never had a pin, and its pods have everything that there is.
 		d.Verdict, d.To = Absent, pin.Pin{}
 	}
 	return d, note
 }
 
-// decide goes on where the source has all that the workload requires of it (rule 4), which is nothing if it may be absent.
+// decide returns the decision about a source that has everything that the workload requires of it (rule 4), which is nothing if
+// it may be absent.
 func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 	rolledOut, wasRolledOut := h.rolledOut()
 	before, hadPin := h.lastPin()
@@ -229,7 +230,7 @@ func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 	case d.From == pin.Pin{} && hadPin && wasRolledOut && rolledOut.Number > before.Number && !h.isCurrent(before.Revision):
 		// Something took the pin away (kubectl replace) while the workload was held. It stays held.
 		d.Verdict, d.To = Held, before
-		return d, h.holding(rolledOut, before)
+		return d, h.heldNote(rolledOut, before)
 	case d.From == pin.Pin{}:
 		d.Verdict, d.To = Pinned, d.Current
 	case h.readsAnother() && stay:
@@ -239,16 +240,16 @@ func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 		d.Verdict, d.To = Advanced, d.Current
 	case h.isCurrent(d.From.Revision):
 		d.Verdict = InSync
-		return d, h.over()
+		return d, h.endedNote()
 	case wasRolledOut && ended && stay:
 		d.Verdict = Waiting
 		return d, pin.Note{From: rolledOut, On: d.From, Ended: true}
 	case wasRolledOut && !ended:
 		d.Verdict = Held
-		return d, h.holding(rolledOut, d.From)
+		return d, h.heldNote(rolledOut, d.From)
 	case stay && h.isNoted:
 		d.Verdict = Waiting
-		return d, h.over()
+		return d, h.endedNote()
 	case stay:
 		d.Verdict = Waiting
 	default:
@@ -257,7 +258,7 @@ func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 	return d, pin.Note{}
 }
 
-// absence judges a source that does not exist. A pin stays: its revision has all that the pods need.
+// absence returns the verdict on a source that does not exist. A pin stays: its revision has everything that the pods need.
 func absence(use podspec.Use, from pin.Pin) Verdict {
 	if use.Required || from != (pin.Pin{}) {
 		return SourceMissing

@@ -8,7 +8,7 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Template is what a request or a holder has of a template, as far as rule 21 compares it.
+// Template is the part of a request's or holder's template that rule 21 compares.
 type Template struct {
 	// Code is a digest (podspec.Code.Digest).
 	Code string
@@ -19,9 +19,10 @@ func (t Template) equal(other Template) bool {
 	return t.Code == other.Code && maps.Equal(t.Pins, other.Pins)
 }
 
-// Undo finds the holder that a request goes back to (rule 21.2): one that has the request's code and pins, and is not that of
-// the template that the request replaces. It returns the pins of the template then: the holder's, and those before where the
-// holder has none. A webhook that is called again sees just these pins, but for those that it dropped (rule 21.6).
+// Undo finds the holder that a request goes back to (rule 21.2): one that has the request's code and pins, and is not the holder
+// of the template that the request replaces. It returns the pins that the template then has: the holder's, and the previous ones
+// where the holder has none. A webhook that is called again sees exactly these pins, except for those that it dropped (rule
+// 21.6).
 func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool) (pins pin.Set, is bool) {
 	left := func(pins pin.Set) pin.Set {
 		pins = maps.Clone(pins)
@@ -38,7 +39,7 @@ func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool
 		}
 		maps.Copy(pins, left(holder.Pins))
 		if maps.Equal(request.Pins, left(holder.Pins)) || maps.Equal(request.Pins, pins) {
-			// What runs already is not gone back to.
+			// A request cannot go back to what is already running.
 			if pins := (Template{holder.Code, pins}); pins.equal(old) {
 				continue
 			}
@@ -48,9 +49,9 @@ func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool
 	return nil, false
 }
 
-// ChosenPins returns the pins from which to plan for a request that replaces a template with the pins of in, none for one that
-// creates a workload (rule 21.1), and which sources must stay on theirs, since who sent the request chose them. Refused are pins
-// that the request has and that name no revision of their source.
+// ChosenPins returns the pins from which to plan for a request that replaces a template with the pins of in (which has none if
+// the request creates a workload, rule 21.1), and the sources that must keep theirs, since the request's sender chose them. Pins
+// of the request that do not name a revision of their source are returned as refused.
 func ChosenPins(in Input, request pin.Set) (pins pin.Set, chosen map[pin.Source]bool, refused []pin.Source) {
 	pins, chosen = maps.Clone(in.Pins), map[pin.Source]bool{}
 	if pins == nil {
@@ -78,11 +79,11 @@ func (s Source) has(revision string) bool {
 	return slices.ContainsFunc(s.Revisions, func(r Revision) bool { return r.Name == revision })
 }
 
-// Rollback is where a hold came from: the holders between which the workload was rolled back (rule 21.3). They are -1 where
-// no holder shows it any more.
+// Rollback is the origin of a hold: the indexes of the holders between which the workload was rolled back (rule 21.3). They are
+// -1 if no holder shows it any more.
 type Rollback struct{ From, To int }
 
-// FindRollback finds them: the newest holder that has the revision which the source is held from, and the oldest that was rolled
+// FindRollback finds the newest holder that has the revision which the source is held from, and the oldest holder that was rolled
 // out after it with the pin that the template has.
 func FindRollback(holders []Holder, source pin.Source, from pin.Pin, on pin.Pin) Rollback {
 	found := Rollback{-1, -1}
@@ -102,8 +103,8 @@ func FindRollback(holders []Holder, source pin.Source, from pin.Pin, on pin.Pin)
 	return found
 }
 
-// EndsHold reports whether a deploy ends a hold (rule 21.3): it changes a field of the code that the rollback had changed.
-// from and to are the code of the rollback's holders, before and after that of the template.
+// EndsHold reports whether a deploy ends a hold (rule 21.3): it changes a field of the code that the rollback had changed. from
+// and to are the code of the rollback's holders, before and after that of the template.
 func EndsHold(from, to, before, after podspec.Code) bool {
 	undone := from.Differences(to)
 	return slices.ContainsFunc(after.Differences(before), func(field string) bool { return slices.Contains(undone, field) })

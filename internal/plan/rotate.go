@@ -2,8 +2,8 @@ package plan
 
 import "confrev.io/confrev/internal/pin"
 
-// rotate decides on what pods read live and no undo holds (policy rotate). Equal hashes with different numbers are different
-// rotations: what came back was away in between, and pods may have started on that.
+// rotate decides about sources that pods read live and that no undo holds (policy rotate). Equal hashes with different numbers
+// are different rotations: the content was replaced in between, and pods may have started with the replacement.
 func (h history) rotate(d Decision, stay, replaced bool) Decision {
 	_, wasRolledOut := h.rolledOut()
 	d.Verdict = InSync
@@ -12,10 +12,11 @@ func (h history) rotate(d Decision, stay, replaced bool) Decision {
 	case d.From == pin.Pin{}:
 		d.Verdict, d.To = Pinned, d.Current
 	case replaced:
-		// The pods are about to be made.
+		// The pods are about to be created.
 		d.Verdict, d.To = Advanced, d.Current
 	case wasRolledOut:
-		// Something brought an earlier template back. Its pods read what the source has now, so they need no other.
+		// Something brought an earlier template back. Its pods read the present content of the source, so they need not be
+		// replaced.
 		d.Noted = d.Current
 	case stay:
 		d.Verdict = Waiting

@@ -18,8 +18,8 @@ import (
 // code may differ in everything else (rule 21).
 type Code map[string]string
 
-// CodeOf returns the code of a pod spec, with the sources' own names where it names revisions of pins. What the API server
-// adds by default is in it whether or not it was added already: some holders keep templates as they were written.
+// CodeOf returns the code of a pod spec, with the sources' own names where it names revisions of pins. It includes what the API
+// server adds by default, whether or not that was added already: some holders keep templates as they were written.
 func CodeOf(spec *corev1.PodSpec, pins ...pin.Set) Code {
 	code := Code{}
 	spec = Original(spec, pins...)
@@ -46,13 +46,13 @@ func (c Code) add(list string, container *corev1.Container) {
 	if len(container.EnvFrom) > 0 {
 		c[at+"envFrom"] = encoded(container.EnvFrom)
 	}
-	// A variable is a field of its own: one that is set in the middle of an incident leaves the others as they are.
+	// Each variable is a field of its own, so that one which is set during an incident leaves the others unchanged.
 	for _, variable := range container.Env {
 		c[at+"env/"+variable.Name] = encoded(defaulted(variable))
 	}
 }
 
-// defaulted returns a variable as the API server keeps it.
+// defaulted returns a variable as the API server stores it.
 func defaulted(variable corev1.EnvVar) corev1.EnvVar {
 	variable = *variable.DeepCopy()
 	if from := variable.ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == "" {
@@ -67,7 +67,7 @@ func defaulted(variable corev1.EnvVar) corev1.EnvVar {
 func encoded(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		// Strings, lists and types of the API always encode.
+		// Strings, lists and API types always encode.
 		panic("podspec: a field does not encode: " + err.Error())
 	}
 	return string(text)
@@ -86,7 +86,7 @@ func (c Code) Differences(other Code) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// Digest returns a short hash of code, to compare it with the code of many others.
+// Digest returns a short hash of the code, to compare it with the code of many others.
 func (c Code) Digest() string {
 	sum := sha256.Sum256([]byte(encoded(c)))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))

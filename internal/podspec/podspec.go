@@ -1,6 +1,6 @@
 // Package podspec finds the ConfigMaps and Secrets that a pod spec refers to, and rewrites those references (rule 1).
 //
-// Finding and rewriting are one walk, so they can never disagree about what a reference is.
+// Finding and rewriting share one walk, so they can never disagree about what a reference is.
 package podspec
 
 import (
@@ -12,20 +12,20 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Use says how a pod spec uses one source, over all its references to it.
+// Use says how a pod spec uses one source, in all its references to it.
 type Use struct {
 	pin.Source
-	// All is true when some reference takes the whole object (envFrom, a volume without items): every key counts.
+	// All is true if some reference takes the whole object (envFrom, a volume without items), so that every key counts.
 	All bool
 	// Keys are the keys that references name one by one, sorted.
 	Keys []string
 	// RequiredKeys are those of Keys without which a container cannot start, sorted.
 	RequiredKeys []string
-	// Required is true when the pod cannot start without the object.
+	// Required is true if the pod cannot start without the object.
 	Required bool
 }
 
-// Uses lists the sources that spec refers to, sorted by source, each once. It does not change spec.
+// Uses returns the sources that spec refers to, each once, sorted by source. It does not change spec.
 func Uses(spec *corev1.PodSpec) []Use {
 	found := map[pin.Source]*Use{}
 	walk(spec, func(ref reference) {
@@ -68,7 +68,7 @@ func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known 
 	return replace(spec, resolve, func(name *string, with string) { *name = with })
 }
 
-// Replacements gives what Rewrite would replace, and changes nothing.
+// Replacements returns what Rewrite would replace, and changes nothing.
 func Replacements(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) []Replacement {
 	return replace(spec, resolve, func(*string, string) {})
 }
@@ -84,9 +84,9 @@ func replace(spec *corev1.PodSpec, resolve func(pin.Source) (string, bool), set 
 	return replaced
 }
 
-// Original gives a pod spec as the user wrote it: references that name the revision of a pin name its source again
-// (injection into the template). They may be older than the newest pins, so several sets may be given. A spec without
-// such references is given as it is; else it is a copy.
+// Original returns a pod spec as the user wrote it: references that name the revision of a pin name its source again (injection
+// into the template). They may be older than the newest pins, so several sets may be passed. A spec without such references is
+// returned as it is, otherwise a copy.
 func Original(spec *corev1.PodSpec, pins ...pin.Set) *corev1.PodSpec {
 	sources := pin.Inverse(pins...)
 	injected := false
@@ -105,26 +105,26 @@ func Original(spec *corev1.PodSpec, pins ...pin.Set) *corev1.PodSpec {
 	return original
 }
 
-// Replacement is a reference that names something else now.
+// Replacement is a reference that now names something else.
 type Replacement struct {
 	// Pointer is the JSON pointer of the name within the pod spec: "/volumes/0/configMap/name".
 	Pointer string
 	Name    string
 }
 
-// MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about a
-// fifth more with the most pins, and half more with one pin of the longest name (Kubernetes 1.36); and the more there are, the longer
-// the pod's creation takes.
+// MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about a fifth more
+// with the most pins, and half more with one pin of the longest name (Kubernetes 1.36). Also, each of them makes the pod's
+// creation slower.
 const MaxReferences = 4000
 
-// References counts the references of spec, with repetitions. What admission has to do for a pod grows with it.
+// References returns the number of references in spec, with repetitions. The work of admission for a pod grows with it.
 func References(spec *corev1.PodSpec) int {
 	count := 0
 	walk(spec, func(reference) { count++ })
 	return count
 }
 
-// reference is one place of a pod spec that names a source.
+// reference is one place in a pod spec that names a source.
 type reference struct {
 	kind pin.Kind
 	name *string
@@ -132,14 +132,14 @@ type reference struct {
 	pointer string
 	// keys are the keys that it takes; nil means all of them.
 	keys []string
-	// optional is the reference's own field of that name.
+	// optional points to the reference's own field of that name.
 	optional **bool
 }
 
 func (r reference) source() pin.Source { return pin.Source{Kind: r.kind, Name: *r.name} }
 
-// walk visits every reference of spec, in the spec's order. References without a name are skipped: the API server
-// accepts some of them, and they refer to nothing. Ephemeral containers are not in templates (rule 1).
+// walk visits every reference of spec, in the spec's order. References without a name are skipped: the API server accepts some of
+// them, and they refer to nothing. Ephemeral containers are not in templates (rule 1).
 func walk(spec *corev1.PodSpec, visit func(reference)) {
 	named := func(ref reference) {
 		if *ref.name != "" {
@@ -205,7 +205,7 @@ func walkContainer(container *corev1.Container, path string, visit func(referenc
 	}
 }
 
-// itemKeys gives the keys of a volume's items, or nil for all keys when it lists none.
+// itemKeys returns the keys of a volume's items, or nil, for all keys, if it lists none.
 func itemKeys(items []corev1.KeyToPath) []string {
 	if len(items) == 0 {
 		return nil

@@ -15,9 +15,9 @@ type Resolution struct {
 	Value   any
 }
 
-// Resolve does what admission does to a pod, in place, and returns what it changed: references whose source is pinned name its
-// revision, and those to a whole revision are no longer optional. So a lost revision makes the pod wait; it does not start
-// with nothing. Where a reference names keys, `optional` is about the keys too, and stays.
+// Resolve does to a pod what admission does, in place, and returns what it changed: references whose source is pinned name its
+// revision, and those to a whole revision are no longer optional. So a lost revision makes the pod wait instead of starting it
+// without its configuration. If a reference names keys, `optional` is about the keys too, and stays.
 func Resolve(spec *corev1.PodSpec, pins pin.Set) []Resolution {
 	revisions := pin.Inverse(pins)
 	var resolved []Resolution

@@ -1,6 +1,6 @@
-// Package quote repeats what a user wrote, in a message that others read: in quotes, short, and without anything that a terminal
-// or a log would act on. It is for text that belongs to confrev (an annotation's items, a flag). Nothing repeats the content of
-// any other object (docs/reconcile.md, rule 19).
+// Package quote repeats what a user wrote in a message that others read: in quotes, short, and without anything that a terminal
+// or a log would interpret. It is for text that belongs to confrev (an annotation's items, a flag). The content of any other
+// object is never repeated (docs/reconcile.md, rule 19).
 package quote
 
 import "strconv"
@@ -13,6 +13,6 @@ func Text(text string) string {
 	if len(text) <= MaxLength {
 		return strconv.QuoteToASCII(text)
 	}
-	// A character that the cut breaks is escaped, like any other byte that is not text.
+	// A character that is cut in two is escaped like any other invalid byte.
 	return strconv.QuoteToASCII(text[:MaxLength]) + "…"
 }

@@ -6,10 +6,10 @@ import "runtime/debug"
 // release is set by the linker for released binaries.
 var release string
 
-// Release is the released version; empty for what was built from a tree.
+// Release returns the released version; empty for a build from a tree.
 func Release() string { return release }
 
-// String is the release, or what the Go toolchain knows of the source that this was built from.
+// String returns the release, or what the Go toolchain knows about the source of this build.
 func String() string {
 	if release != "" {
 		return release

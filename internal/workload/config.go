@@ -10,24 +10,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config is the form of the file that describes further kinds of workloads.
+// Config is the schema of the file that describes further kinds of workloads.
 type Config struct {
 	Workloads []ConfiguredKind `json:"workloads"`
 }
 
-// ConfiguredKind is a kind of workload that confrev does not know by itself.
+// ConfiguredKind is a kind of workload that confrev does not know without configuration.
 type ConfiguredKind struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
-	// Template leads to the pod template; "spec.template" if empty.
+	// Template is the path of the pod template; "spec.template" if empty.
 	Template string `json:"template"`
-	// Holder is the kind of the objects that keep the workload's templates alive, as its controller makes them; each must
-	// have the workload as its controller.
+	// Holder is the kind of the objects that keep the workload's templates alive, as its controller creates them; each must have
+	// the workload as its controller.
 	Holder ConfiguredHolder `json:"holder"`
 }
 
-// ConfiguredHolder is a kind of holder. Template leads to its pod template if it is a kind that confrev does not know.
+// ConfiguredHolder is a kind of holder. Template is the path of its pod template, for kinds that confrev does not know.
 type ConfiguredHolder struct {
 	Group    string `json:"group"`
 	Version  string `json:"version"`
@@ -43,7 +43,8 @@ var (
 	pathForm    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$`)
 )
 
-// ParseConfig reads a file of configured kinds. An unknown field is an error, as is a kind that confrev knows by itself.
+// ParseConfig reads a file of configured kinds. An unknown field is an error, and so is a kind that confrev knows already. The
+// error joins one error per faulty entry; the other kinds are returned with it.
 func ParseConfig(data []byte) ([]Kind, error) {
 	var config Config
 	if err := yaml.UnmarshalStrict(data, &config); err != nil {
@@ -55,10 +56,10 @@ func ParseConfig(data []byte) ([]Kind, error) {
 		kind := configured.kind()
 		err := errors.Join(check(kind.GVK, kind.Path), check(kind.Holder.GVK, kind.Holder.Path))
 		if err == nil && slices.ContainsFunc(slices.Concat(Standard(), kinds), func(k Kind) bool { return k.GVK.GroupKind() == kind.GVK.GroupKind() }) {
-			err = fmt.Errorf("%s is there already", kind.GVK.GroupKind())
+			err = fmt.Errorf("%s is already known", kind.GVK.GroupKind())
 		}
 		if err == nil && slices.ContainsFunc(kinds, func(k Kind) bool { return k.Holder.GVK == kind.Holder.GVK && k.Holder != kind.Holder }) {
-			err = fmt.Errorf("holders of kind %s have their template elsewhere for another kind", kind.Holder.GVK.GroupKind())
+			err = fmt.Errorf("holders of kind %s have their template at another path for another kind", kind.Holder.GVK.GroupKind())
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("workloads[%d]: %w", i, err))
@@ -76,7 +77,7 @@ func (c ConfiguredKind) kind() Kind {
 	}
 }
 
-// kind gives the holder's kind. Of those that confrev knows, the path is known too.
+// kind returns the holder's kind. For kinds that confrev knows, the path is known too.
 func (c ConfiguredHolder) kind() HolderKind {
 	gvk := schema.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind}
 	if _, known := typed[gvk]; known {

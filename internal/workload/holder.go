@@ -18,11 +18,11 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// HolderKind adapts one kind of holder: an object that keeps one template of a workload alive, and owns the revisions
-// that the template pins (rule 12).
+// HolderKind adapts one kind of holder: an object that keeps one template of a workload alive, and owns the revisions that the
+// template pins (rule 12).
 type HolderKind struct {
 	GVK schema.GroupVersionKind
-	// Path leads to the pod template of a configured kind; those that confrev knows need none.
+	// Path is the path of the pod template, for configured kinds only.
 	Path string
 }
 
@@ -33,10 +33,10 @@ var (
 	Job                = HolderKind{GVK: batchv1.SchemeGroupVersion.WithKind("Job")}
 )
 
-// New makes an empty object to read into.
+// New returns an empty object to read into.
 func (h HolderKind) New() client.Object { return newObject(h.GVK) }
 
-// NewList makes an empty list to read into.
+// NewList returns an empty list to read into.
 func (h HolderKind) NewList() client.ObjectList { return newList(h.GVK) }
 
 // Facts are the few strings that confrev keeps of a holder (rules 4 and 12).
@@ -52,10 +52,12 @@ type Facts struct {
 	References []string `json:"references,omitempty"`
 }
 
-// factsKey is where a compacted holder keeps its Facts. The API server accepts no such key from anyone.
+// factsKey is the annotation in which a compacted holder keeps its Facts. The API server would refuse a key with spaces, so it
+// cannot come from a user.
 const factsKey = "facts of a compacted holder"
 
-// Facts reads an object as the API server has it, or as Compact left it. What is not a holder after all has none.
+// Facts returns the facts of an object, either as the API server has it or as Compact left it. An object that turns out not to be
+// a holder has none.
 func (h HolderKind) Facts(obj client.Object) Facts {
 	if text, ok := obj.GetAnnotations()[factsKey]; ok {
 		var facts Facts
@@ -66,12 +68,12 @@ func (h HolderKind) Facts(obj client.Object) Facts {
 	return factsOf(obj, h.Path)
 }
 
-// Template returns the pod template of a holder as the API server has it, to read only.
+// Template returns the pod template of a holder as the API server has it. The caller must not change it.
 func (h HolderKind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
 	return templateOf(obj, h.Path)
 }
 
-// Facts reads the same of a workload.
+// Facts returns the same facts of a workload.
 func (k Kind) Facts(obj client.Object) Facts { return factsOf(obj, k.Path) }
 
 func factsOf(obj client.Object, path string) Facts {
@@ -89,12 +91,12 @@ func factsOf(obj client.Object, path string) Facts {
 	return facts
 }
 
-// The annotations in which controllers number the templates that they roll out. `kubectl rollout undo`, and Argo
-// Rollouts' own, raise it (k8s.io/kubectl/pkg/util/deployment, argo-rollouts/utils/annotations).
+// orderAnnotations are the annotations in which controllers number the templates that they roll out. `kubectl rollout undo` and
+// its counterpart for Argo Rollouts raise the number (k8s.io/kubectl/pkg/util/deployment, argo-rollouts/utils/annotations).
 var orderAnnotations = []string{"deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"}
 
-// order reads when a template was last rolled out, in comparison with others of its workload. A ReplicaSet that has no
-// number yet has order 0.
+// order returns when a template was last rolled out, relative to others of its workload. A ReplicaSet that has no number yet has
+// order 0.
 func order(obj client.Object) int64 {
 	switch o := obj.(type) {
 	case *appsv1.ReplicaSet:
@@ -111,7 +113,7 @@ func order(obj client.Object) int64 {
 	return obj.GetCreationTimestamp().UnixNano()
 }
 
-// Compact drops all of a holder that goes into the cache but its identity and its Facts.
+// Compact drops everything from a holder that is about to be cached except its identity and its Facts.
 func (h HolderKind) Compact(obj client.Object) {
 	text, err := json.Marshal(h.Facts(obj))
 	if err != nil {
@@ -138,7 +140,7 @@ func (h HolderKind) Compact(obj client.Object) {
 	}
 }
 
-// setMeta gives an unstructured object the metadata that a bare holder keeps.
+// setMeta sets the metadata that a compacted holder keeps on an unstructured object.
 func setMeta(o *unstructured.Unstructured, m metav1.ObjectMeta) {
 	o.SetName(m.Name)
 	o.SetNamespace(m.Namespace)

@@ -1,5 +1,5 @@
-// Package workload adapts kinds of workloads, and of the holders that keep their templates, to confrev's reconcilers.
-// All that differs between kinds is here; nothing else switches on a kind.
+// Package workload adapts kinds of workloads, and of the holders that keep their templates, to confrev's reconcilers. Everything
+// that differs between kinds is here; no other package switches on a kind.
 package workload
 
 import (
@@ -20,22 +20,21 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Kind adapts one kind of workload: an object with a pod template. Kinds are values; two equal ones are the same kind.
+// Kind adapts one kind of workload: an object with a pod template. Kinds are values: equal values are the same kind.
 type Kind struct {
 	GVK schema.GroupVersionKind
-	// Path leads to the pod template, such as "spec.template".
+	// Path is the path of the pod template, such as "spec.template".
 	Path string
 	// Holder is the kind of the objects that keep this kind's templates alive.
 	Holder HolderKind
-	// Refers is true when objects of this kind may name another workload that has the template in their place:
-	// spec.workloadRef of Argo Rollouts.
+	// Refers is true if objects of this kind may name another workload that has the template in their place: spec.workloadRef of
+	// Argo Rollouts.
 	Refers bool
-	// Pauses is true when a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one all
-	// the same.
+	// Pauses is true if a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one even so.
 	Pauses bool
-	// Restarts is true when spec.restartAt makes its controller replace pods that are older: Argo Rollouts evicts them.
+	// Restarts is true if spec.restartAt makes the kind's controller replace older pods: Argo Rollouts evicts them.
 	Restarts bool
-	// Fixed is true when the template can never change, so that pins must be there from the start.
+	// Fixed is true if the template can never change, so that pins must be there from the start.
 	Fixed bool
 }
 
@@ -51,40 +50,40 @@ var (
 	}
 )
 
-// StandAloneJob is a Job that no controller made. It is its own holder, and its template never changes, so it is pinned
-// when it is created or never.
+// StandAloneJob is a Job that no controller created. It is its own holder, and its template never changes, so it is pinned when
+// it is created or never.
 var StandAloneJob = Kind{GVK: Job.GVK, Path: "spec.template", Holder: Job, Fixed: true}
 
 // Standard lists the kinds that confrev knows without configuration. Not every cluster serves all of them.
 func Standard() []Kind { return []Kind{Deployment, StatefulSet, DaemonSet, CronJob, Rollout} }
 
-// Resource is the kind in messages and metrics, as kubectl takes it: "deployment".
+// Resource returns the kind as kubectl takes it, for messages and metrics: "deployment".
 func (k Kind) Resource() string { return strings.ToLower(k.GVK.Kind) }
 
-// New makes an empty object to read into.
+// New returns an empty object to read into.
 func (k Kind) New() client.Object { return newObject(k.GVK) }
 
-// NewList makes an empty list to read into.
+// NewList returns an empty list to read into.
 func (k Kind) NewList() client.ObjectList { return newList(k.GVK) }
 
-// TemplatePointer is the JSON pointer of the template.
+// TemplatePointer returns the JSON pointer of the template.
 func (k Kind) TemplatePointer() string { return "/" + strings.ReplaceAll(k.Path, ".", "/") }
 
-// Template gives an object's pod template, to read only. Without one it is empty; an error says that what is there is not
-// a pod template.
+// Template returns an object's pod template, which the caller must not change. It is empty if the object has none; an error says
+// that what is there is not a pod template.
 func (k Kind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
 	return templateOf(obj, k.Path)
 }
 
-// Pins reads the pins of an object's template. Malformed pins read as none, and as an error.
+// Pins returns the pins of an object's template. Malformed pins are an error, and read as none.
 func (k Kind) Pins(obj client.Object) (pin.Set, error) {
 	return pin.Parse(k.annotation(obj, keys.Pins))
 }
 
-// PinsText gives the pins of an object's template, which may be malformed.
+// PinsText returns the text of the pins of an object's template, which may be malformed.
 func (k Kind) PinsText(obj client.Object) string { return k.annotation(obj, keys.Pins) }
 
-// annotation reads an annotation of the template. What is not a template has none.
+// annotation returns an annotation of the template. What is not a template has none.
 func (k Kind) annotation(obj client.Object, key string) string {
 	template, err := k.Template(obj)
 	if err != nil {
@@ -93,7 +92,7 @@ func (k Kind) annotation(obj client.Object, key string) string {
 	return template.Annotations[key]
 }
 
-// Paused tells whether an object is paused.
+// Paused reports whether an object is paused.
 func (k Kind) Paused(obj client.Object) bool {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -105,11 +104,11 @@ func (k Kind) Paused(obj client.Object) bool {
 	return false
 }
 
-// maxPause is how long a new object waits, paused, for a source that is missing, unless it is to fail earlier.
+// maxPause is how long a new object waits, paused, for a missing source, unless its own deadline is earlier.
 const maxPause = 10 * time.Minute
 
-// MaxPause returns how long after its creation an object may stay paused because a source is missing (rule 7): no longer than
-// its user waits for its rollouts.
+// MaxPause returns how long after its creation an object may stay paused because a source is missing (rule 7): no longer than its
+// progress deadline.
 func (k Kind) MaxPause(obj client.Object) time.Duration {
 	if d, ok := obj.(*appsv1.Deployment); ok && d.Spec.ProgressDeadlineSeconds != nil {
 		return min(maxPause, time.Duration(*d.Spec.ProgressDeadlineSeconds)*time.Second)
@@ -117,8 +116,8 @@ func (k Kind) MaxPause(obj client.Object) time.Duration {
 	return maxPause
 }
 
-// Selector gives the labels by which an object's holders can be told among others of the namespace, if its kind has such
-// a selector; else it selects everything.
+// Selector returns the labels that distinguish an object's holders from others of the namespace, if its kind has such a selector;
+// otherwise it selects everything.
 func (k Kind) Selector(obj client.Object) labels.Selector {
 	var selector *metav1.LabelSelector
 	switch o := obj.(type) {
@@ -139,13 +138,13 @@ func (k Kind) Selector(obj client.Object) labels.Selector {
 	return parsed
 }
 
-// WorkloadRef gives the workload that an object names as the one that has the template (Kind.Refers), if it does.
+// WorkloadRef returns the workload that an object names as the one that has the template (Kind.Refers), if it does.
 func (k Kind) WorkloadRef(obj client.Object) (kind schema.GroupKind, name string, ok bool) {
 	o, isUnstructured := obj.(*unstructured.Unstructured)
 	if !k.Refers || !isUnstructured {
 		return schema.GroupKind{}, "", false
 	}
-	// What is not as it should be is refused by the kind's own controller.
+	// A malformed reference is refused by the kind's own controller.
 	reference, found, err := unstructured.NestedStringMap(o.Object, "spec", "workloadRef")
 	if err != nil || !found {
 		return schema.GroupKind{}, "", false
@@ -153,8 +152,8 @@ func (k Kind) WorkloadRef(obj client.Object) (kind schema.GroupKind, name string
 	return schema.FromAPIVersionAndKind(reference["apiVersion"], reference["kind"]).GroupKind(), reference["name"], true
 }
 
-// Compact drops what confrev does not need of a workload that goes into the cache. The annotation of client-side apply
-// alone is as large as the rest. Its key stays: a workload without any annotation is written differently.
+// Compact drops what confrev does not need from a workload that is about to be cached. The annotation of client-side apply alone
+// is as large as the rest. Its key stays, because a workload without any annotation is patched differently.
 func (k Kind) Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if annotations := obj.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -175,8 +174,8 @@ func (k Kind) Compact(obj client.Object) {
 	}
 }
 
-// Uses gives the uses of sources by an object's template, as the user wrote it. Its references may name revisions of its
-// own pins, or of those before them.
+// Uses returns how an object's template uses sources, as the user wrote it. References may name revisions of the template's own
+// pins, or of earlier pins, which are given as before.
 func (k Kind) Uses(obj client.Object, before ...pin.Set) ([]podspec.Use, error) {
 	template, err := k.Template(obj)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// typed has the kinds whose Go types are worth using: they take less memory than unstructured ones.
+// typed has the kinds whose Go types are worth using, since they take less memory than unstructured objects.
 var typed = map[schema.GroupVersionKind]struct {
 	object func() client.Object
 	list   func() client.ObjectList
@@ -29,7 +29,7 @@ var typed = map[schema.GroupVersionKind]struct {
 	Job.GVK:                {func() client.Object { return &batchv1.Job{} }, func() client.ObjectList { return &batchv1.JobList{} }},
 }
 
-// GVKOf gives the kind of an object, also where a typed client left it out.
+// GVKOf returns the kind of an object, even if a typed client left it out.
 func GVKOf(obj client.Object) schema.GroupVersionKind {
 	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
 		return gvk
@@ -64,7 +64,7 @@ func newList(gvk schema.GroupVersionKind) client.ObjectList {
 	return list
 }
 
-// templateOf gives the pod template of a workload or holder; path says where it is in one of a configured kind.
+// templateOf returns the pod template of a workload or holder. path is where it is in an object of a configured kind.
 func templateOf(obj client.Object, path string) (*corev1.PodTemplateSpec, error) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -80,29 +80,29 @@ func templateOf(obj client.Object, path string) (*corev1.PodTemplateSpec, error)
 	case *batchv1.Job:
 		return &o.Spec.Template, nil
 	case *appsv1.ControllerRevision:
-		return recorded(o)
+		return templateOfRevision(o)
 	case *unstructured.Unstructured:
 		return templateAt(o, path)
 	}
 	return nil, fmt.Errorf("a %T has no pod template that confrev knows", obj)
 }
 
-// recorded reads the template that a ControllerRevision of a StatefulSet or DaemonSet records: a patch of the whole
+// templateOfRevision reads the template that a ControllerRevision of a StatefulSet or DaemonSet records: a patch of the whole
 // template. Those of other kinds may hold anything.
-func recorded(revision *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
+func templateOfRevision(revision *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
 	var patch struct {
 		Spec struct {
 			Template corev1.PodTemplateSpec `json:"template"`
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(revision.Data.Raw, &patch); err != nil {
-		// The error may quote what it could not read.
+		// The JSON error may quote content, so it is not wrapped.
 		return nil, fmt.Errorf("controllerrevision %s records no pod template", revision.Name)
 	}
 	return &patch.Spec.Template, nil
 }
 
-// templateAt reads the pod template at a path of an object of any kind. Nothing there, or null, is an empty template.
+// templateAt reads the pod template at a path of an object of any kind. If there is nothing, or null, the template is empty.
 func templateAt(obj *unstructured.Unstructured, path string) (*corev1.PodTemplateSpec, error) {
 	template := &corev1.PodTemplateSpec{}
 	var content any = obj.Object

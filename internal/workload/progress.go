@@ -10,20 +10,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Progress is how far an object's controller is with rolling its template out.
+// Progress is how far an object's controller has rolled out its template.
 type Progress struct {
-	// Left is what is left to do; empty when nothing is.
+	// Left says what is left to do; it is empty when nothing is.
 	Left string
-	// Failed is true when the controller reports that the rollout failed.
+	// Failed is true if the controller reports that the rollout failed.
 	Failed bool
-	// NeedsAction is true when what is left does not happen by itself: a person has to act.
+	// NeedsAction is true if what is left does not happen by itself: a person has to act.
 	NeedsAction bool
 }
 
 const notSeen = "its controller has not seen the change yet"
 
-// Progress reads what `kubectl rollout status` reads (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go; a test of the plugin
-// compares them), and for a Rollout what `kubectl argo rollouts status` reads. A CronJob or Job rolls nothing out.
+// Progress reads what `kubectl rollout status` reads (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go; a test of the
+// plugin compares them), and for a Rollout what `kubectl argo rollouts status` reads. A CronJob or Job rolls out nothing.
 func (k Kind) Progress(obj client.Object) Progress {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -32,7 +32,7 @@ func (k Kind) Progress(obj client.Object) Progress {
 		return progressOfStatefulSet(o)
 	case *appsv1.DaemonSet:
 		s := o.Status
-		text := replacing(s.ObservedGeneration >= o.Generation, s.DesiredNumberScheduled, s.DesiredNumberScheduled,
+		text := remainingPods(s.ObservedGeneration >= o.Generation, s.DesiredNumberScheduled, s.DesiredNumberScheduled,
 			s.UpdatedNumberScheduled, s.NumberAvailable)
 		if text != "" && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType && s.UpdatedNumberScheduled < s.DesiredNumberScheduled {
 			return Progress{Left: text + onDelete, NeedsAction: s.ObservedGeneration >= o.Generation}
@@ -42,17 +42,17 @@ func (k Kind) Progress(obj client.Object) Progress {
 		if k.GVK == Rollout.GVK {
 			return progressOfRollout(o)
 		}
-		return Progress{Left: rollingOutOther(o)}
+		return Progress{Left: remainingOfOther(o)}
 	}
 	return Progress{}
 }
 
-const onDelete = "; a pod is new once it was deleted (updateStrategy OnDelete)"
+const onDelete = "; pods are replaced only when they are deleted (updateStrategy OnDelete)"
 
 func progressOfDeployment(o *appsv1.Deployment) Progress {
 	s := o.Status
 	seen := s.ObservedGeneration >= o.Generation
-	left := replacing(seen, wanted(o.Spec.Replicas), s.Replicas, s.UpdatedReplicas, s.AvailableReplicas)
+	left := remainingPods(seen, desiredReplicas(o.Spec.Replicas), s.Replicas, s.UpdatedReplicas, s.AvailableReplicas)
 	exceeded := slices.ContainsFunc(s.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded"
 	})
@@ -66,15 +66,15 @@ func progressOfDeployment(o *appsv1.Deployment) Progress {
 	return Progress{Left: text, Failed: true}
 }
 
-func wanted(replicas *int32) int32 {
+func desiredReplicas(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
 	}
 	return *replicas
 }
 
-// replacing tells how far the replacement of pods is.
-func replacing(seen bool, want, all, updated, available int32) string {
+// remainingPods says what is left of the replacement of pods; it is empty when nothing is.
+func remainingPods(seen bool, want, all, updated, available int32) string {
 	switch {
 	case !seen:
 		return notSeen
@@ -89,9 +89,9 @@ func replacing(seen bool, want, all, updated, available int32) string {
 }
 
 func progressOfStatefulSet(o *appsv1.StatefulSet) Progress {
-	s, want := o.Status, wanted(o.Spec.Replicas)
+	s, want := o.Status, desiredReplicas(o.Spec.Replicas)
 	seen := s.ObservedGeneration >= o.Generation
-	text := replacing(seen, want, want, s.UpdatedReplicas, s.AvailableReplicas)
+	text := remainingPods(seen, want, want, s.UpdatedReplicas, s.AvailableReplicas)
 	if text == "" || !seen || s.UpdatedReplicas >= want {
 		return Progress{Left: text}
 	}
@@ -115,7 +115,7 @@ func progressOfRollout(o *unstructured.Unstructured) Progress {
 		if why := text(o, "status", "message"); why != "" {
 			left = phase + ": " + why
 		}
-		return Progress{Left: left, Failed: phase == "Degraded", NeedsAction: phase == "Paused" && !goesOn(o)}
+		return Progress{Left: left, Failed: phase == "Degraded", NeedsAction: phase == "Paused" && !resumesItself(o)}
 	}
 	if stable := text(o, "status", "stableRS"); stable != text(o, "status", "currentPodHash") {
 		return Progress{Left: "the new ReplicaSet is not stable yet"}
@@ -123,9 +123,9 @@ func progressOfRollout(o *unstructured.Unstructured) Progress {
 	return Progress{}
 }
 
-// goesOn reports whether a Rollout that pauses goes on by itself: after the duration of its canary's step, or after
+// resumesItself reports whether a paused Rollout resumes without a person: after the duration of its canary's step, or after
 // autoPromotionSeconds.
-func goesOn(o *unstructured.Unstructured) bool {
+func resumesItself(o *unstructured.Unstructured) bool {
 	if paused, _, _ := unstructured.NestedBool(o.Object, "spec", "paused"); paused {
 		return false
 	}
@@ -142,8 +142,8 @@ func goesOn(o *unstructured.Unstructured) bool {
 	return timed
 }
 
-// rollingOutOther reads the usual fields of a kind that confrev does not know, where they are.
-func rollingOutOther(o *unstructured.Unstructured) string {
+// remainingOfOther reads the usual fields of a kind that confrev does not know, where they are.
+func remainingOfOther(o *unstructured.Unstructured) string {
 	seen, ok := count(o, "status", "observedGeneration")
 	want, scaled := count(o, "spec", "replicas")
 	updated, counted := count(o, "status", "updatedReplicas")
@@ -158,7 +158,7 @@ func rollingOutOther(o *unstructured.Unstructured) string {
 	if !known {
 		available = want
 	}
-	return replacing(true, int32(want), int32(all), int32(updated), int32(available)) //nolint:gosec // No workload has so many pods.
+	return remainingPods(true, int32(want), int32(all), int32(updated), int32(available)) //nolint:gosec // No workload has so many pods.
 }
 
 func text(o *unstructured.Unstructured, path ...string) string {

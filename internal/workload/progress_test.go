@@ -34,7 +34,7 @@ func TestProgress(t *testing.T) {
 		"a Deployment that was out of time before its last change": {Deployment, `{"metadata":{"generation":2},"spec":{"replicas":1},"status":{"observedGeneration":1,
 			"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}}`, "its controller has not seen the change yet", ""},
 		"a DaemonSet with OnDelete": {DaemonSet, `{"spec":{"updateStrategy":{"type":"OnDelete"}},"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":1,"numberAvailable":3}}`,
-			"1 of 3 pods are new; a pod is new once it was deleted (updateStrategy OnDelete)", "stays"},
+			"1 of 3 pods are new; pods are replaced only when they are deleted (updateStrategy OnDelete)", "stays"},
 		"a Rollout that is degraded": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Degraded","message":"RolloutAborted: analysis failed"}}`,
 			"Degraded: RolloutAborted: analysis failed", "failed"},
 		"a Rollout in a canary that goes on": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"canary":{"steps":[{"setWeight":5},{"pause":{"duration":"1m"}}]}}},
@@ -44,7 +44,7 @@ func TestProgress(t *testing.T) {
 		"a blue-green Rollout that promotes itself": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"blueGreen":{"autoPromotionSeconds":30}}},
 			"status":{"observedGeneration":"2","phase":"Paused","message":"BlueGreenPause"}}`, "Paused: BlueGreenPause", ""},
 		"a StatefulSet with OnDelete": {StatefulSet, `{"spec":{"updateStrategy":{"type":"OnDelete"}},"status":{"availableReplicas":1}}`,
-			"0 of 1 pods are new; a pod is new once it was deleted (updateStrategy OnDelete)", "stays"},
+			"0 of 1 pods are new; pods are replaced only when they are deleted (updateStrategy OnDelete)", "stays"},
 		"a DaemonSet":                 {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":3,"numberAvailable":3}}`, "", ""},
 		"a DaemonSet in mid-rollout":  {DaemonSet, `{"status":{"desiredNumberScheduled":3,"updatedNumberScheduled":2,"numberAvailable":3}}`, "2 of 3 pods are new", ""},
 		"a CronJob, which rolls none": {CronJob, `{"metadata":{"generation":2}}`, "", ""},
@@ -75,7 +75,7 @@ func TestProgress(t *testing.T) {
 			}
 		})
 	}
-	if got := wanted(new(int32(0))); got != 0 || wanted(appsv1.DeploymentSpec{}.Replicas) != 1 {
+	if got := desiredReplicas(new(int32(0))); got != 0 || desiredReplicas(appsv1.DeploymentSpec{}.Replicas) != 1 {
 		t.Error(got)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RestartAtPointer is the JSON pointer of the time before which no pod may have been made, of kinds that restart.
+// RestartAtPointer is the JSON pointer of the restart time, for kinds that restart: their controller replaces pods that were
+// created before it.
 const RestartAtPointer = "/spec/restartAt"
 
-// RestartAt returns that time as an object has it; empty where it has none.
+// RestartAt returns the restart time that an object has; empty if it has none.
 func (k Kind) RestartAt(obj client.Object) string {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok || !k.Restarts {
@@ -20,10 +21,10 @@ func (k Kind) RestartAt(obj client.Object) string {
 	return at
 }
 
-// RestartNow returns the value that makes an object's pods be replaced.
+// RestartNow returns the restart time that makes an object's pods be replaced now.
 func RestartNow(now time.Time) string { return now.UTC().Format(time.RFC3339) }
 
-// CanRestart reports whether pods of an object can be replaced one after the other while others serve: it takes two.
+// CanRestart reports whether an object's pods can be replaced one by one while others serve, which takes at least two.
 func (k Kind) CanRestart(obj client.Object) bool {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok || !k.Restarts {

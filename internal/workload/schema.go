@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// KeepsAnnotations reports whether the schema of a custom resource, which is that of a CustomResourceDefinition's version, lets the API
-// server keep the annotations of the pod template. What a structural schema does not specify is pruned without a word:
+// KeepsAnnotations reports whether the schema of a custom resource, taken from a CustomResourceDefinition's version, lets the API
+// server keep the annotations of the pod template. What a structural schema does not specify is pruned silently:
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
 func (k Kind) KeepsAnnotations(schema map[string]any) bool {
 	return keeps(schema, append(strings.Split(k.Path, "."), "metadata", "annotations", "any"))
 }
 
-// keeps follows a path into a schema. A property's own schema counts, whether or not unknown fields are preserved around it.
+// keeps follows a path into a schema. If a property has a schema of its own, that one counts, whether or not unknown fields are
+// preserved around it.
 func keeps(schema map[string]any, path []string) bool {
 	preserved := schema["x-kubernetes-preserve-unknown-fields"] == true
 	if len(path) == 0 {
