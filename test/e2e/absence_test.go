@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/gen"
 )
 
 // Rule 6: where every use is optional, the absence of a source is the revision of empty content.
@@ -44,18 +45,18 @@ func wholeOptional(name, conf, secret string) map[string]any {
 func (w *world) waitAbsent(deployment, source string) pin.Pin {
 	w.Helper()
 	var p pin.Pin
-	w.eventually(deployment+" rolls out the absence of "+source, func() string {
-		if p = w.pinOf(deployment, source); p == (pin.Pin{}) {
+	w.Eventually(deployment+" rolls out the absence of "+source, func() string {
+		if p = w.PinOf(deployment, source); p == (pin.Pin{}) {
 			return "it has no pin"
 		}
 		revision := &corev1.ConfigMap{}
-		if err := w.get(p.Revision, revision); err != nil {
+		if err := w.Get(p.Revision, revision); err != nil {
 			return err.Error()
 		}
 		if len(revision.Data)+len(revision.BinaryData) != 0 || revision.Immutable == nil || !*revision.Immutable {
 			return fmt.Sprintf("it is pinned to %s, which has %v", p, revision.Data)
 		}
-		return w.notRolledOut(deployment)
+		return w.NotRolledOut(deployment)
 	})
 	return p
 }
@@ -63,9 +64,9 @@ func (w *world) waitAbsent(deployment, source string) pin.Pin {
 // requiresRevision checks that the pods of Deployment web refer to a revision that they cannot start without.
 func (w *world) requiresRevision(name string) {
 	w.Helper()
-	w.eventually("all pods require "+name, func() string {
+	w.Eventually("all pods require "+name, func() string {
 		pods := &corev1.PodList{}
-		w.must(cluster.Client.List(w.ctx, pods, client.InNamespace(w.ns), client.MatchingLabels{"app": "web"}))
+		w.Must(cluster.Client.List(w.Ctx, pods, client.InNamespace(w.NS), client.MatchingLabels{"app": "web"}))
 		for _, pod := range pods.Items {
 			from := pod.Spec.Containers[0].EnvFrom[0].ConfigMapRef
 			if pod.DeletionTimestamp == nil && (from.Name != name || from.Optional == nil || *from.Optional) {
@@ -82,38 +83,38 @@ func TestADeletedOptionalSourceRollsOutAndIsUndone(t *testing.T) {
 		t.Run(string(injection), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			manifest := deployment("web", optional("web"), injecting(injection), replicas(2))
-			w.create(configMap("web", "color", "A"), manifest.DeepCopy())
-			a := w.waitPinned("web", "web", "color", "A")
-			w.kubectl("delete", "configmap", "web")
+			manifest := deployment("web", optional("web"), injecting(injection), gen.Replicas(2))
+			w.Create(configMap("web", "color", "A"), manifest.DeepCopy())
+			a := w.WaitPinned("web", "web", "color", "A")
+			w.Kubectl("delete", "configmap", "web")
 			none := w.waitAbsent("web", "web")
 			w.requiresRevision(none.Revision)
-			if got := len(w.replicaSets("web")); got != 2 {
+			if got := len(w.ReplicaSets("web")); got != 2 {
 				t.Errorf("the deletion made %d ReplicaSets of one", got)
 			}
-			if notes := w.events("SourceMissing", "web"); len(notes) > 0 {
+			if notes := w.Events("SourceMissing", "web"); len(notes) > 0 {
 				t.Errorf("it is no reason to warn: %q", notes)
 			}
 			// Back to the time before, and it stays.
-			w.undo("web")
-			w.waitHeld("web", "web")
-			w.barrier()
-			if got := w.pinOf("web", "web"); got != a || w.gone(a.Revision) {
+			w.Undo("web")
+			w.WaitHeld("web", "web")
+			w.Barrier()
+			if got := w.PinOf("web", "web"); got != a || w.Gone(a.Revision) {
 				t.Fatalf("undone, it is on %s, want %s", got, a)
 			}
 			w.requiresRevision(a.Revision)
 			// Something else that appears is a change.
-			w.create(configMap("web", "color", "B"))
-			b := w.waitPinned("web", "web", "color", "B")
+			w.Create(configMap("web", "color", "B"))
+			b := w.WaitPinned("web", "web", "color", "B")
 			// To the time without it, and it stays.
-			w.undo("web", "--to-revision="+w.rolloutRevision("web", none))
-			w.waitHeld("web", "web")
-			w.barrier()
-			if got := w.pinOf("web", "web"); got != none {
+			w.Undo("web", "--to-revision="+w.rolloutRevision("web", none))
+			w.WaitHeld("web", "web")
+			w.Barrier()
+			if got := w.PinOf("web", "web"); got != none {
 				t.Fatalf("undone from %s, it is on %s, want %s", b, got, none)
 			}
 			w.requiresRevision(none.Revision)
-			if got := len(w.replicaSets("web")); got != 3 {
+			if got := len(w.ReplicaSets("web")); got != 3 {
 				t.Errorf("%d ReplicaSets, want 3", got)
 			}
 		})
@@ -128,21 +129,21 @@ func TestAnOptionalReferenceIsAppliedAgain(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			d := deployment("web", optional("web"), injecting(injection))
-			d.APIVersion, d.Kind, d.Namespace = "apps/v1", "Deployment", w.ns
+			d.APIVersion, d.Kind, d.Namespace = "apps/v1", "Deployment", w.NS
 			text, err := json.Marshal(d)
-			w.must(err)
+			w.Must(err)
 			manifest := w.writeFile(t.TempDir(), "web.json", string(text))
-			w.create(configMap("web", "color", "A"))
-			w.kubectl("apply", "-f", manifest)
-			w.waitPinned("web", "web", "color", "A")
-			w.kubectl("delete", "configmap", "web")
+			w.Create(configMap("web", "color", "A"))
+			w.Kubectl("apply", "-f", manifest)
+			w.WaitPinned("web", "web", "color", "A")
+			w.Kubectl("delete", "configmap", "web")
 			w.waitAbsent("web", "web")
-			generation := w.deployment("web").Generation
-			w.kubectl("diff", "-f", manifest)
-			w.kubectl("apply", "-f", manifest)
-			w.kubectl("diff", "--server-side", "--force-conflicts", "-f", manifest)
-			w.barrier()
-			got := w.deployment("web")
+			generation := w.Deployment("web").Generation
+			w.Kubectl("diff", "-f", manifest)
+			w.Kubectl("apply", "-f", manifest)
+			w.Kubectl("diff", "--server-side", "--force-conflicts", "-f", manifest)
+			w.Barrier()
+			got := w.Deployment("web")
 			if from := got.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef; !*from.Optional || got.Generation != generation {
 				t.Errorf("generation %d became %d; optional is %v", generation, got.Generation, *from.Optional)
 			}
@@ -159,14 +160,14 @@ func TestEveryKindRollsOutAnAbsence(t *testing.T) {
 		if got := a.pinned(); got != absent || absent.conf.Number != 1 {
 			w.Errorf("created without its sources it is pinned to %s", got)
 		}
-		if notes := w.events("SourceMissing", a.name); len(notes) > 0 {
+		if notes := w.Events("SourceMissing", a.name); len(notes) > 0 {
 			w.Errorf("an optional source is no reason to warn: %q", notes)
 		}
-		w.barrier()
+		w.Barrier()
 		generation := a.generation()
 		a.createSources("A")
 		a.waitPinnedTo("A")
-		w.kubectl("delete", "configmap/"+a.conf, "secret/"+a.secret)
+		w.Kubectl("delete", "configmap/"+a.conf, "secret/"+a.secret)
 		again := a.waitPinnedTo("")
 		if again.revisions() != absent.revisions() || again.conf.Number != 3 {
 			w.Errorf("absent again it is pinned to %s, and was to %s", again, absent)
@@ -181,29 +182,29 @@ func TestEveryKindRollsOutAnAbsence(t *testing.T) {
 func TestAnAbsenceIsOfOneWorkload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", optional("web")), deployment("strict", envFrom("web")),
+	w.Create(configMap("web", "color", "A"), deployment("web", optional("web")), deployment("strict", envFrom("web")),
 		deployment("both", optional("web"), envKey("web", "color", false)))
-	a := w.waitPinned("web", "web", "color", "A")
-	w.waitPinned("strict", "web", "color", "A")
-	w.waitPinned("both", "web", "color", "A")
-	w.kubectl("delete", "configmap", "web")
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.WaitPinned("strict", "web", "color", "A")
+	w.WaitPinned("both", "web", "color", "A")
+	w.Kubectl("delete", "configmap", "web")
 	w.waitAbsent("web", "web")
 	for _, name := range []string{"strict", "both"} {
-		w.waitEvent("SourceMissing", name, "pods keep using its revision "+a.String())
+		w.WaitEvent("SourceMissing", name, "pods keep using its revision "+a.String())
 	}
-	w.barrier()
+	w.Barrier()
 	for _, name := range []string{"strict", "both"} {
-		if got := w.pinOf(name, "web"); got != a {
+		if got := w.PinOf(name, "web"); got != a {
 			t.Errorf("%s is on %s, want %s", name, got, a)
 		}
 	}
 	// The same content is nothing new to those that kept it, and is to the other.
-	w.create(configMap("web", "color", "A"))
-	if back := w.waitPinned("web", "web", "color", "A"); back.Revision != a.Revision || back.Number <= a.Number {
+	w.Create(configMap("web", "color", "A"))
+	if back := w.WaitPinned("web", "web", "color", "A"); back.Revision != a.Revision || back.Number <= a.Number {
 		t.Errorf("it is back on %s, and was on %s", back, a)
 	}
-	w.barrier()
-	if got := len(w.replicaSets("strict")) + len(w.replicaSets("both")); got != 2 {
+	w.Barrier()
+	if got := len(w.ReplicaSets("strict")) + len(w.ReplicaSets("both")); got != 2 {
 		t.Errorf("two Deployments that kept their pins have %d ReplicaSets", got)
 	}
 }
@@ -212,15 +213,15 @@ func TestAnAbsenceIsOfOneWorkload(t *testing.T) {
 func TestAnAbsenceIsPinnedWithTheNextDeploy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", optional("web"), untracked()))
-	w.kubectl("annotate", "deployment/web", keys.Track+"=all")
-	w.barrier()
-	if got := w.pinsText("web"); got != "" {
+	w.Create(deployment("web", optional("web"), gen.Untracked))
+	w.Kubectl("annotate", "deployment/web", keys.Track+"=all")
+	w.Barrier()
+	if got := w.PinsText("web"); got != "" {
 		t.Fatalf("opted in, it is pinned to %s", got)
 	}
-	w.kubectl("set", "image", "deployment/web", "*=app:2")
+	w.Kubectl("set", "image", "deployment/web", "*=app:2")
 	w.waitAbsent("web", "web")
-	if got := len(w.replicaSets("web")); got != 2 {
+	if got := len(w.ReplicaSets("web")); got != 2 {
 		t.Errorf("the new image made %d ReplicaSets of one", got)
 	}
 }
@@ -229,18 +230,18 @@ func TestAnAbsenceIsPinnedWithTheNextDeploy(t *testing.T) {
 func TestAnAbsenceIsNotPinnedOnceTheSourceIsReadLive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", optional("web")))
+	w.Create(deployment("web", optional("web")))
 	w.waitAbsent("web", "web")
 	live := configMap("web", "color", "A")
 	live.Annotations = map[string]string{keys.Policy: "live"}
-	w.create(live)
-	w.eventually("the pin goes", func() string {
-		if text := w.pinsText("web"); text != "" {
+	w.Create(live)
+	w.Eventually("the pin goes", func() string {
+		if text := w.PinsText("web"); text != "" {
 			return text
 		}
-		return w.notRolledOut("web")
+		return w.NotRolledOut("web")
 	})
-	if got := len(w.replicaSets("web")); got != 2 {
+	if got := len(w.ReplicaSets("web")); got != 2 {
 		t.Errorf("it made %d ReplicaSets of one", got)
 	}
 }
@@ -249,14 +250,14 @@ func TestAnAbsenceIsNotPinnedOnceTheSourceIsReadLive(t *testing.T) {
 func TestTheRevisionOfAnAbsenceIsRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", optional("web")))
+	w.Create(deployment("web", optional("web")))
 	none := w.waitAbsent("web", "web")
 	var before corev1.ConfigMap
-	w.must(w.get(none.Revision, &before))
+	w.Must(w.Get(none.Revision, &before))
 	w.unguarded("delete", "configmap/"+none.Revision)
-	w.waitEvent("RevisionRecreated", "web", none.Revision)
+	w.WaitEvent("RevisionRecreated", "web", none.Revision)
 	var after corev1.ConfigMap
-	w.must(w.get(none.Revision, &after))
+	w.Must(w.Get(none.Revision, &after))
 	if after.UID == before.UID || len(after.Data) != 0 {
 		t.Errorf("it is %v", after)
 	}
@@ -268,24 +269,24 @@ func TestNoAbsenceInANamespaceThatIsBeingDeleted(t *testing.T) {
 	w := newWorld(t)
 	d := deployment("web", optional("web"))
 	d.Finalizers = []string{"example.com/keep"}
-	w.create(configMap("web", "color", "A"), d)
-	a := w.waitPinned("web", "web", "color", "A")
-	w.kubectl("delete", "namespace", w.ns, "--wait=false")
-	w.eventually("the source goes", func() string {
-		if !w.gone("web") {
+	w.Create(configMap("web", "color", "A"), d)
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.Kubectl("delete", "namespace", w.NS, "--wait=false")
+	w.Eventually("the source goes", func() string {
+		if !w.Gone("web") {
 			return "it is there"
 		}
 		return ""
 	})
 	// A barrier in this namespace is not possible any more.
 	other := newWorld(t)
-	other.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	other.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("it is pinned to %s, want %s", got, a)
 	}
-	w.kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
-	w.eventually("the namespace goes", func() string {
-		err := cluster.Client.Get(w.ctx, client.ObjectKey{Name: w.ns}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{}})
+	w.Kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
+	w.Eventually("the namespace goes", func() string {
+		err := cluster.Client.Get(w.Ctx, client.ObjectKey{Name: w.NS}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{}})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Sprint(err)
 		}
@@ -297,9 +298,9 @@ func TestNoAbsenceInANamespaceThatIsBeingDeleted(t *testing.T) {
 func TestPluginShowsAnAbsence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", optional("web")))
-	w.waitPinned("web", "web", "color", "A")
-	w.kubectl("delete", "configmap", "web")
+	w.Create(configMap("web", "color", "A"), deployment("web", optional("web")))
+	w.WaitPinned("web", "web", "color", "A")
+	w.Kubectl("delete", "configmap", "web")
 	w.waitAbsent("web", "web")
 	w.plugin("status", "deployment/web", "--wait")
 	history := w.plugin("history", "configmap/web")
@@ -315,8 +316,8 @@ func TestPluginShowsAnAbsence(t *testing.T) {
 	if got := w.plugin("undo", "deployment/web"); got.status != 0 {
 		t.Fatalf("undo: %+v", got)
 	}
-	w.waitPinned("web", "web", "color", "A")
-	w.waitHeld("web", "web")
+	w.WaitPinned("web", "web", "color", "A")
+	w.WaitHeld("web", "web")
 	if got := w.plugin("diff", "deployment/web"); got.status != 1 || !strings.Contains(got.stdout, "-A") {
 		t.Errorf("diff of the workload: %+v", got)
 	}
@@ -336,16 +337,16 @@ func TestAStandAloneJobPinsAnAbsence(t *testing.T) {
 	}
 	job.Spec.Template.Labels = nil
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	w.create(job)
+	w.Create(job)
 	pins, err := pin.Parse(job.Spec.Template.Annotations[keys.Pins])
-	w.must(err)
+	w.Must(err)
 	revision := &corev1.ConfigMap{}
-	w.must(w.get(pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}].Revision, revision))
+	w.Must(w.Get(pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}].Revision, revision))
 	if len(revision.Data) != 0 {
 		t.Errorf("its revision has %v", revision.Data)
 	}
-	w.eventually("the Job owns its revision", func() string {
-		w.must(w.get(revision.Name, revision))
+	w.Eventually("the Job owns its revision", func() string {
+		w.Must(w.Get(revision.Name, revision))
 		if o := revision.OwnerReferences; len(o) != 1 || o[0].UID != job.UID {
 			return fmt.Sprint("owned by ", o)
 		}
@@ -357,17 +358,17 @@ func TestAStandAloneJobPinsAnAbsence(t *testing.T) {
 func TestADeletionWaitsAsAnEditDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", optional("web", "extra"), annotated(keys.Advance, "manual")))
-	a := w.waitPinned("web", "web", "color", "A")
-	if got := w.pinOf("web", "extra"); got == (pin.Pin{}) {
+	w.Create(configMap("web", "color", "A"), deployment("web", optional("web", "extra"), gen.Annotated(keys.Advance, "manual")))
+	a := w.WaitPinned("web", "web", "color", "A")
+	if got := w.PinOf("web", "extra"); got == (pin.Pin{}) {
 		t.Error("what was not there has no pin")
 	}
-	w.kubectl("delete", "configmap", "web")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/web")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Kubectl("delete", "configmap", "web")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/web")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Fatalf("it moved to %s", got)
 	}
-	w.kubectl("annotate", "deployment/web", keys.Advance+"=auto", "--overwrite")
+	w.Kubectl("annotate", "deployment/web", keys.Advance+"=auto", "--overwrite")
 	w.waitAbsent("web", "web")
 }

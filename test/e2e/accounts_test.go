@@ -21,18 +21,18 @@ func TestSecretsOfAnAccountThatLimitsThemAreNotPinned(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Name: "strict", Annotations: map[string]string{"kubernetes.io/enforce-mountable-secrets": "true"}}}
 	account.Secrets = []corev1.ObjectReference{{Name: "db"}}
-	w.create(account, configMap("web", "color", "A"), secret("db", corev1.SecretTypeOpaque, "k", "v"), deployment("web", envFrom("web"),
+	w.Create(account, configMap("web", "color", "A"), secret("db", corev1.SecretTypeOpaque, "k", "v"), deployment("web", envFrom("web"),
 		func(d *appsv1.Deployment) {
 			spec := &d.Spec.Template.Spec
 			spec.ServiceAccountName = "strict"
 			spec.Containers[0].EnvFrom = append(spec.Containers[0].EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "db"}}})
 		}))
-	w.waitPinned("web", "web", "color", "A")
-	if pins := w.pinsText("web"); strings.Contains(pins, "secret/db") {
+	w.WaitPinned("web", "web", "color", "A")
+	if pins := w.PinsText("web"); strings.Contains(pins, "secret/db") {
 		t.Errorf("pins %s", pins)
 	}
-	w.waitEvent("SecretsLimited", "web", "service account strict")
+	w.WaitEvent("SecretsLimited", "web", "service account strict")
 	var d cli.Diagnosis
 	w.pluginJSON(&d, "doctor")
 	if f := found(d, "SecretsLimited", "deployment/web"); f == nil || f.Fix == "" {

@@ -90,7 +90,7 @@ type arena struct {
 func newArena(t *testing.T, a adversary) *arena {
 	t.Helper()
 	ar := &arena{world: newWorld(t), adversary: a}
-	ar.user = "adversary-" + ar.ns
+	ar.user = "adversary-" + ar.NS
 	// Two workloads of people who opted in, and objects that no one gave to confrev.
 	used, plain, kept := configMap("victim", "key", "A"), configMap("plain", "key", "A"), configMap("attached", "key", "A")
 	kept.Annotations = map[string]string{keys.Attach: "true"}
@@ -98,15 +98,15 @@ func newArena(t *testing.T, a adversary) *arena {
 	attaching.Annotations = map[string]string{keys.Mode: "attach"}
 	bystander := deployment("bystander", envFrom("plain"))
 	bystander.Annotations = nil
-	ar.create(used, plain, kept, secret("victim-secret", corev1.SecretTypeOpaque, "key", "A"),
+	ar.Create(used, plain, kept, secret("victim-secret", corev1.SecretTypeOpaque, "key", "A"),
 		deployment("web", envFrom("victim")), attaching, bystander)
-	ar.waitPinned("web", "victim", "key", "A")
+	ar.WaitPinned("web", "victim", "key", "A")
 	if a.role != "" {
-		ar.kubectl("create", "rolebinding", "adversary", "--clusterrole="+a.role, "--user="+ar.user)
+		ar.Kubectl("create", "rolebinding", "adversary", "--clusterrole="+a.role, "--user="+ar.user)
 		return ar
 	}
-	ar.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "adversary"}, Rules: a.rules})
-	ar.kubectl("create", "rolebinding", "adversary", "--role=adversary", "--user="+ar.user)
+	ar.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "adversary"}, Rules: a.rules})
+	ar.Kubectl("create", "rolebinding", "adversary", "--role=adversary", "--user="+ar.user)
 	return ar
 }
 
@@ -114,7 +114,7 @@ func newArena(t *testing.T, a adversary) *arena {
 // revisions and anchors, by patch and by create.
 func (a *arena) attempts() []attempt {
 	a.Helper()
-	web := a.deployment("web")
+	web := a.Deployment("web")
 	var all []attempt
 	claimed := claims(string(web.UID), "plain")
 	for _, key := range declaredKeys(a.T) {
@@ -158,14 +158,14 @@ func (a *arena) blank(target string) *unstructured.Unstructured {
 	default:
 		obj.SetGroupVersionKind(deploymentKind)
 	}
-	obj.SetNamespace(a.ns)
+	obj.SetNamespace(a.NS)
 	obj.SetName(name)
 	return obj
 }
 
 // creates makes a ConfigMap and a Rollout with a key.
 func (a *arena) creates(name, on, key, claim string) []attempt {
-	meta := metav1.ObjectMeta{Namespace: a.ns, Name: name + "-" + on}
+	meta := metav1.ObjectMeta{Namespace: a.NS, Name: name + "-" + on}
 	if on == "labels" {
 		meta.Labels = map[string]string{key: claim}
 	} else {
@@ -174,7 +174,7 @@ func (a *arena) creates(name, on, key, claim string) []attempt {
 	}
 	forged := &corev1.ConfigMap{ObjectMeta: meta, Immutable: new(true), Data: map[string]string{"key": "forged"}}
 	rollout := objectOf(rolloutKind, meta.Name, scaled(strategy("canary", map[string]any{}))(meta.Name, everyForm(meta.Name, "plain", "victim-secret")))
-	rollout.SetNamespace(a.ns)
+	rollout.SetNamespace(a.NS)
 	put(rollout.Object, "spec.replicas", int64(0))
 	rollout.SetAnnotations(meta.Annotations)
 	rollout.SetLabels(map[string]string{key: claim})
@@ -190,10 +190,10 @@ func (a *arena) act() (allowed int) {
 	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: a.user, Groups: []string{"system:authenticated"}}
 	c, err := client.New(config, client.Options{Scheme: cluster.Client.Scheme()})
-	a.must(err)
+	a.Must(err)
 	for _, attempt := range a.attempts() {
 		a.tried++
-		if attempt.send(a.ctx, c) == nil {
+		if attempt.send(a.Ctx, c) == nil {
 			allowed++
 		}
 	}
@@ -243,10 +243,10 @@ var isRevision = regexp.MustCompile("^(victim|plain|attached|victim-secret)-[bcd
 func (a *arena) consequences(since env.AuditMark) []done {
 	a.Helper()
 	requests, err := cluster.ConfrevRequests(since)
-	a.must(err)
+	a.Must(err)
 	seen := map[done]bool{}
 	for _, r := range requests {
-		if r.Object.Namespace == a.ns && r.Object.Resource != "events" && r.Response.Code < 300 {
+		if r.Object.Namespace == a.NS && r.Object.Resource != "events" && r.Response.Code < 300 {
 			seen[done{r.Verb, r.Object.Group, r.Object.Resource, which(r.Object.Resource, r.Object.Name), r.Object.Name}] = true
 		}
 	}
@@ -258,9 +258,9 @@ func (a *arena) may(d done) bool {
 	a.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: a.user, Groups: []string{"system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: a.ns, Verb: d.verb, Group: d.group, Resource: d.resource, Name: d.name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: a.NS, Verb: d.verb, Group: d.group, Resource: d.resource, Name: d.name},
 	}}
-	a.must(cluster.Client.Create(a.ctx, review))
+	a.Must(cluster.Client.Create(a.Ctx, review))
 	return review.Status.Allowed
 }
 
@@ -309,10 +309,10 @@ func TestNobodyGainsARightThroughConfrev(t *testing.T) {
 			t.Parallel()
 			a := newArena(t, adversary)
 			a.settleDown()
-			used := a.pinOf("web", "victim").Revision
+			used := a.PinOf("web", "victim").Revision
 			before := a.workloads()
 			mark, err := cluster.AuditNow()
-			a.must(err)
+			a.Must(err)
 			allowed := a.act()
 			// Past settling, and the grace of what is unused.
 			a.settleDown()
@@ -339,8 +339,8 @@ func (a *arena) settleDown() {
 	a.Helper()
 	elsewhere := newWorld(a.T)
 	forgotten := orphan()
-	elsewhere.create(forgotten, configMap("last", "key", "A"), deployment("last", envFrom("last")))
-	elsewhere.waitPinned("last", "last", "key", "A")
+	elsewhere.Create(forgotten, configMap("last", "key", "A"), deployment("last", envFrom("last")))
+	elsewhere.WaitPinned("last", "last", "key", "A")
 	elsewhere.waitGone(forgotten.Name)
 }
 
@@ -374,7 +374,7 @@ func (a *arena) changed(workloads []*unstructured.Unstructured) (escalations int
 func (a *arena) unharmed(used string) {
 	a.Helper()
 	for _, name := range []string{"victim", "plain", "attached", used} {
-		if a.gone(name) && !a.may(done{verb: "delete", resource: "configmaps", name: name}) {
+		if a.Gone(name) && !a.may(done{verb: "delete", resource: "configmaps", name: name}) {
 			a.Errorf("configmap %s is gone", name)
 		}
 	}

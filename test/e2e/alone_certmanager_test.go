@@ -35,16 +35,16 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	w.must(reinstall(t, "webhook.certManager.enabled=true"))
+	w.Must(reinstall(t, "webhook.certManager.enabled=true"))
 	files := &mounted{dir: t.TempDir()}
 	first := w.certificate("", "confrev-webhook")
 	files.write(t, first.Data)
-	c, err := cluster.Confrev(w.ctx, "with-cert-manager", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", files.dir)
-	w.must(err)
-	w.must(c.Start(w.ctx))
-	defer func() { w.must(c.Stop()) }()
-	w.must(cluster.WaitWebhook(w.ctx))
-	w.create(configMap("app", "k", "v"))
+	c, err := cluster.Confrev(w.Ctx, "with-cert-manager", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", files.dir)
+	w.Must(err)
+	w.Must(c.Start(w.Ctx))
+	defer func() { w.Must(c.Stop()) }()
+	w.Must(cluster.WaitWebhook(w.Ctx))
+	w.Create(configMap("app", "k", "v"))
 	w.mustBeAsked("with the first certificate")
 
 	// The authority before the leaf, since it is the authority of the leaf's Secret that API servers are told of.
@@ -54,7 +54,7 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 		t.Error("the authority was not renewed: this test shows less than it should")
 	}
 	trusts(t, second.Data["ca.crt"], first.Data["tls.crt"])
-	w.eventually("API servers are told of the new authority", func() string {
+	w.Eventually("API servers are told of the new authority", func() string {
 		if told := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle; !bytes.Contains(told, second.Data["ca.crt"]) {
 			return fmt.Sprintf("they are told of\n%s", told)
 		}
@@ -65,7 +65,7 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 		t.Error("it does not serve the first certificate any more")
 	}
 	files.write(t, second.Data)
-	w.eventually("the second certificate is served", func() string {
+	w.Eventually("the second certificate is served", func() string {
 		w.mustBeAsked("while the certificate changes")
 		if !bytes.Equal(served(t, c), second.Data["tls.crt"]) {
 			return "the first one"
@@ -97,8 +97,8 @@ func trusts(t *testing.T, authority, leaf []byte) {
 func (w *world) mustBeAsked(when string) {
 	w.Helper()
 	probe := deployment("probe", envFrom("app"))
-	probe.Namespace = w.ns
-	w.must(cluster.Client.Create(w.ctx, probe, client.DryRunAll))
+	probe.Namespace = w.NS
+	w.Must(cluster.Client.Create(w.Ctx, probe, client.DryRunAll))
 	if probe.Spec.Template.Annotations["confrev.io/pins"] == "" {
 		w.Errorf("%s, a request went by", when)
 	}
@@ -107,31 +107,31 @@ func (w *world) mustBeAsked(when string) {
 // startCertManager installs cert-manager's kinds and runs its controllers until the test ends.
 func (w *world) startCertManager() {
 	w.Helper()
-	download := exec.CommandContext(w.ctx, "go", "mod", "download", "-json", "github.com/cert-manager/cert-manager")
+	download := exec.CommandContext(w.Ctx, "go", "mod", "download", "-json", "github.com/cert-manager/cert-manager")
 	download.Dir = filepath.Join(env.Root(), "hack/modules/cert-manager")
 	download.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := download.Output()
-	w.must(err)
+	w.Must(err)
 	var module struct{ Dir string }
-	w.must(json.Unmarshal(out, &module))
+	w.Must(json.Unmarshal(out, &module))
 	crds := filepath.Join(module.Dir, "deploy/crds")
 	// On the server's side, since they are too large for the annotation that kubectl would write.
-	w.kubectl("apply", "--server-side", "--force-conflicts", "-f", crds)
-	w.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
-	path, err := cluster.Tool(w.ctx, "cert-manager")
-	w.must(err)
+	w.Kubectl("apply", "--server-side", "--force-conflicts", "-f", crds)
+	w.Kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", crds)
+	path, err := cluster.Tool(w.Ctx, "cert-manager")
+	w.Must(err)
 	log, err := os.Create(filepath.Join(cluster.Dir, "cert-manager.log"))
-	w.must(err)
+	w.Must(err)
 	manager := exec.Command(path)
 	manager.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
 	manager.Stdout, manager.Stderr = log, log
-	w.must(env.Start(manager))
+	w.Must(env.Start(manager))
 	w.Cleanup(func() {
 		_ = manager.Process.Signal(os.Interrupt)
 		if err := manager.Wait(); err != nil {
 			w.Errorf("cert-manager did not end well, see %s: %v", log.Name(), err)
 		}
-		w.must(log.Close())
+		w.Must(log.Close())
 	})
 }
 
@@ -139,8 +139,8 @@ func (w *world) startCertManager() {
 func (w *world) certificate(before, name string) *corev1.Secret {
 	w.Helper()
 	secret := &corev1.Secret{}
-	w.eventually("cert-manager makes "+name, func() string {
-		err := cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: env.Namespace, Name: name}, secret)
+	w.Eventually("cert-manager makes "+name, func() string {
+		err := cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: env.Namespace, Name: name}, secret)
 		if err != nil {
 			return err.Error()
 		}
@@ -157,8 +157,8 @@ func (w *world) renew(name string) *corev1.Secret {
 	w.Helper()
 	before := w.certificate("", name)
 	issuing := `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"renewed by a test"}}]`
-	_, err := cluster.Kubectl(w.ctx, "--namespace", env.Namespace, "patch", "certificate", name, "--subresource=status", "--type=json", "-p", issuing)
-	w.must(err)
+	_, err := cluster.Kubectl(w.Ctx, "--namespace", env.Namespace, "patch", "certificate", name, "--subresource=status", "--type=json", "-p", issuing)
+	w.Must(err)
 	return w.certificate(string(before.Data["tls.crt"]), name)
 }
 

@@ -22,6 +22,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/gen"
 )
 
 // guard watches a namespace and notes every revision that goes while a living holder pins it.
@@ -38,9 +39,9 @@ type guard struct {
 func (w *world) watchRevisions(ctx context.Context) (*guard, *sync.WaitGroup) {
 	w.Helper()
 	c, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
-	w.must(err)
-	events, err := c.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(w.ns))
-	w.must(err)
+	w.Must(err)
+	events, err := c.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(w.NS))
+	w.Must(err)
 	g := &guard{world: w, client: c}
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -59,7 +60,7 @@ func (g *guard) check(ctx context.Context, cm *corev1.ConfigMap) {
 	holders := &appsv1.ReplicaSetList{}
 	then := &client.ListOptions{Raw: &metav1.ListOptions{
 		ResourceVersion: cm.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}}
-	err := g.client.List(ctx, holders, client.InNamespace(g.ns), then)
+	err := g.client.List(ctx, holders, client.InNamespace(g.NS), then)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gone++
@@ -92,13 +93,13 @@ func TestRandomUserNeverLosesARevisionAndLeavesNone(t *testing.T) {
 	w := newWorld(t)
 	sources, deployments := []string{"one", "two"}, []string{"a", "b", "c"}
 	for _, s := range sources {
-		w.create(configMap(s, "k", "0"))
+		w.Create(configMap(s, "k", "0"))
 	}
 	for _, d := range deployments {
-		w.create(deployment(d, envFrom(sources...), replicas(1), historyLimit(2), annotated(keys.Settle, "50ms")))
+		w.Create(deployment(d, envFrom(sources...), gen.Replicas(1), gen.HistoryLimit(2), gen.Annotated(keys.Settle, "50ms")))
 	}
 	for _, d := range deployments {
-		w.waitPinned(d, "one", "k", "0")
+		w.WaitPinned(d, "one", "k", "0")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	g, done := w.watchRevisions(ctx)
@@ -108,11 +109,11 @@ func TestRandomUserNeverLosesARevisionAndLeavesNone(t *testing.T) {
 	w.actAtRandom(rand.New(rand.NewPCG(seed, 0)), sources, deployments)
 
 	for i, s := range sources {
-		w.edit(s, "k", fmt.Sprintf("end-%d", i))
+		w.Edit(s, "k", fmt.Sprintf("end-%d", i))
 	}
 	for _, d := range deployments {
 		for i, s := range sources {
-			w.waitPinned(d, s, "k", fmt.Sprintf("end-%d", i))
+			w.WaitPinned(d, s, "k", fmt.Sprintf("end-%d", i))
 		}
 	}
 	w.onlyUsedRevisionsRemain(sources)
@@ -134,22 +135,22 @@ func (w *world) actAtRandom(random *rand.Rand, sources, deployments []string) {
 	for range 80 {
 		switch random.IntN(10) {
 		case 0, 1, 2, 3:
-			w.edit(one(sources), "k", fmt.Sprint(random.IntN(4)))
+			w.Edit(one(sources), "k", fmt.Sprint(random.IntN(4)))
 		case 4, 5:
-			_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "rollout", "undo", "deployment/"+one(deployments))
+			_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "rollout", "undo", "deployment/"+one(deployments))
 			// There may be nothing to go back to.
 			if err != nil && !strings.Contains(err.Error(), "no rollout history found for deployment") {
-				w.must(err)
+				w.Must(err)
 			}
 		case 6:
-			w.kubectl("set", "image", "deployment/"+one(deployments), fmt.Sprintf("app=app:%d", random.IntN(3)))
+			w.Kubectl("set", "image", "deployment/"+one(deployments), fmt.Sprintf("app=app:%d", random.IntN(3)))
 		case 7:
-			w.must(cluster.Client.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace(w.ns)))
+			w.Must(cluster.Client.DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(w.NS)))
 		case 8:
-			w.must(confrev.Kill())
-			w.must(confrev.Start(w.ctx))
+			w.Must(confrev.Kill())
+			w.Must(confrev.Start(w.Ctx))
 		case 9:
-			w.kubectl("label", "configmap", one(sources), fmt.Sprintf("l=%d", random.IntN(3)), "--overwrite")
+			w.Kubectl("label", "configmap", one(sources), fmt.Sprintf("l=%d", random.IntN(3)), "--overwrite")
 		}
 		time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
 	}
@@ -158,19 +159,19 @@ func (w *world) actAtRandom(random *rand.Rand, sources, deployments []string) {
 // onlyUsedRevisionsRemain waits until each revision is pinned by some ReplicaSet, and each pinned one exists.
 func (w *world) onlyUsedRevisionsRemain(sources []string) {
 	w.Helper()
-	w.eventually("the revisions are those that ReplicaSets pin", func() string {
+	w.Eventually("the revisions are those that ReplicaSets pin", func() string {
 		holders := &appsv1.ReplicaSetList{}
-		w.must(cluster.Client.List(w.ctx, holders, client.InNamespace(w.ns)))
+		w.Must(cluster.Client.List(w.Ctx, holders, client.InNamespace(w.NS)))
 		pinned := map[string]bool{}
 		for _, rs := range holders.Items {
 			pins, err := pin.Parse(rs.Spec.Template.Annotations[keys.Pins])
-			w.must(err)
+			w.Must(err)
 			for _, p := range pins {
 				pinned[p.Revision] = true
 			}
 		}
 		for _, s := range sources {
-			for _, r := range w.revisions(s) {
+			for _, r := range w.Revisions(s) {
 				if !pinned[r.Name] {
 					return r.Name + " is pinned by nobody"
 				}
@@ -178,7 +179,7 @@ func (w *world) onlyUsedRevisionsRemain(sources []string) {
 			}
 		}
 		for name := range pinned {
-			if err := w.get(name, &corev1.ConfigMap{}); apierrors.IsNotFound(err) {
+			if err := w.Get(name, &corev1.ConfigMap{}); apierrors.IsNotFound(err) {
 				return name + " is pinned and does not exist"
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/gen"
 )
 
 // kubectl apply --prune takes away a source that the manifest has no more, and never a revision.
@@ -22,21 +23,21 @@ func TestPruning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forEachInjection(t, "", func(w *world, r release) {
 				apply := func(manifest string) {
-					w.kubectlIn(manifest, append([]string{"apply", "-f", "-"}, flags...)...)
+					w.KubectlIn(manifest, append([]string{"apply", "-f", "-"}, flags...)...)
 				}
-				a := w.pinOf("web", "web")
+				a := w.PinOf("web", "web")
 				r.color = "B"
 				apply(r.manifest())
 				w.runs(r, 2)
-				b := w.pinOf("web", "web")
+				b := w.PinOf("web", "web")
 				apply(r.deployment("web"))
 				w.waitGone("web")
-				w.waitEvent("SourceMissing", "web", "pods keep using its revision "+b.String())
+				w.WaitEvent("SourceMissing", "web", "pods keep using its revision "+b.String())
 				w.runs(r, 2)
 				// The undo finds what it needs.
-				w.undo("web")
+				w.Undo("web")
 				w.runs(release{image: "app:1", color: "A"}, 3)
-				if got := w.pinOf("web", "web"); got != a {
+				if got := w.PinOf("web", "web"); got != a {
 					w.Errorf("undone to %s, want %s", got, a)
 				}
 				r.color = "C"
@@ -51,14 +52,14 @@ func TestPruning(t *testing.T) {
 func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	w := newWorld(t)
 	w.threeRevisions()
-	w.create(deployment("inside", envFrom("app"), annotated(keys.Injection, "template")))
-	w.waitPinned("inside", "app", "v", "3")
+	w.Create(deployment("inside", envFrom("app"), gen.Annotated(keys.Injection, "template")))
+	w.WaitPinned("inside", "app", "v", "3")
 	stop(t)
 	missing := w.removePodAdmission()
 	user := w.account("user", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
 		rights("", []string{"configmaps"}, "get", "list"))
 	w.confrev("undo", "deployment/web").fails(1, "*-resolve-pins", "nothing was done", "kubectl confrev undo deployment/web --restore-source")
-	if n := w.pinOf("web", "app").Number; n != 3 {
+	if n := w.PinOf("web", "app").Number; n != 3 {
 		t.Errorf("the pin moved to %d", n)
 	}
 	var d cli.Diagnosis
@@ -73,7 +74,7 @@ func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	if got := w.confrev("undo", "deployment/web", "--to-revision=1", user); got.status != 0 {
 		t.Errorf("status %d: %s", got.status, got.stderr)
 	}
-	w.must(reinstall(t))
+	w.Must(reinstall(t))
 	start(t)
 }
 
@@ -103,35 +104,35 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 	w.editTo("B")
 	w.editTo("C")
 	last := w.editTo("D")
-	w.edit("web", "color", "E")
-	w.waitEvent("ChangesTooOften", "web", "configmap/web has changed more than 3 times within an hour")
-	if got := w.pinOf("web", "web"); got != last {
+	w.Edit("web", "color", "E")
+	w.WaitEvent("ChangesTooOften", "web", "configmap/web has changed more than 3 times within an hour")
+	if got := w.PinOf("web", "web"); got != last {
 		t.Errorf("the pin moved to %s", got)
 	}
-	if got := len(w.revisions("web")); got != 4 {
+	if got := len(w.Revisions("web")); got != 4 {
 		t.Errorf("%d revisions, want 4", got)
 	}
 	// A flip-flop between two contents makes no revision, and would roll all the same.
-	w.edit("web", "color", "B")
-	w.edit("web", "color", "A")
-	w.barrier()
-	w.edit("web", "color", "B")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != last {
+	w.Edit("web", "color", "B")
+	w.Edit("web", "color", "A")
+	w.Barrier()
+	w.Edit("web", "color", "B")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != last {
 		t.Errorf("it moved to %s", got)
 	}
 	// Nor does it restart a workload without end.
 	const canary = "canary-of-changes"
-	w.create(configMap("status", "k", "0", "other", canary), deployment("watcher", inMode(optin.Restart), envFrom("status"), canaried(canary)))
+	w.Create(configMap("status", "k", "0", "other", canary), deployment("watcher", inMode(optin.Restart), envFrom("status"), canaried(canary)))
 	w.waitFollowed("watcher", "configmap/status")
 	for i := range 5 {
 		before := w.hashes("watcher")
-		w.edit("status", "k", fmt.Sprint(i+1))
+		w.Edit("status", "k", fmt.Sprint(i+1))
 		if i < 3 {
 			w.waitRestarted("watcher", "configmap/status", before)
 		}
 	}
-	w.waitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
+	w.WaitEvent("ChangesTooOften", "watcher", "configmap/status has changed")
 	w.tellsNothing(capped, "ChangesTooOften", canary)
 	busySourcesHaveABudget(newWorld(t))
 }
@@ -143,23 +144,23 @@ func busySourcesHaveABudget(w *world) {
 	var names []string
 	for i := range budget + 1 {
 		names = append(names, fmt.Sprint("busy-", i))
-		w.create(configMap(names[i], "k", "1"))
+		w.Create(configMap(names[i], "k", "1"))
 	}
 	last := names[budget]
-	w.create(deployment("web", envFrom(names...)))
-	w.waitPinned("web", last, "k", "1")
+	w.Create(deployment("web", envFrom(names...)))
+	w.WaitPinned("web", last, "k", "1")
 	for _, name := range names[:budget] {
-		w.edit(name, "k", "2")
-		w.waitPinned("web", name, "k", "2")
+		w.Edit(name, "k", "2")
+		w.WaitPinned("web", name, "k", "2")
 	}
-	w.edit(last, "k", "2")
-	w.waitEvent("ChangesTooOften", "web", fmt.Sprintf("deployment/web was rolled out %d times within an hour for changes of its sources", budget))
-	w.barrier()
-	if got := w.pinOf("web", last); got.Number != 1 {
+	w.Edit(last, "k", "2")
+	w.WaitEvent("ChangesTooOften", "web", fmt.Sprintf("deployment/web was rolled out %d times within an hour for changes of its sources", budget))
+	w.Barrier()
+	if got := w.PinOf("web", last); got.Number != 1 {
 		w.Errorf("beyond its budget it moved to %s", got)
 	}
 	w.onlyReplicaSets("web", budget+1)
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.waitPinned("web", last, "k", "2")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.WaitPinned("web", last, "k", "2")
 	w.onlyReplicaSets("web", budget+2)
 }

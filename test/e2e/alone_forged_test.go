@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // ask sends an AdmissionReview to confrev as anything in a cluster can that reaches the port: without credentials.
@@ -26,20 +27,20 @@ func (w *world) ask(path string, request *admissionv1.AdmissionRequest) (code in
 	w.Helper()
 	review, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request})
-	w.must(err)
-	post, err := http.NewRequestWithContext(w.ctx, http.MethodPost, confrev.Webhook+path, bytes.NewReader(review))
-	w.must(err)
+	w.Must(err)
+	post, err := http.NewRequestWithContext(w.Ctx, http.MethodPost, confrev.Webhook+path, bytes.NewReader(review))
+	w.Must(err)
 	post.Header.Set("Content-Type", "application/json")
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(post)
-	w.must(err)
+	w.Must(err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	w.must(err)
+	w.Must(err)
 	said := admissionv1.AdmissionReview{}
 	if response.StatusCode == http.StatusOK {
-		w.must(json.Unmarshal(body, &said))
+		w.Must(json.Unmarshal(body, &said))
 	}
 	return response.StatusCode, said.Response, string(body)
 }
@@ -54,11 +55,11 @@ func (w *world) updateOf(old *appsv1.Deployment, dryRun bool) *admissionv1.Admis
 	next.Annotations[keys.Settle] = "oops"
 	encode := func(d *appsv1.Deployment) runtime.RawExtension {
 		raw, err := json.Marshal(d)
-		w.must(err)
+		w.Must(err)
 		return runtime.RawExtension{Raw: raw}
 	}
 	return &admissionv1.AdmissionRequest{
-		UID: "forged", Kind: kind, Resource: resource, Namespace: w.ns, Name: old.Name, Operation: admissionv1.Update,
+		UID: "forged", Kind: kind, Resource: resource, Namespace: w.NS, Name: old.Name, Operation: admissionv1.Update,
 		Object: encode(next), OldObject: encode(old), DryRun: &dryRun,
 	}
 }
@@ -67,16 +68,16 @@ func (w *world) updateOf(old *appsv1.Deployment, dryRun bool) *admissionv1.Admis
 func (w *world) secretPath() string {
 	w.Helper()
 	told, err := url.Parse(*w.pinWorkloads().Webhooks[0].ClientConfig.URL)
-	w.must(err)
+	w.Must(err)
 	return told.Path
 }
 
 // Rule 18: who forges a review learns nothing, makes nothing and spends nothing.
 func TestAForgedReviewLearnsNothing(t *testing.T) {
-	w, a := deployed(t, annotated(keys.Advance, "on-deploy"))
-	w.edit("web", "color", "B")
-	w.barrier()
-	old := w.deployment("web")
+	w, a := deployed(t, gen.Annotated(keys.Advance, "on-deploy"))
+	w.Edit("web", "color", "B")
+	w.Barrier()
+	old := w.Deployment("web")
 	for _, path := range []string{"/pin-workloads", "/pin-workloads/", "/pin-workloads/guess", "/", w.secretPath() + "x"} {
 		if code, _, text := w.ask(path, w.updateOf(old, false)); code != http.StatusNotFound || strings.Contains(text, "web-") {
 			t.Errorf("%s answers %d: %s", path, code, text)
@@ -101,17 +102,17 @@ func TestAForgedReviewLearnsNothing(t *testing.T) {
 			}
 		}
 	}
-	w.barrier()
-	if made := w.revisions("web"); len(made) != 1 || made[0].Name != a.Revision {
+	w.Barrier()
+	if made := w.Revisions("web"); len(made) != 1 || made[0].Name != a.Revision {
 		t.Errorf("%d revisions, want %s alone", len(made), a.Revision)
 	}
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.waitPinned("web", "web", "color", "B")
-	if got := w.events("ChangesTooOften", "web"); len(got) > 0 {
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.WaitPinned("web", "web", "color", "B")
+	if got := w.Events("ChangesTooOften", "web"); len(got) > 0 {
 		t.Errorf("the budget was spent: %s", got)
 	}
 	log, err := os.ReadFile(confrev.Log)
-	w.must(err)
+	w.Must(err)
 	if bytes.Contains(log, []byte(strings.TrimPrefix(w.secretPath(), "/pin-workloads/"))) {
 		t.Error("the secret path is in the log")
 	}

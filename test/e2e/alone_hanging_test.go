@@ -36,24 +36,24 @@ func TestAWebhookThatHangs(t *testing.T) {
 		}
 	})
 	byDefault := slices.DeleteFunc(slices.Clone(chartValues), func(value string) bool { return strings.HasPrefix(value, "webhook.timeoutSeconds=") })
-	w.must(cluster.Install(w.ctx, append(byDefault, "podAdmission=webhook")...))
+	w.Must(cluster.Install(w.Ctx, append(byDefault, "podAdmission=webhook")...))
 	w.waitPodAdmission("webhook")
-	w.create(configMap("web", "color", "A"), configMap("late", "k", "v"), deployment("web", envFrom("web")))
-	a := w.waitPinned("web", "web", "color", "A")
+	w.Create(configMap("web", "color", "A"), configMap("late", "k", "v"), deployment("web", envFrom("web")))
+	a := w.WaitPinned("web", "web", "color", "A")
 	w.podsRead(a.Revision)
 
 	goOn := hang(t)
 	began := time.Now()
-	w.create(deployment("late", envFrom("late")))
+	w.Create(deployment("late", envFrom("late")))
 	t.Logf("a Deployment was created %s after it was asked for", time.Since(began).Round(time.Millisecond))
-	if got := w.pinsText("late"); got != "" {
+	if got := w.PinsText("late"); got != "" {
 		t.Errorf("a confrev that hangs pinned it: %s", got)
 	}
-	w.eventually("it rolls out without confrev", func() string { return w.notRolledOut("late") })
-	set := w.replicaSets("web")[0].Name
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
-	w.waitEvent("FailedCreate", set, `failed calling webhook "resolve-pins.confrev.io"`)
-	if note := w.events("FailedCreate", set)[0]; !strings.Contains(note, "deadline exceeded") && !strings.Contains(note, "Timeout") {
+	w.Eventually("it rolls out without confrev", func() string { return w.NotRolledOut("late") })
+	set := w.ReplicaSets("web")[0].Name
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.WaitEvent("FailedCreate", set, `failed calling webhook "resolve-pins.confrev.io"`)
+	if note := w.Events("FailedCreate", set)[0]; !strings.Contains(note, "deadline exceeded") && !strings.Contains(note, "Timeout") {
 		t.Errorf("it was refused, but not after waiting: %s", note)
 	}
 	if got := w.readers(); len(got) > 0 {
@@ -61,8 +61,8 @@ func TestAWebhookThatHangs(t *testing.T) {
 	}
 
 	goOn()
-	w.waitPinned("late", "late", "k", "v")
+	w.WaitPinned("late", "late", "k", "v")
 	w.podsRead(a.Revision)
-	w.barrier()
+	w.Barrier()
 	w.onlyReplicaSets("web", 1)
 }

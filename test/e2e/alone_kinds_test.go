@@ -24,14 +24,14 @@ func TestKilledInTheMidstOfEditsOfEveryKind(t *testing.T) {
 		tests[s.name] = func(m *member) {
 			w := newWorld(m.T)
 			a, first := w.launch(s, "web")
-			w.barrier()
+			w.Barrier()
 			all := []pins{first}
 			for i := range edits {
 				generation := a.generation()
 				a.editBoth(fmt.Sprint("edit ", i))
 				m.next()
 				p := a.waitPinnedTo(fmt.Sprint("edit ", i))
-				w.barrier()
+				w.Barrier()
 				if got := a.generation() - generation; got != 1 {
 					m.Errorf("edit %d changed the template %d times, want 1", i, got)
 				}
@@ -51,18 +51,18 @@ func TestKindThatIsUninstalledStopsNothing(t *testing.T) {
 	w := newWorld(t)
 	before, _ := w.launch(subjectOf("Configured"), "before")
 	before.remove()
-	w.must(removeWebApps(w.ctx))
+	w.Must(removeWebApps(w.Ctx))
 	a, _ := w.launch(subjectOf("Deployment"), "web")
 	a.editTo("B")
 	// Whether anything uses the orphan is looked up in all kinds.
-	w.create(orphan())
-	w.eventually("the orphan is deleted", func() string {
-		if !w.gone(orphan().Name) {
+	w.Create(orphan())
+	w.Eventually("the orphan is deleted", func() string {
+		if !w.Gone(orphan().Name) {
 			return "still there"
 		}
 		return ""
 	})
-	w.must(installWebApps(w.ctx))
+	w.Must(installWebApps(w.Ctx))
 	after, _ := w.launch(subjectOf("Configured"), "after")
 	after.editTo("B")
 }

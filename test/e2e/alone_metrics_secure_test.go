@@ -27,28 +27,28 @@ import (
 func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
-	t.Cleanup(func() { w.must(cluster.Install(context.Background(), chartValues...)) })
-	w.must(reinstall(t, "metrics.secure=true"))
+	t.Cleanup(func() { w.Must(cluster.Install(context.Background(), chartValues...)) })
+	w.Must(reinstall(t, "metrics.secure=true"))
 	dir := t.TempDir()
 	certificate := w.writeCertificate(dir)
-	c, err := cluster.Confrev(w.ctx, "metrics-secure", binary, "--settle", "0s", "--grace", grace.String(), "--metrics-secure", "--metrics-cert-dir", dir)
-	w.must(err)
+	c, err := cluster.Confrev(w.Ctx, "metrics-secure", binary, "--settle", "0s", "--grace", grace.String(), "--metrics-secure", "--metrics-cert-dir", dir)
+	w.Must(err)
 	// That it is ready, the tests' own look at the metrics would tell.
-	w.must(c.Launch())
-	defer func() { w.must(c.Stop()) }()
+	w.Must(c.Launch())
+	defer func() { w.Must(c.Stop()) }()
 	for _, account := range []string{"prometheus", "other"} {
-		w.kubectl("create", "serviceaccount", account)
+		w.Kubectl("create", "serviceaccount", account)
 	}
-	w.kubectl("create", "clusterrolebinding", w.ns, "--clusterrole=confrev-metrics-reader", "--serviceaccount="+w.ns+":prometheus")
-	defer w.kubectl("delete", "clusterrolebinding", w.ns)
+	w.Kubectl("create", "clusterrolebinding", w.NS, "--clusterrole=confrev-metrics-reader", "--serviceaccount="+w.NS+":prometheus")
+	defer w.Kubectl("delete", "clusterrolebinding", w.NS)
 
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certificate)
 	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: env.WebhookHost}}}
 	defer trusting.CloseIdleConnections()
 	get := func(token string) (status int, body string, err error) {
-		request, err := http.NewRequestWithContext(w.ctx, http.MethodGet, strings.Replace(c.Metrics, "http://", "https://", 1), http.NoBody)
-		w.must(err)
+		request, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, strings.Replace(c.Metrics, "http://", "https://", 1), http.NoBody)
+		w.Must(err)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -57,11 +57,11 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 			return 0, "", err
 		}
 		text, err := io.ReadAll(response.Body)
-		w.must(err)
-		w.must(response.Body.Close())
+		w.Must(err)
+		w.Must(response.Body.Close())
 		return response.StatusCode, string(text), nil
 	}
-	of := func(account string) string { return strings.TrimSpace(w.kubectl("create", "token", account)) }
+	of := func(account string) string { return strings.TrimSpace(w.Kubectl("create", "token", account)) }
 	tests := map[string]struct {
 		token  string
 		status int
@@ -73,7 +73,7 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	}
 	for name, test := range tests {
 		// A start takes a moment, and a binding to count.
-		w.eventually(name, func() string {
+		w.Eventually(name, func() string {
 			status, body, err := get(test.token)
 			if err != nil {
 				return err.Error()
@@ -84,7 +84,7 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 			return ""
 		})
 	}
-	if _, err := c.ReadMetrics(w.ctx); err == nil {
+	if _, err := c.ReadMetrics(w.Ctx); err == nil {
 		t.Error("they are served over plain HTTP too")
 	}
 }
@@ -93,19 +93,19 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 func (w *world) writeCertificate(dir string) []byte {
 	w.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
+	w.Must(err)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	w.must(err)
+	w.Must(err)
 	template := &x509.Certificate{
 		SerialNumber: serial, DNSNames: []string{env.WebhookHost}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	w.must(err)
+	w.Must(err)
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	text, err := x509.MarshalECPrivateKey(private)
-	w.must(err)
-	w.must(os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600))
-	w.must(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
+	w.Must(err)
+	w.Must(os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: text}), 0o600))
+	w.Must(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600))
 	return certificate
 }

@@ -16,13 +16,14 @@ import (
 
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // metrics returns what confrev's metrics are now.
 func (w *world) metrics() env.Metrics {
 	w.Helper()
-	metrics, err := confrev.ReadMetrics(w.ctx)
-	w.must(err)
+	metrics, err := confrev.ReadMetrics(w.Ctx)
+	w.Must(err)
 	return metrics
 }
 
@@ -31,28 +32,28 @@ func (w *world) metrics() env.Metrics {
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
 	before := w.metrics()
-	w.create(deployment("late", envFrom("late"), tracking("configmap/late"), annotated("confrev.io/advance", "manual")),
+	w.Create(deployment("late", envFrom("late"), gen.Tracking("configmap/late"), gen.Annotated("confrev.io/advance", "manual")),
 		configMap("web", "color", "A"), configMap("other", "k", "1"),
 		deployment("web", envFrom("web")), deployment("restarting", inMode(optin.Restart), envFrom("other")), orphan())
-	a := w.waitPinned("web", "web", "color", "A")
-	w.waitEvent("SourceMissing", "late", "configmap/late does not exist")
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.WaitEvent("SourceMissing", "late", "configmap/late does not exist")
 	// It is paused until then, and pinned by the controller.
-	w.create(configMap("late", "k", "v"))
-	w.waitPinned("late", "late", "k", "v")
+	w.Create(configMap("late", "k", "v"))
+	w.WaitPinned("late", "late", "k", "v")
 	w.waitFollowed("restarting", "configmap/other")
-	w.edit("other", "k", "2")
+	w.Edit("other", "k", "2")
 	w.waitRestarted("restarting", "configmap/other", "")
 	b := w.editTo("B")
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.waitEvent("Held", "web", a.String())
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.WaitEvent("Held", "web", a.String())
 	w.unguarded("delete", "configmap", a.Revision)
-	w.waitEvent("RevisionMissing", "web", a.Revision)
+	w.WaitEvent("RevisionMissing", "web", a.Revision)
 	w.unguarded("delete", "configmap", b.Revision)
-	w.waitEvent("RevisionRecreated", "web", b.Revision)
+	w.WaitEvent("RevisionRecreated", "web", b.Revision)
 	w.failWithinARequest()
-	w.eventually("the orphan is deleted", func() string {
-		if !w.gone(orphan().Name) {
+	w.Eventually("the orphan is deleted", func() string {
+		if !w.Gone(orphan().Name) {
 			return "still there"
 		}
 		return ""
@@ -121,40 +122,40 @@ webhooks:
 // warning, and is pinned when the failure ends.
 func (w *world) failWithinARequest() {
 	w.Helper()
-	webhook := strings.ReplaceAll(unreachable, "NAMESPACE", w.ns)
+	webhook := strings.ReplaceAll(unreachable, "NAMESPACE", w.NS)
 	remove := func() {
 		if _, err := cluster.Run(context.Background(), webhook, "kubectl", "delete", "--ignore-not-found", "-f", "-"); err != nil {
 			w.Error(err)
 		}
 	}
 	w.Cleanup(remove)
-	w.kubectlIn(webhook, "apply", "-f", "-")
-	w.create(configMap("unmade", "k", "v"))
+	w.KubectlIn(webhook, "apply", "-f", "-")
+	w.Create(configMap("unmade", "k", "v"))
 	try := forged(trueName("unmade", "k", "v"), "unmade", hashOf("k", "v"), nil, "k", "v")
-	try.Namespace = w.ns
-	w.eventually("the API server asks the webhook that does not answer", func() string {
-		err := stealToken(w.T).Create(w.ctx, try.DeepCopy(), client.DryRunAll)
+	try.Namespace = w.NS
+	w.Eventually("the API server asks the webhook that does not answer", func() string {
+		err := stealToken(w.T).Create(w.Ctx, try.DeepCopy(), client.DryRunAll)
 		if !strings.Contains(errorText(err), "failed calling webhook") {
 			return "it is let through: " + errorText(err)
 		}
 		return ""
 	})
 	hasty := deployment("hasty", envFrom("unmade"))
-	hasty.Namespace = w.ns
+	hasty.Namespace = w.NS
 	said := &heard{}
 	config := rest.CopyConfig(cluster.Config)
 	config.WarningHandler = said
 	user, err := client.New(config, client.Options{})
-	w.must(err)
-	w.must(user.Create(w.ctx, hasty))
+	w.Must(err)
+	w.Must(user.Create(w.Ctx, hasty))
 	if want := "confrev could not pin this workload within the request"; !strings.Contains(said.text, want) {
 		w.Errorf("the warning is %q, want one with %q", said.text, want)
 	}
-	if pins := w.pinsText("hasty"); pins != "" {
+	if pins := w.PinsText("hasty"); pins != "" {
 		w.Errorf("pinned to %s, which was not made", pins)
 	}
 	remove()
-	w.waitPinned("hasty", "unmade", "k", "v")
+	w.WaitPinned("hasty", "unmade", "k", "v")
 }
 
 // heard are the warnings of admission that a client got.

@@ -13,17 +13,18 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // nobodyLeads keeps every replica from leading until the test ends: the webhook answers, and no controller runs.
 func (w *world) nobodyLeads() {
 	w.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}
-	w.must(cluster.Delete(w.ctx, lease))
+	w.Must(cluster.Delete(w.Ctx, lease))
 	now := metav1.NowMicro()
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("nobody"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now}
-	w.must(cluster.Client.Create(w.ctx, lease))
-	w.Cleanup(func() { w.must(cluster.Delete(context.Background(), lease)) })
+	w.Must(cluster.Client.Create(w.Ctx, lease))
+	w.Cleanup(func() { w.Must(cluster.Delete(context.Background(), lease)) })
 }
 
 // Rule 12: while nobody leads, a chart renames its workload and keeps its ConfigMap. What the new workload is pinned to does not go
@@ -31,37 +32,37 @@ func (w *world) nobodyLeads() {
 func TestARevisionDoesNotGoWithTheWorkloadThatHadItFirst(t *testing.T) {
 	w := newWorld(t)
 	for _, source := range []string{"created", "updated"} {
-		w.create(configMap(source, "k", "v"), deployment(source+"-v1", envFrom(source)))
-		w.owned(w.waitPinned(source+"-v1", source, "k", "v").Revision, source+"-v1")
+		w.Create(configMap(source, "k", "v"), deployment(source+"-v1", envFrom(source)))
+		w.WaitOwned(w.WaitPinned(source+"-v1", source, "k", "v").Revision, source+"-v1")
 	}
-	w.create(deployment("updated-v2", envFrom("updated"), annotated(keys.Track, "none")))
+	w.Create(deployment("updated-v2", envFrom("updated"), gen.Annotated(keys.Track, "none")))
 	stop(t)
 	w.nobodyLeads()
 	waiting := newReplica(t, "waiting")
 	defer waiting.stop(t)
-	w.must(cluster.WaitWebhook(w.ctx))
+	w.Must(cluster.WaitWebhook(w.Ctx))
 
-	w.create(deployment("created-v2", envFrom("created")))
-	w.kubectl("annotate", "--overwrite", "deployment/updated-v2", keys.Track+"=all")
+	w.Create(deployment("created-v2", envFrom("created")))
+	w.Kubectl("annotate", "--overwrite", "deployment/updated-v2", keys.Track+"=all")
 	pins := map[string]string{}
 	for _, source := range []string{"created", "updated"} {
-		pins[source] = w.waitPinned(source+"-v2", source, "k", "v").Revision
+		pins[source] = w.WaitPinned(source+"-v2", source, "k", "v").Revision
 		// What has the same owners and nothing else goes with them.
 		witness := configMap("witness-of-" + source)
 		held := &corev1.ConfigMap{}
-		w.must(w.get(pins[source], held))
+		w.Must(w.Get(pins[source], held))
 		for _, o := range held.OwnerReferences {
-			if o.Name != revision.AnchorName && o.UID != w.deployment(source+"-v2").UID {
+			if o.Name != revision.AnchorName && o.UID != w.Deployment(source+"-v2").UID {
 				witness.OwnerReferences = append(witness.OwnerReferences, o)
 			}
 		}
-		w.create(witness)
+		w.Create(witness)
 	}
-	w.kubectl("delete", "deployment", "created-v1", "updated-v1")
+	w.Kubectl("delete", "deployment", "created-v1", "updated-v1")
 	for _, source := range []string{"created", "updated"} {
 		w.waitGone("witness-of-" + source)
 		w.collected(pins[source])
-		if w.gone(pins[source]) {
+		if w.Gone(pins[source]) {
 			t.Errorf("%s was taken, and %s-v2 is pinned to it", pins[source], source)
 		}
 	}
@@ -72,6 +73,6 @@ func TestARevisionDoesNotGoWithTheWorkloadThatHadItFirst(t *testing.T) {
 	start(t)
 	// Once it leads, the users own it in the place of the anchor.
 	for _, source := range []string{"created", "updated"} {
-		w.owned(pins[source], source+"-v2")
+		w.WaitOwned(pins[source], source+"-v2")
 	}
 }

@@ -30,13 +30,13 @@ func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 	})
 	system := func(args ...string) {
 		t.Helper()
-		_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", env.Namespace}, args...)...)
-		w.must(err)
+		_, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", env.Namespace}, args...)...)
+		w.Must(err)
 	}
 	// The API server learns of rights that went when it gets to it.
 	finds := func(severity, reason, object string) {
 		t.Helper()
-		w.eventually("doctor finds "+reason, func() string {
+		w.Eventually("doctor finds "+reason, func() string {
 			var d cli.Diagnosis
 			status := w.pluginJSON(&d, "doctor")
 			return lacksFinding(status, d, severity, reason, object)
@@ -54,16 +54,16 @@ func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 
 	// A replica of KWOK's is ready, and does nothing.
 	system("scale", "deployment/confrev", "--replicas=1")
-	w.must(cluster.Delete(w.ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}))
+	w.Must(cluster.Delete(w.Ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}))
 	finds("Error", "NoLeader", "lease/confrev")
 	system("delete", "clusterrolebinding", "-l", "app.kubernetes.io/name=confrev")
 	finds("Error", "RightMissing", "deployment/confrev")
-	w.must(cluster.Delete(w.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}))
+	w.Must(cluster.Delete(w.Ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}))
 	finds("Error", "NotInstalled", "deployment/confrev")
 
-	w.must(reinstall(t))
+	w.Must(reinstall(t))
 	start(t)
-	w.must(cluster.WaitWebhook(w.ctx))
+	w.Must(cluster.WaitWebhook(w.Ctx))
 	if complaint := lacksFinding(3, w.doctorOfRelease("v9.9.9"), "Info", "VersionsDiffer", "deployment/confrev"); complaint != "" {
 		t.Error(complaint)
 	}
@@ -81,7 +81,7 @@ func lacksFinding(status int, d cli.Diagnosis, severity, reason, object string) 
 func (w *world) doctorOfRelease(release string) (d cli.Diagnosis) {
 	w.Helper()
 	path := filepath.Join(w.TempDir(), "kubectl-confrev")
-	build := exec.CommandContext(w.ctx, "go", "build", "-ldflags", "-X confrev.io/confrev/internal/version.release="+release, "-o", path, "./cmd/kubectl-confrev")
+	build := exec.CommandContext(w.Ctx, "go", "build", "-ldflags", "-X confrev.io/confrev/internal/version.release="+release, "-o", path, "./cmd/kubectl-confrev")
 	build.Dir = env.Root()
 	if out, err := build.CombinedOutput(); err != nil {
 		w.Fatalf("%v\n%s", err, out)

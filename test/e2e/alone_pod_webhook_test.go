@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/test/gen"
 )
 
 // servesPolicies tells whether the API server serves MutatingAdmissionPolicy, so that the chart resolves pins by it.
@@ -48,7 +49,7 @@ func usePodWebhook(t *testing.T) *world {
 				t.Error(err)
 			}
 		})
-		w.must(reinstall(t, "podAdmission=webhook"))
+		w.Must(reinstall(t, "podAdmission=webhook"))
 	}
 	w.waitPodAdmission("webhook")
 	return w
@@ -57,8 +58,8 @@ func usePodWebhook(t *testing.T) *world {
 // waitPodAdmission waits until confrev says what resolves pins.
 func (w *world) waitPodAdmission(want string) {
 	w.Helper()
-	w.eventually("pins are resolved by "+want, func() string {
-		if by, err := confrev.PodAdmission(w.ctx); err != nil || by != want {
+	w.Eventually("pins are resolved by "+want, func() string {
+		if by, err := confrev.PodAdmission(w.Ctx); err != nil || by != want {
 			return fmt.Sprint(by, err)
 		}
 		return ""
@@ -72,15 +73,15 @@ func (w *world) removePodAdmission() (kind string) {
 	if !servesPolicies(w.T) {
 		kind = "MutatingWebhookConfiguration"
 	}
-	w.kubectl("delete", kind, "confrev-resolve-pins")
+	w.Kubectl("delete", kind, "confrev-resolve-pins")
 	return kind
 }
 
 // asked is how often the pod webhook was.
 func (w *world) asked() float64 {
 	w.Helper()
-	metrics, err := confrev.ReadMetrics(w.ctx)
-	w.must(err)
+	metrics, err := confrev.ReadMetrics(w.Ctx)
+	w.Must(err)
 	return metrics.SumWith("controller_runtime_webhook_requests_total", "webhook", "/resolve-pins")
 }
 
@@ -110,12 +111,12 @@ func TestPodWebhook(t *testing.T) {
 		p := newPolicyTest(t)
 		before := w.asked()
 		for range 50 {
-			w.must(p.create(t, podWith("", volumeOf("configmap", "app"))))
+			w.Must(p.create(t, podWith("", volumeOf("configmap", "app"))))
 		}
 		if after := w.asked(); after != before {
 			t.Errorf("it was asked %v times about pods without pins", after-before)
 		}
-		w.must(p.create(t, podWith("configmap/app=app-5f7d8c9b2k@3", volumeOf("configmap", "app"))))
+		w.Must(p.create(t, podWith("configmap/app=app-5f7d8c9b2k@3", volumeOf("configmap", "app"))))
 		if after := w.asked(); after == before {
 			t.Error("it was not asked about a pod with pins: it is not asked at all")
 		}
@@ -127,21 +128,21 @@ func TestPodWebhook(t *testing.T) {
 
 // Pods in mid-rollout, after an undo and after a restart of confrev have the configuration of their ReplicaSet.
 func testPodWebhookRollsForwardAndBack(t *testing.T) {
-	w, a := deployed(t, replicas(2))
+	w, a := deployed(t, gen.Replicas(2))
 	w.podsRead(a.Revision)
 	w.onlyReplicaSets("web", 1)
 	b := w.editTo("B")
 	w.podsRead(b.Revision)
-	w.undo("web")
-	w.waitHeld("web", "web")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
 	w.podsRead(a.Revision)
 	stop(t)
 	start(t)
 	// It must not wait anew until it may pin.
-	if by, err := confrev.PodAdmission(w.ctx); err != nil || by != "webhook" {
+	if by, err := confrev.PodAdmission(w.Ctx); err != nil || by != "webhook" {
 		t.Errorf("after a restart: %s, %v", by, err)
 	}
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
 	w.podsRead(a.Revision)
 	c := w.editTo("C")
 	w.podsRead(c.Revision)
@@ -149,27 +150,27 @@ func testPodWebhookRollsForwardAndBack(t *testing.T) {
 
 // Without an answer, no pod that carries pins starts with other configuration than its own: it does not start. All others do.
 func testPodWebhookWithAllConfrevsDead(t *testing.T) {
-	w, a := deployed(t, replicas(2))
+	w, a := deployed(t, gen.Replicas(2))
 	w.podsRead(a.Revision)
 	stop(t)
 	began := time.Now()
-	other := deployment("other", untracked(), envFrom("web"))
-	w.create(other)
-	w.eventually("a Deployment without pins rolls out", func() string { return w.notRolledOut("other") })
+	other := deployment("other", gen.Untracked, envFrom("web"))
+	w.Create(other)
+	w.Eventually("a Deployment without pins rolls out", func() string { return w.NotRolledOut("other") })
 	t.Logf("a Deployment without pins was there after %s", time.Since(began).Round(time.Millisecond))
 
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
-	w.kubectl("set", "image", "deployment/other", "app=app:2")
-	w.kubectl("scale", "deployment/web", "--replicas=3")
-	w.waitEvent("FailedCreate", w.replicaSets("web")[0].Name, `failed calling webhook "resolve-pins.confrev.io"`)
-	t.Logf("a ReplicaSet is told: %s", w.events("FailedCreate", w.replicaSets("web")[0].Name)[0])
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.Kubectl("set", "image", "deployment/other", "app=app:2")
+	w.Kubectl("scale", "deployment/web", "--replicas=3")
+	w.WaitEvent("FailedCreate", w.ReplicaSets("web")[0].Name, `failed calling webhook "resolve-pins.confrev.io"`)
+	t.Logf("a ReplicaSet is told: %s", w.Events("FailedCreate", w.ReplicaSets("web")[0].Name)[0])
 	if got := w.readers(); len(got) > 0 {
 		t.Errorf("pods that carry pins started: %v", got)
 	}
 
 	start(t)
 	began = time.Now()
-	w.eventually("the ReplicaSet goes on by itself", func() string {
+	w.Eventually("the ReplicaSet goes on by itself", func() string {
 		if got := w.readers(); got[a.Revision] != 3 || len(got) != 1 {
 			return fmt.Sprint(got)
 		}
@@ -181,22 +182,22 @@ func testPodWebhookWithAllConfrevsDead(t *testing.T) {
 // With no confrev to be had, docs/troubleshooting.md gives commands that let pods start at once, with the live source; once confrev
 // is back, they have their revision again.
 func testPodWebhookRemovedInAnEmergency(t *testing.T) {
-	w, a := deployed(t, replicas(2))
+	w, a := deployed(t, gen.Replicas(2))
 	w.podsRead(a.Revision)
 	stop(t)
-	set := w.replicaSets("web")[0].Name
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
-	w.waitEvent("FailedCreate", set, `failed calling webhook "resolve-pins.confrev.io"`)
+	set := w.ReplicaSets("web")[0].Name
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.WaitEvent("FailedCreate", set, `failed calling webhook "resolve-pins.confrev.io"`)
 
-	w.kubectl("delete", "mutatingwebhookconfiguration", "confrev-resolve-pins")
-	w.kubectl("delete", "validatingadmissionpolicybinding", "confrev-refuse-unresolved-pins")
-	w.kubectl("annotate", "replicaset/"+set, "nudge=1")
+	w.Kubectl("delete", "mutatingwebhookconfiguration", "confrev-resolve-pins")
+	w.Kubectl("delete", "validatingadmissionpolicybinding", "confrev-refuse-unresolved-pins")
+	w.Kubectl("annotate", "replicaset/"+set, "nudge=1")
 	w.podsRead("web")
 
-	w.must(reinstall(t, "podAdmission=webhook"))
+	w.Must(reinstall(t, "podAdmission=webhook"))
 	start(t)
 	w.waitPodAdmission("webhook")
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
 	w.podsRead(a.Revision)
 }
 
@@ -239,26 +240,26 @@ func (p *policyTest) answers(t *testing.T, samples []sampleOfPod) []string {
 // what they are pinned to.
 func TestSwitchingPodAdmissionRestartsNothing(t *testing.T) {
 	onlyWithPolicies(t)
-	w, a := deployed(t, replicas(2))
+	w, a := deployed(t, gen.Replicas(2))
 	w.podsRead(a.Revision)
 	w.waitPodAdmission("policy")
-	pods, generation := w.reads(), w.deployment("web").Generation
+	pods, generation := w.reads(), w.Deployment("web").Generation
 	for _, by := range []string{"webhook", "policy"} {
-		w.must(reinstall(t, "podAdmission="+by))
+		w.Must(reinstall(t, "podAdmission="+by))
 		// At once, in the midst of the change: it may be refused for a moment, but never started with the live source.
-		w.kubectl("scale", "deployment/web", "--replicas="+map[string]string{"webhook": "3", "policy": "4"}[by])
+		w.Kubectl("scale", "deployment/web", "--replicas="+map[string]string{"webhook": "3", "policy": "4"}[by])
 		w.waitPodAdmission(by)
 		w.podsRead(a.Revision)
-		w.eventually("the new pod is there", func() string { return w.notRolledOut("web") })
-		w.barrier()
+		w.Eventually("the new pod is there", func() string { return w.NotRolledOut("web") })
+		w.Barrier()
 		now := w.reads()
 		for name := range pods {
 			if now[name] != pods[name] {
 				t.Errorf("with %s, pod %s reads %q, before %q", by, name, now[name], pods[name])
 			}
 		}
-		if len(w.replicaSets("web")) != 1 || w.deployment("web").Generation > generation+2 {
-			t.Errorf("with %s, something rolled web out:\n%s", by, w.describe())
+		if len(w.ReplicaSets("web")) != 1 || w.Deployment("web").Generation > generation+2 {
+			t.Errorf("with %s, something rolled web out:\n%s", by, w.Describe())
 		}
 		// The other one is gone, and is not what did it.
 		if got := w.installed(); !strings.HasPrefix(got, map[string]string{"webhook": "mutatingwebhook", "policy": "mutatingadmissionpolicy"}[by]) {
@@ -270,6 +271,6 @@ func TestSwitchingPodAdmissionRestartsNothing(t *testing.T) {
 // installed lists what the chart installed to resolve pins.
 func (w *world) installed() string {
 	w.Helper()
-	return w.kubectl("get", "mutatingadmissionpolicies,mutatingwebhookconfigurations", "-o", "name", "--ignore-not-found",
+	return w.Kubectl("get", "mutatingadmissionpolicies,mutatingwebhookconfigurations", "-o", "name", "--ignore-not-found",
 		"--field-selector=metadata.name=confrev-resolve-pins")
 }

@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // Without guards, and for those whom a value of the chart exempts, all is as if there were none: what they do is repaired
@@ -29,28 +30,28 @@ func TestGuardsCanBeTurnedOff(t *testing.T) {
 		}
 	}()
 	w, a := deployed(t)
-	w.owned(a.Revision, "web")
+	w.WaitOwned(a.Revision, "web")
 	ana := w.tenant()
 	remove := []string{"delete", "configmap", a.Revision, "--dry-run=server"}
 	allowed := func() string {
 		_, err := ana.run(remove...)
 		return errorText(err)
 	}
-	w.must(reinstall(t, "guards.exemptUsers[0]="+ana.name))
-	w.eventually("the exempted may delete it", allowed)
-	_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, remove...)...)
+	w.Must(reinstall(t, "guards.exemptUsers[0]="+ana.name))
+	w.Eventually("the exempted may delete it", allowed)
+	_, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", w.NS}, remove...)...)
 	w.refused(err, "is a revision of configmap/web in use", "the cluster's admin, who is not exempted")
 
-	w.must(reinstall(t, "guards.enabled=false"))
-	w.eventually("anybody may delete it", func() string {
-		_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns}, remove...)...)
+	w.Must(reinstall(t, "guards.enabled=false"))
+	w.Eventually("anybody may delete it", func() string {
+		_, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", w.NS}, remove...)...)
 		return errorText(err) + allowed()
 	})
 	ana.may("delete", "configmap", a.Revision)
-	w.waitEvent("RevisionRecreated", "web", a.Revision)
+	w.WaitEvent("RevisionRecreated", "web", a.Revision)
 
-	w.must(reinstall(t))
-	w.eventually("it is guarded again", func() string {
+	w.Must(reinstall(t))
+	w.Eventually("it is guarded again", func() string {
 		if allowed() == "" {
 			return "still allowed"
 		}
@@ -64,16 +65,16 @@ func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
 	onlyWithPolicies(t)
 	const canary = "canary-of-the-confined"
 	w, a := deployed(t, canaried(canary))
-	confinedOnPurpose = w.ns
+	confinedOnPurpose = w.NS
 	mutator := `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
-metadata: {name: ` + w.ns + `}
+metadata: {name: ` + w.NS + `}
 spec:
   failurePolicy: Fail
   reinvocationPolicy: Never
   matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + w.ns + `}}
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + w.NS + `}}
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}]
   matchConditions:
   - {name: confrev, expression: "request.userInfo.username == 'system:serviceaccount:` + env.Namespace + `:confrev'"}
@@ -83,10 +84,10 @@ spec:
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
-metadata: {name: ` + w.ns + `}
-spec: {policyName: ` + w.ns + `}
+metadata: {name: ` + w.NS + `}
+spec: {policyName: ` + w.NS + `}
 `
-	w.kubectlIn(mutator, "apply", "-f", "-")
+	w.KubectlIn(mutator, "apply", "-f", "-")
 	t.Cleanup(func() {
 		if _, err := cluster.Run(context.Background(), mutator, "kubectl", "delete", "-f", "-"); err != nil {
 			t.Error(err)
@@ -96,26 +97,26 @@ spec: {policyName: ` + w.ns + `}
 		}
 	})
 	c, web := thief(t), deployment("web")
-	w.eventually("the other policy acts", func() string {
-		w.must(w.get("web", web))
-		err := c.Patch(w.ctx, web, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}]`)), client.DryRunAll)
+	w.Eventually("the other policy acts", func() string {
+		w.Must(w.Get("web", web))
+		err := c.Patch(w.Ctx, web, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}]`)), client.DryRunAll)
 		if !strings.Contains(errorText(err), "confrev may not change spec.minReadySeconds") {
 			return "not refused: " + errorText(err)
 		}
 		return ""
 	})
-	w.edit("web", "color", "B")
-	w.waitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
+	w.Edit("web", "color", "B")
+	w.WaitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
 	w.tellsNothing(confrev, revision.ConfinementRefused, canary)
-	if now := w.pinOf("web", "web"); now != a {
+	if now := w.PinOf("web", "web"); now != a {
 		t.Errorf("pinned to %s in spite of the refusal", now)
 	}
-	w.kubectl("set", "image", "deployment/web", "*=app:2")
-	b := w.waitPinned("web", "web", "color", "B")
+	w.Kubectl("set", "image", "deployment/web", "*=app:2")
+	b := w.WaitPinned("web", "web", "color", "B")
 
-	w.must(reinstall(t, "selfConfinement.tolerate[0]=spec.minReadySeconds"))
-	w.edit("web", "color", "C")
-	if c := w.waitPinned("web", "web", "color", "C"); c == b {
+	w.Must(reinstall(t, "selfConfinement.tolerate[0]=spec.minReadySeconds"))
+	w.Edit("web", "color", "C")
+	if c := w.WaitPinned("web", "web", "color", "C"); c == b {
 		t.Errorf("still on %s", c)
 	}
 }
@@ -125,13 +126,13 @@ func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
 	w.removePodAdmission()
-	w.must(confrev.Launch())
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), injecting(optin.Template)))
-	a := w.waitPinned("web", "web", "color", "A")
+	w.Must(confrev.Launch())
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), injecting(optin.Template)))
+	a := w.WaitPinned("web", "web", "color", "A")
 	w.waitTemplateNames(a.Revision)
 	w.podsRead(a.Revision)
-	w.must(reinstall(t))
-	w.must(confrev.WaitReady(w.ctx))
+	w.Must(reinstall(t))
+	w.Must(confrev.WaitReady(w.Ctx))
 }
 
 // Without --secrets, confrev neither may nor does anything with Secrets; where restartOn lists something, it keys what it publishes of
@@ -140,65 +141,65 @@ func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 	stop(t)
 	defer start(t)
 	w := newWorld(t)
-	defer func() { w.must(reinstall(t)) }()
+	defer func() { w.Must(reinstall(t)) }()
 	account := "system:serviceaccount:" + env.Namespace + ":confrev"
-	w.must(reinstall(t, "secrets.enabled=false", "restartOn=null"))
-	if out, _ := cluster.Kubectl(w.ctx, "auth", "can-i", "create", "secrets", "--all-namespaces", "--as", account); strings.TrimSpace(out) != "no" {
+	w.Must(reinstall(t, "secrets.enabled=false", "restartOn=null"))
+	if out, _ := cluster.Kubectl(w.Ctx, "auth", "can-i", "create", "secrets", "--all-namespaces", "--as", account); strings.TrimSpace(out) != "no" {
 		t.Errorf("may confrev create Secrets where nothing is to be keyed: %s", out)
 	}
-	w.must(reinstall(t, "secrets.enabled=false"))
+	w.Must(reinstall(t, "secrets.enabled=false"))
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 		want := "no"
 		if verb == "create" {
 			// RBAC cannot limit it to a name. The policy does.
 			want = "yes"
 		}
-		out, _ := cluster.Kubectl(w.ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
+		out, _ := cluster.Kubectl(w.Ctx, "auth", "can-i", verb, "secrets", "--all-namespaces", "--as", account)
 		if strings.TrimSpace(out) != want {
 			t.Errorf("may confrev %s Secrets: %s", verb, out)
 		}
 	}
-	made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "web-bcdfghjklm", Labels: map[string]string{
+	made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "web-bcdfghjklm", Labels: map[string]string{
 		keys.Content: "k1-abcdefg-" + strings.Repeat("a", 52)}, Annotations: map[string]string{keys.SourceName: "web"}}, Immutable: new(true)}
-	w.refused(thief(t).Create(w.ctx, made, client.DryRunAll), "confrev may not create what is neither a revision nor its anchor or key")
+	w.refused(thief(t).Create(w.Ctx, made, client.DryRunAll), "confrev may not create what is neither a revision nor its anchor or key")
 	mark := auditMark(t)
-	limited, err := cluster.Confrev(w.ctx, "without-secrets", binary, "--settle", settle.String(), "--grace", grace.String(),
+	limited, err := cluster.Confrev(w.Ctx, "without-secrets", binary, "--settle", settle.String(), "--grace", grace.String(),
 		"--restart-on", "persistentvolumeclaims")
-	w.must(err)
-	w.must(limited.Start(w.ctx))
-	defer func() { w.must(limited.Stop()) }()
+	w.Must(err)
+	w.Must(limited.Start(w.Ctx))
+	defer func() { w.Must(limited.Stop()) }()
 
 	const canary = "canary-of-a-secret"
-	w.create(configMap("web", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", canary))
-	w.create(deployment("web", tracking("configmap/web,secret/web"), envFrom("web"), secretVolume("web"), canaried(canary)))
-	w.create(deployment("all", envFrom("web"), secretVolume("web")))
-	revision := w.waitPinned("web", "web", "k", "v").Revision
-	w.waitPinned("all", "web", "k", "v")
-	w.waitEvent("KindNotEnabled", "web", "lists a Secret; this confrev runs without --secrets")
+	w.Create(configMap("web", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", canary))
+	w.Create(deployment("web", gen.Tracking("configmap/web,secret/web"), envFrom("web"), secretVolume("web"), canaried(canary)))
+	w.Create(deployment("all", envFrom("web"), secretVolume("web")))
+	revision := w.WaitPinned("web", "web", "k", "v").Revision
+	w.WaitPinned("all", "web", "k", "v")
+	w.WaitEvent("KindNotEnabled", "web", "lists a Secret; this confrev runs without --secrets")
 	w.tellsNothing(limited, "KindNotEnabled", canary)
-	w.barrier()
+	w.Barrier()
 	w.podsRead(revision + "+web")
 	for _, name := range []string{"web", "all"} {
-		if got := w.pins(name).Sources(); len(got) != 1 {
+		if got := w.Pins(name).Sources(); len(got) != 1 {
 			t.Errorf("%s is pinned to %v", name, got)
 		}
 	}
-	if err := w.get(keys.KeySecret, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+	if err := w.Get(keys.KeySecret, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("nothing is keyed, and there is a key: %v", err)
 	}
-	w.create(deployment("claims", untracked(), annotated(keys.RestartOn, "persistentvolumeclaims.v1/data")), &corev1.PersistentVolumeClaim{
+	w.Create(deployment("claims", gen.Untracked, gen.Annotated(keys.RestartOn, "persistentvolumeclaims.v1/data")), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		}})
-	w.eventually("it is keyed", func() string {
-		if noted := w.hashes("claims") + w.deployment("claims").Annotations[keys.Hashes]; !strings.Contains(noted, "=k1-") {
+	w.Eventually("it is keyed", func() string {
+		if noted := w.hashes("claims") + w.Deployment("claims").Annotations[keys.Hashes]; !strings.Contains(noted, "=k1-") {
 			return noted
 		}
 		return ""
 	})
 	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
+	w.Must(err)
 	for _, r := range requests {
 		// The authority of its webhooks' certificates is confrev's own.
 		if r.Object.Resource == "secrets" && r.Object.Name != "confrev-webhook-ca" && r.Object.Name != keys.KeySecret {

@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // An edit costs work in proportion to the workloads that use the source, and never a scan of a namespace. Not parallel:
@@ -27,29 +28,29 @@ func TestRequestsOfOneEdit(t *testing.T) {
 	const others = 30
 	for i := range others {
 		name := fmt.Sprintf("other-%d", i)
-		w.create(configMap(name, "k", "v"), deployment(name, envFrom(name), replicas(0)))
+		w.Create(configMap(name, "k", "v"), deployment(name, envFrom(name), gen.Replicas(0)))
 	}
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), replicas(0)))
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Replicas(0)))
 	for i := range others {
 		name := fmt.Sprintf("other-%d", i)
-		w.owned(w.waitPinned(name, name, "k", "v").Revision, name)
+		w.WaitOwned(w.WaitPinned(name, name, "k", "v").Revision, name)
 	}
-	w.owned(w.waitPinned("web", "web", "color", "A").Revision, "web")
-	w.barrier()
+	w.WaitOwned(w.WaitPinned("web", "web", "color", "A").Revision, "web")
+	w.Barrier()
 
 	mark, err := cluster.AuditNow()
-	w.must(err)
+	w.Must(err)
 	pinned := w.editTo("B")
-	w.owned(pinned.Revision, "web")
-	w.waitEvent("RolledForward", "web", pinned.String())
-	w.waitEvent("RevisionCreated", "web", pinned.String())
+	w.WaitOwned(pinned.Revision, "web")
+	w.WaitEvent("RolledForward", "web", pinned.String())
+	w.WaitEvent("RevisionCreated", "web", pinned.String())
 	w.lookedAtAll()
 
 	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
+	w.Must(err)
 	// Namespaces of earlier tests are still being deleted, and what resolves pins is looked at by the clock.
 	requests = slices.DeleteFunc(requests, func(r env.Request) bool {
-		return r.Object.Namespace != w.ns && r.Object.Namespace != "" || strings.Contains(r.URI, "/admissionregistration.k8s.io/")
+		return r.Object.Namespace != w.NS && r.Object.Namespace != "" || strings.Contains(r.URI, "/admissionregistration.k8s.io/")
 	})
 	counts := map[string]int{}
 	var conflicts int
@@ -118,25 +119,25 @@ func TestRequestsOfOneEditOfEachKind(t *testing.T) {
 		before[a] = a.reads("A")
 		a.waitOwned(before[a])
 	}
-	apps[0].barrier()
+	apps[0].Barrier()
 	apps[0].lookedAtAll()
 	mark := auditMark(t)
 	for _, a := range apps {
-		a.edit(a.conf, sourceKey, "B")
+		a.Edit(a.conf, sourceKey, "B")
 	}
 	for _, a := range apps {
-		a.eventually("the pin moves", func() string {
+		a.Eventually("the pin moves", func() string {
 			if after[a] = a.pinned(); after[a] == before[a] {
 				return "not yet"
 			}
 			return ""
 		})
 		if a.rollingOut != nil {
-			a.eventually("the edit rolls out", func() string { return a.rollingOut(a) })
+			a.Eventually("the edit rolls out", func() string { return a.rollingOut(a) })
 			a.waitOwned(after[a])
 		}
-		a.waitEvent("RolledForward", a.name, after[a].conf.String())
-		a.waitEvent("RevisionCreated", a.conf, after[a].conf.String())
+		a.WaitEvent("RolledForward", a.name, after[a].conf.String())
+		a.WaitEvent("RevisionCreated", a.conf, after[a].conf.String())
 	}
 	apps[0].lookedAtAll()
 	for _, a := range apps {
@@ -149,26 +150,26 @@ func TestRequestsOfOneEditOfEachKind(t *testing.T) {
 func TestRequestsOfWhatManyUse(t *testing.T) {
 	const users = 12
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), configMap("jobs", "k", "A"))
+	w.Create(configMap("web", "color", "A"), configMap("jobs", "k", "A"))
 	var names []string
 	cron := aCronJob.spec("jobs", everyForm("jobs", "jobs", "none"))
 	template := deployment("jobs", envFrom("jobs")).Spec.Template
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	podTemplate, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template)
-	w.must(err)
+	w.Must(err)
 	put(cron, "jobTemplate.spec.template", podTemplate)
 	for i := range users {
 		name := fmt.Sprintf("web-%d", i)
 		names = append(names, name)
 		job := objectOf(cronJobKind, fmt.Sprintf("job-%d", i), cron)
 		job.SetAnnotations(map[string]string{keys.Track: "all"})
-		w.create(deployment(name, envFrom("web"), replicas(0)), job)
+		w.Create(deployment(name, envFrom("web"), gen.Replicas(0)), job)
 	}
 	var a pin.Pin
 	for _, name := range names {
-		a = w.waitPinned(name, "web", "color", "A")
+		a = w.WaitPinned(name, "web", "color", "A")
 	}
-	w.owned(a.Revision, names...)
+	w.WaitOwned(a.Revision, names...)
 	pinnedJobs := func() map[string]bool {
 		pins := map[string]bool{}
 		for _, job := range w.list(cronJobKind) {
@@ -177,32 +178,32 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 		return pins
 	}
 	before := pinnedJobs()
-	w.barrier()
+	w.Barrier()
 	w.lookedAtAll()
 
 	mark := auditMark(t)
 	w.unguarded("delete", "configmap", a.Revision)
-	w.eventually("the revision is back", func() string {
-		if w.gone(a.Revision) {
+	w.Eventually("the revision is back", func() string {
+		if w.Gone(a.Revision) {
 			return "gone"
 		}
 		return ""
 	})
-	w.owned(a.Revision, names...)
-	w.edit("jobs", "k", "B")
-	w.eventually("all Jobs advance, and what they had goes", func() string {
-		if now := pinnedJobs(); len(now) != 1 || len(w.revisions("jobs")) != 1 || maps.Equal(now, before) {
-			return fmt.Sprint(now, " ", len(w.revisions("jobs")))
+	w.WaitOwned(a.Revision, names...)
+	w.Edit("jobs", "k", "B")
+	w.Eventually("all Jobs advance, and what they had goes", func() string {
+		if now := pinnedJobs(); len(now) != 1 || len(w.Revisions("jobs")) != 1 || maps.Equal(now, before) {
+			return fmt.Sprint(now, " ", len(w.Revisions("jobs")))
 		}
 		return ""
 	})
 	w.lookedAtAll()
 	counts := map[string]int{}
 	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
+	w.Must(err)
 	conflicts := 0
 	for _, r := range requests {
-		if r.Object.Namespace == w.ns {
+		if r.Object.Namespace == w.NS {
 			counts[r.Verb+" "+r.Object.Resource]++
 			if r.Response.Code == http.StatusConflict && r.Object.Resource == "configmaps" {
 				conflicts++
@@ -232,7 +233,7 @@ func auditMark(t *testing.T) env.AuditMark {
 func (a *app) checkRequests(since env.AuditMark) (writes int) {
 	a.Helper()
 	requests, err := cluster.ConfrevRequests(since)
-	a.must(err)
+	a.Must(err)
 	holders := 1
 	if a.templated != a.kind {
 		// Both the Deployment, which has no pods, and the Rollout have a holder for it.
@@ -254,7 +255,7 @@ func (a *app) checkRequests(since env.AuditMark) (writes int) {
 	}
 	counts := map[string]int{}
 	for _, r := range requests {
-		if r.Object.Namespace != a.ns {
+		if r.Object.Namespace != a.NS {
 			continue
 		}
 		if r.Response.Code == http.StatusConflict {

@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/gen"
 )
 
 // These tests stop confrev, so none of them is parallel.
@@ -45,25 +46,25 @@ func start(t *testing.T) {
 // The promise holds while confrev is down: the API server itself resolves the pins.
 func podsStartWithTheirRevision(m *member) {
 	onlyWithPolicies(m.T)
-	w, a := deployed(m.T, replicas(2))
+	w, a := deployed(m.T, gen.Replicas(2))
 	w.podsRead(a.Revision)
 	m.next()
-	w.edit("web", "color", "B")
-	w.edit("web", "color", "C")
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
-	w.kubectl("scale", "deployment/web", "--replicas=3")
-	w.eventually("three pods read "+a.Revision, func() string {
+	w.Edit("web", "color", "B")
+	w.Edit("web", "color", "C")
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.Kubectl("scale", "deployment/web", "--replicas=3")
+	w.Eventually("three pods read "+a.Revision, func() string {
 		if got := w.readers(); got[a.Revision] != 3 || len(got) != 1 {
 			return fmt.Sprint(got)
 		}
 		return ""
 	})
-	before := len(w.replicaSets("web"))
+	before := len(w.ReplicaSets("web"))
 
 	m.next()
-	w.waitPinned("web", "web", "color", "C")
-	w.barrier()
-	if got := len(w.replicaSets("web")) - before; got != 1 {
+	w.WaitPinned("web", "web", "color", "C")
+	w.Barrier()
+	if got := len(w.ReplicaSets("web")) - before; got != 1 {
 		m.Errorf("the edits made while confrev was down are %d rollouts, want 1", got)
 	}
 }
@@ -72,11 +73,11 @@ func undoWhileConfrevIsDownHolds(m *member) {
 	w, a := deployed(m.T)
 	w.editTo("B")
 	m.next()
-	w.undo("web")
+	w.Undo("web")
 	m.next()
-	w.waitHeld("web", "web")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.WaitHeld("web", "web")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		m.Errorf("the pin is %s, want %s", got, a)
 	}
 }
@@ -85,24 +86,24 @@ func undoWhileConfrevIsDownHolds(m *member) {
 func TestKilledAtAnyMomentOfAnEditConverges(t *testing.T) {
 	const edits = 12
 	// No ReplicaSet is pruned, which would hide one too many.
-	w, _ := deployed(t, annotated(keys.Settle, "0s"), historyLimit(10*edits))
-	w.barrier()
+	w, _ := deployed(t, gen.Annotated(keys.Settle, "0s"), gen.HistoryLimit(10*edits))
+	w.Barrier()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range edits {
 		value := fmt.Sprintf("edit %d", i)
-		w.edit("web", "color", value)
+		w.Edit("web", "color", value)
 		// An edit takes confrev some 30 ms.
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
 		if err := confrev.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		start(t)
-		pinned := w.waitPinned("web", "web", "color", value)
-		w.owned(pinned.Revision, "web")
+		pinned := w.WaitPinned("web", "web", "color", value)
+		w.WaitOwned(pinned.Revision, "web")
 	}
-	w.barrier()
+	w.Barrier()
 	w.onlyReplicaSets("web", 1+edits)
 	if made, used := w.revisionNames("web"), w.pinnedByReplicaSets("web", "web"); !slices.Equal(made, used) || len(made) != 1+edits {
 		t.Errorf("%d contents have revisions %q; ReplicaSets pin %q", 1+edits, made, used)
@@ -113,7 +114,7 @@ func TestKilledAtAnyMomentOfAnEditConverges(t *testing.T) {
 func (w *world) revisionNames(source string) []string {
 	w.Helper()
 	var names []string
-	for _, revision := range w.revisions(source) {
+	for _, revision := range w.Revisions(source) {
 		names = append(names, revision.Name)
 	}
 	slices.Sort(names)
@@ -124,9 +125,9 @@ func (w *world) revisionNames(source string) []string {
 func (w *world) pinnedByReplicaSets(deployment, source string) []string {
 	w.Helper()
 	var names []string
-	for _, rs := range w.replicaSets(deployment) {
+	for _, rs := range w.ReplicaSets(deployment) {
 		pins, err := pin.Parse(rs.Spec.Template.Annotations[keys.Pins])
-		w.must(err)
+		w.Must(err)
 		names = append(names, pins[pin.Source{Kind: pin.ConfigMap, Name: source}].Revision)
 	}
 	slices.Sort(names)
@@ -139,21 +140,21 @@ func TestTwentyRestartsWithSixtyWorkloadsWriteNothing(t *testing.T) {
 	w := newWorld(t)
 	for i := range workloads {
 		name := fmt.Sprintf("web-%d", i)
-		w.create(configMap(name, "k", "v"), deployment(name, envFrom(name, "shared"), replicas(0)))
+		w.Create(configMap(name, "k", "v"), deployment(name, envFrom(name, "shared"), gen.Replicas(0)))
 	}
-	w.create(configMap("shared", "k", "v"))
+	w.Create(configMap("shared", "k", "v"))
 	held := "web-0"
 	for i := range workloads {
 		name := fmt.Sprintf("web-%d", i)
-		pinned := w.waitPinned(name, name, "k", "v")
-		w.owned(pinned.Revision, name)
-		w.waitPinned(name, "shared", "k", "v")
+		pinned := w.WaitPinned(name, name, "k", "v")
+		w.WaitOwned(pinned.Revision, name)
+		w.WaitPinned(name, "shared", "k", "v")
 	}
-	w.edit(held, "k", "B")
-	w.waitPinned(held, held, "k", "B")
-	w.undo(held)
-	w.waitHeld(held, held)
-	w.kubectl("annotate", "configmap", "web-1", "note=only metadata")
+	w.Edit(held, "k", "B")
+	w.WaitPinned(held, held, "k", "B")
+	w.Undo(held)
+	w.WaitHeld(held, held)
+	w.Kubectl("annotate", "configmap", "web-1", "note=only metadata")
 	apps := map[*app]int64{}
 	for i, s := range subjects {
 		a, pinned := w.launch(s, fmt.Sprintf("kind-%d", i))
@@ -165,7 +166,7 @@ func TestTwentyRestartsWithSixtyWorkloadsWriteNothing(t *testing.T) {
 		}
 		apps[a] = 0
 	}
-	w.barrier()
+	w.Barrier()
 	templates := w.generations()
 	for a := range apps {
 		apps[a] = a.templateObject().GetGeneration()
@@ -174,30 +175,30 @@ func TestTwentyRestartsWithSixtyWorkloadsWriteNothing(t *testing.T) {
 	elsewhere := newWorld(t)
 	stop(t)
 	mark, err := cluster.AuditNow()
-	w.must(err)
+	w.Must(err)
 	var reads int
 	for i := range restarts {
 		start(t)
 		w.lookedAtAll()
 		if i == restarts-1 {
 			// What waits for a settle or a grace time has had both by then: there it has acted on each.
-			elsewhere.barrier()
+			elsewhere.Barrier()
 			elsewhere.graceTimePasses()
 			w.lookedAtAll()
 		}
 		stop(t)
 	}
 	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
+	w.Must(err)
 	acted := false
 	for _, r := range requests {
 		switch {
-		case r.Object.Namespace == elsewhere.ns:
+		case r.Object.Namespace == elsewhere.NS:
 			acted = acted || r.Writes()
 		case r.Writes():
 			t.Errorf("a restart wrote: %s", r)
 		}
-		if r.Verb == "get" && r.Object.Resource == "configmaps" && r.Object.Namespace == w.ns {
+		if r.Verb == "get" && r.Object.Resource == "configmaps" && r.Object.Namespace == w.NS {
 			reads++
 		}
 	}
@@ -210,7 +211,7 @@ func TestTwentyRestartsWithSixtyWorkloadsWriteNothing(t *testing.T) {
 		t.Errorf("%d restarts read sources and revisions %d times", restarts, reads)
 	}
 	start(t)
-	w.barrier()
+	w.Barrier()
 	after := w.generations()
 	for name, before := range templates {
 		if after[name] != before && name != "barrier" {
@@ -227,7 +228,7 @@ func TestTwentyRestartsWithSixtyWorkloadsWriteNothing(t *testing.T) {
 func (w *world) generations() map[string]int64 {
 	w.Helper()
 	all := &appsv1.DeploymentList{}
-	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, all, client.InNamespace(w.NS)))
 	generations := map[string]int64{}
 	for _, d := range all.Items {
 		generations[d.Name] = d.Generation
@@ -238,8 +239,8 @@ func (w *world) generations() map[string]int64 {
 // lookedAtAll waits until confrev, freshly started, has nothing left to do: its queues are empty and its workers idle.
 func (w *world) lookedAtAll() {
 	w.Helper()
-	w.eventually("confrev is idle", func() string {
-		metrics, err := confrev.ReadMetrics(w.ctx)
+	w.Eventually("confrev is idle", func() string {
+		metrics, err := confrev.ReadMetrics(w.Ctx)
 		if err != nil {
 			return err.Error()
 		}
@@ -273,17 +274,17 @@ func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
 	missing := w.removePodAdmission()
-	w.must(confrev.Launch())
+	w.Must(confrev.Launch())
 	const canary = "canary-without-policies"
-	w.create(configMap("web", "color", "A", "other", canary), deployment("web", envFrom("web"), canaried(canary)))
-	w.waitEvent("PoliciesNotReady", "web", missing+" confrev-resolve-pins is missing")
+	w.Create(configMap("web", "color", "A", "other", canary), deployment("web", envFrom("web"), canaried(canary)))
+	w.WaitEvent("PoliciesNotReady", "web", missing+" confrev-resolve-pins is missing")
 	w.tellsNothing(confrev, "PoliciesNotReady", canary)
-	if got := w.pinsText("web"); got != "" {
+	if got := w.PinsText("web"); got != "" {
 		t.Errorf("pinned: %s", got)
 	}
 
-	w.must(reinstall(t))
-	w.must(confrev.WaitReady(w.ctx))
-	a := w.waitPinned("web", "web", "color", "A")
+	w.Must(reinstall(t))
+	w.Must(confrev.WaitReady(w.Ctx))
+	a := w.WaitPinned("web", "web", "color", "A")
 	w.podsRead(a.Revision)
 }

@@ -28,22 +28,22 @@ func TestOnlyClientsWithACertificateAreAnswered(t *testing.T) {
 	w := newWorld(t)
 	pki := filepath.Join(filepath.Dir(cluster.Kubeconfig), "pki")
 	authority, err := os.ReadFile(filepath.Join(pki, "ca.crt"))
-	w.must(err)
+	w.Must(err)
 	stranger, strangers := clientOfItsOwn(t)
 	file := w.writeFile(t.TempDir(), "ca.crt", string(strangers))
 	replica := newReplica(t, "clients", "--webhook-client-ca-file", file)
 	defer replica.stop(t)
 
-	w.create(configMap("app", "k", "v"))
+	w.Create(configMap("app", "k", "v"))
 	asked := func() bool {
 		probe := deployment("probe", envFrom("app"))
-		probe.Namespace = w.ns
-		w.must(cluster.Client.Create(w.ctx, probe, client.DryRunAll))
+		probe.Namespace = w.NS
+		w.Must(cluster.Client.Create(w.Ctx, probe, client.DryRunAll))
 		return probe.Spec.Template.Annotations["confrev.io/pins"] != ""
 	}
-	w.eventually("the API server finds the webhook, and its certificate is not taken", func() string {
+	w.Eventually("the API server finds the webhook, and its certificate is not taken", func() string {
 		text, err := os.ReadFile(replica.Log)
-		w.must(err)
+		w.Must(err)
 		if asked() {
 			t.Fatal("the API server is answered with a certificate of another authority than the file's")
 		}
@@ -53,15 +53,15 @@ func TestOnlyClientsWithACertificateAreAnswered(t *testing.T) {
 		return ""
 	})
 
-	w.must(os.WriteFile(file, authority, 0o600))
-	w.eventually("the API server is answered", func() string {
+	w.Must(os.WriteFile(file, authority, 0o600))
+	w.Eventually("the API server is answered", func() string {
 		if !asked() {
 			return "it is not"
 		}
 		return ""
 	})
 	own, err := tls.LoadX509KeyPair(filepath.Join(pki, "admin.crt"), filepath.Join(pki, "admin.key"))
-	w.must(err)
+	w.Must(err)
 	for name, tt := range map[string]struct {
 		shown    []tls.Certificate
 		answered bool
@@ -74,7 +74,7 @@ func TestOnlyClientsWithACertificateAreAnswered(t *testing.T) {
 			}}
 			response, err := (&http.Client{Timeout: 10 * time.Second, Transport: transport}).Get(replica.Webhook + path)
 			if err == nil {
-				w.must(response.Body.Close())
+				w.Must(response.Body.Close())
 			}
 			if (err == nil) != tt.answered {
 				t.Errorf("%s with a certificate %s: %v", path, name, err)

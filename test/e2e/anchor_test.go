@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/gen"
 )
 
 // Rule 14: past about a hundred owners, the namespace's anchor owns a revision; confrev lets go of it when nobody uses it.
@@ -21,14 +22,14 @@ func TestRevisionOfVeryManyUsersIsOwnedByTheAnchor(t *testing.T) {
 	t.Parallel()
 	const workloads = revision.MaxOwners
 	w := newWorld(t)
-	w.create(configMap("shared", "k", "A"))
+	w.Create(configMap("shared", "k", "A"))
 	for i := range workloads {
-		d := deployment(fmt.Sprintf("web-%d", i), envFrom("shared"), replicas(0), historyLimit(0))
+		d := deployment(fmt.Sprintf("web-%d", i), envFrom("shared"), gen.Replicas(0), gen.HistoryLimit(0))
 		d.Labels = map[string]string{"many": "true"}
-		w.create(d)
+		w.Create(d)
 	}
-	w.eventually("the anchor owns the revision", func() string {
-		revisions := w.revisions("shared")
+	w.Eventually("the anchor owns the revision", func() string {
+		revisions := w.Revisions("shared")
 		if len(revisions) != 1 {
 			return fmt.Sprint(len(revisions), " revisions")
 		}
@@ -39,24 +40,24 @@ func TestRevisionOfVeryManyUsersIsOwnedByTheAnchor(t *testing.T) {
 		}
 		return ""
 	})
-	w.waitPinned(fmt.Sprintf("web-%d", workloads-1), "shared", "k", "A")
-	first := w.revisions("shared")[0].Name
+	w.WaitPinned(fmt.Sprintf("web-%d", workloads-1), "shared", "k", "A")
+	first := w.Revisions("shared")[0].Name
 	anchor := &corev1.ConfigMap{}
-	w.must(w.get(revision.AnchorName, anchor))
+	w.Must(w.Get(revision.AnchorName, anchor))
 	if anchor.Annotations[keys.Anchor] != "true" || len(anchor.Data) > 0 {
 		t.Errorf("the anchor is %+v", anchor)
 	}
-	w.edit("shared", "k", "B")
+	w.Edit("shared", "k", "B")
 	w.waitGone(first)
-	second := w.revisions("shared")[0].Name
-	w.waitPinned("web-0", "shared", "k", "B")
-	if err := cluster.Client.DeleteAllOf(w.ctx, &appsv1.Deployment{}, client.InNamespace(w.ns),
+	second := w.Revisions("shared")[0].Name
+	w.WaitPinned("web-0", "shared", "k", "B")
+	if err := cluster.Client.DeleteAllOf(w.Ctx, &appsv1.Deployment{}, client.InNamespace(w.NS),
 		client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(labels.Set{"many": "true"})},
 		client.PropagationPolicy("Background")); err != nil {
 		t.Fatal(err)
 	}
 	w.waitGone(second)
-	if w.gone("shared") {
+	if w.Gone("shared") {
 		t.Error("the source went")
 	}
 }

@@ -47,14 +47,14 @@ const sourceKey = "key"
 // createSources makes the sources with a value.
 func (a *app) createSources(value string) {
 	a.Helper()
-	a.create(configMap(a.conf, sourceKey, value), secret(a.secret, corev1.SecretTypeOpaque, sourceKey, value))
+	a.Create(configMap(a.conf, sourceKey, value), secret(a.secret, corev1.SecretTypeOpaque, sourceKey, value))
 }
 
 // createWorkload makes the workload, opted in by annotations, and what it needs.
 func (a *app) createWorkload(annotations map[string]string) {
 	a.Helper()
 	for _, obj := range a.objects(annotations) {
-		a.create(obj)
+		a.Create(obj)
 	}
 }
 
@@ -108,15 +108,8 @@ func (a *app) editTo(value string) pins {
 
 func (a *app) editBoth(value string) {
 	a.Helper()
-	a.edit(a.conf, sourceKey, value)
-	a.editSecret(a.secret, sourceKey, value)
-}
-
-func (w *world) editSecret(name, key, value string) {
-	w.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
-	patch := fmt.Sprintf(`{"stringData":{%q:%q}}`, key, value)
-	w.must(cluster.Client.Patch(w.ctx, secret, client.RawPatch(types.MergePatchType, []byte(patch))))
+	a.Edit(a.conf, sourceKey, value)
+	a.EditSecret(a.secret, sourceKey, value)
 }
 
 // pins are those of the two sources.
@@ -136,7 +129,7 @@ func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	a.Helper()
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
-	a.must(a.get(a.name, obj))
+	a.Must(a.Get(a.name, obj))
 	return obj
 }
 
@@ -147,7 +140,7 @@ func (a *app) templateObject() *unstructured.Unstructured { return a.read(a.temp
 // patch patches the workload.
 func (a *app) patch(text string) {
 	a.Helper()
-	a.kubectl("patch", a.resource(), "--type=merge", "-p", text)
+	a.Kubectl("patch", a.resource(), "--type=merge", "-p", text)
 }
 
 func templatePins(object map[string]any, path string) string {
@@ -160,7 +153,7 @@ func templatePins(object map[string]any, path string) string {
 func (a *app) pinned() pins {
 	a.Helper()
 	set, err := pin.Parse(templatePins(a.templateObject().Object, a.path))
-	a.must(err)
+	a.Must(err)
 	return pins{set[pin.Source{Kind: pin.ConfigMap, Name: a.conf}], set[pin.Source{Kind: pin.Secret, Name: a.secret}]}
 }
 
@@ -179,7 +172,7 @@ func (a *app) reads(value string) pins {
 func (a *app) waitPinnedTo(value string) pins {
 	a.Helper()
 	var p pins
-	a.eventually(fmt.Sprintf("%s rolls out %q", a.resource(), value), func() string {
+	a.Eventually(fmt.Sprintf("%s rolls out %q", a.resource(), value), func() string {
 		p = a.pinned()
 		if p.conf == (pin.Pin{}) || p.secret == (pin.Pin{}) {
 			return "pinned to " + p.String()
@@ -197,10 +190,10 @@ func (a *app) waitPinnedTo(value string) pins {
 
 func (a *app) notHolding(p pins, value string) string {
 	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	if err := a.get(p.conf.Revision, conf); err != nil {
+	if err := a.Get(p.conf.Revision, conf); err != nil {
 		return err.Error()
 	}
-	if err := a.get(p.secret.Revision, secret); err != nil {
+	if err := a.Get(p.secret.Revision, secret); err != nil {
 		return err.Error()
 	}
 	if conf.Data[sourceKey] != value || string(secret.Data[sourceKey]) != value {
@@ -212,7 +205,7 @@ func (a *app) notHolding(p pins, value string) string {
 // allRead waits until there are as many pods as there should be, and all read the same.
 func (a *app) allRead(p pins) {
 	a.Helper()
-	a.eventually("all pods of "+a.resource()+" read "+p.revisions(), func() string {
+	a.Eventually("all pods of "+a.resource()+" read "+p.revisions(), func() string {
 		if got := a.readers(); len(got) != 1 || got[p.revisions()] != a.pods {
 			return fmt.Sprint(got)
 		}
@@ -228,7 +221,7 @@ func (a *app) living() []corev1.Pod {
 		labels["job-name"] = a.job
 	}
 	list := &corev1.PodList{}
-	a.must(cluster.Client.List(a.ctx, list, client.InNamespace(a.ns), labels))
+	a.Must(cluster.Client.List(a.Ctx, list, client.InNamespace(a.NS), labels))
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
@@ -270,7 +263,7 @@ func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
-	w.must(cluster.Client.List(w.ctx, list, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, list, client.InNamespace(w.NS)))
 	return list.Items
 }
 
@@ -284,7 +277,7 @@ func (a *app) brokenPromise() string {
 			return "no holder of pod " + pod.Name
 		}
 		set, err := pin.Parse(templatePins(holders[i].Object, a.holderPath))
-		a.must(err)
+		a.Must(err)
 		var want []string
 		for _, source := range set.Sources() {
 			want = append(want, set[source].Revision)
@@ -308,7 +301,7 @@ func cameFrom(pod *corev1.Pod, holder *unstructured.Unstructured) bool {
 // waitHolds waits until confrev has noted that the workload is held from both sources.
 func (a *app) waitHolds() {
 	a.Helper()
-	a.eventually(a.resource()+" is held", func() string {
+	a.Eventually(a.resource()+" is held", func() string {
 		note := a.templateObject().GetAnnotations()[keys.Held]
 		if !strings.Contains(note, "configmap/"+a.conf+"=") || !strings.Contains(note, "secret/"+a.secret+"=") {
 			return fmt.Sprintf("note is %q", note)
@@ -335,9 +328,9 @@ func (a *app) made() []string {
 // remove deletes the workload, and what has its template.
 func (a *app) remove() {
 	a.Helper()
-	a.kubectl("delete", a.resource(), "--wait=false")
+	a.Kubectl("delete", a.resource(), "--wait=false")
 	if a.templated != a.kind {
-		a.kubectl("delete", strings.ToLower(a.templated.Kind), a.name, "--wait=false")
+		a.Kubectl("delete", strings.ToLower(a.templated.Kind), a.name, "--wait=false")
 	}
 }
 
@@ -345,18 +338,13 @@ func (a *app) remove() {
 func (a *app) owners(p pins) []metav1.OwnerReference {
 	a.Helper()
 	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	a.must(a.get(p.conf.Revision, conf))
-	a.must(a.get(p.secret.Revision, secret))
+	a.Must(a.Get(p.conf.Revision, conf))
+	a.Must(a.Get(p.secret.Revision, secret))
 	return append(conf.OwnerReferences, secret.OwnerReferences...)
 }
 
 func (w *world) secretGone(name string) bool {
-	return apierrors.IsNotFound(w.get(name, &corev1.Secret{}))
-}
-
-// secret makes a Secret of key, value, key, value, ….
-func secret(name string, kind corev1.SecretType, data ...string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: configMap(name, data...).Data}
+	return apierrors.IsNotFound(w.Get(name, &corev1.Secret{}))
 }
 
 // waitMade waits until the revisions of both sources are just those of some pins.
@@ -367,7 +355,7 @@ func (a *app) waitMade(all ...pins) {
 		want = append(want, p.conf.Revision, p.secret.Revision)
 	}
 	slices.Sort(want)
-	a.eventually(fmt.Sprintf("the revisions of %s are %v", a.resource(), all), func() string {
+	a.Eventually(fmt.Sprintf("the revisions of %s are %v", a.resource(), all), func() string {
 		if got := a.made(); !slices.Equal(got, want) {
 			return fmt.Sprintf("have %q, want %q", got, want)
 		}
@@ -378,7 +366,7 @@ func (a *app) waitMade(all ...pins) {
 // waitOwned waits until the workload, and all its holders that pin them, own the revisions.
 func (a *app) waitOwned(p pins) {
 	a.Helper()
-	a.eventually(fmt.Sprintf("%s and its holders own %s", a.resource(), p), func() string {
+	a.Eventually(fmt.Sprintf("%s and its holders own %s", a.resource(), p), func() string {
 		want := map[types.UID]string{a.templateObject().GetUID(): a.templated.Kind}
 		for _, holder := range a.holders() {
 			if strings.Contains(templatePins(holder.Object, a.holderPath), "="+p.conf.Revision+"@") {
@@ -389,7 +377,7 @@ func (a *app) waitOwned(p pins) {
 			return "no holder pins it"
 		}
 		conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-		if err := errors.Join(a.get(p.conf.Revision, conf), a.get(p.secret.Revision, secret)); err != nil {
+		if err := errors.Join(a.Get(p.conf.Revision, conf), a.Get(p.secret.Revision, secret)); err != nil {
 			return err.Error()
 		}
 		for _, revision := range []client.Object{conf, secret} {

@@ -16,6 +16,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/gen"
 )
 
 // attachable makes a ConfigMap of a name that is unique per deploy.
@@ -31,24 +32,24 @@ func attachable(name string, annotations ...string) *corev1.ConfigMap {
 // deploy changes the name that Deployment web reads, as deploy tools do.
 func (w *world) deploy(configMap string) {
 	w.Helper()
-	w.kubectl("patch", "deployment", "web", "--type=json", "-p",
+	w.Kubectl("patch", "deployment", "web", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"`+configMap+`"}]`)
-	w.eventually("rolled out", func() string { return w.notRolledOut("web") })
+	w.Eventually("rolled out", func() string { return w.NotRolledOut("web") })
 }
 
 // waitOwners waits until exactly the Deployment and the ReplicaSets that name a ConfigMap own it.
 func (w *world) waitOwners(name string) {
 	w.Helper()
-	w.eventually(name+" is owned by those that use it", func() string {
+	w.Eventually(name+" is owned by those that use it", func() string {
 		cm := &corev1.ConfigMap{}
-		if err := w.get(name, cm); err != nil {
+		if err := w.Get(name, cm); err != nil {
 			return err.Error()
 		}
 		var got, want []string
 		for _, o := range cm.OwnerReferences {
 			got = append(got, o.Name)
 		}
-		for _, rs := range w.replicaSets("web") {
+		for _, rs := range w.ReplicaSets("web") {
 			if rs.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name == name {
 				want = append(want, rs.Name)
 			}
@@ -65,8 +66,8 @@ func (w *world) waitOwners(name string) {
 
 func (w *world) waitGone(name string) {
 	w.Helper()
-	w.eventually(name+" goes", func() string {
-		if !w.gone(name) {
+	w.Eventually(name+" goes", func() string {
+		if !w.Gone(name) {
 			return "still there"
 		}
 		return ""
@@ -78,33 +79,33 @@ func (w *world) waitGone(name string) {
 func TestModeAttach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(attachable("web-v1"), configMap("plain", "k", "v"),
-		deployment("web", inMode(optin.Attach), tracking("all"), historyLimit(1), envFrom("web-v1"), volume("plain")))
+	w.Create(attachable("web-v1"), configMap("plain", "k", "v"),
+		deployment("web", inMode(optin.Attach), gen.Tracking("all"), gen.HistoryLimit(1), envFrom("web-v1"), volume("plain")))
 	w.waitOwners("web-v1")
-	w.create(attachable("web-v2"))
+	w.Create(attachable("web-v2"))
 	w.deploy("web-v2")
 	w.waitOwners("web-v2")
 	w.waitOwners("web-v1")
 	// A rollback by hand uses the old one again.
-	w.undo("web")
-	w.eventually("rolled back", func() string { return w.notRolledOut("web") })
+	w.Undo("web")
+	w.Eventually("rolled back", func() string { return w.NotRolledOut("web") })
 	w.waitOwners("web-v1")
-	w.create(attachable("web-v3"))
+	w.Create(attachable("web-v3"))
 	w.deploy("web-v3")
 	w.waitGone("web-v2")
 	w.waitOwners("web-v1")
-	if w.deployment("web").Spec.Template.Annotations[keys.Pins] != "" {
+	if w.Deployment("web").Spec.Template.Annotations[keys.Pins] != "" {
 		t.Error("the template was touched")
 	}
 	plain := &corev1.ConfigMap{}
-	w.must(w.get("plain", plain))
+	w.Must(w.Get("plain", plain))
 	if len(plain.OwnerReferences) > 0 {
 		t.Errorf("what is not marked for it was attached: %+v", plain.OwnerReferences)
 	}
-	w.kubectl("delete", "deployment", "web")
+	w.Kubectl("delete", "deployment", "web")
 	w.waitGone("web-v1")
 	w.waitGone("web-v3")
-	if w.gone("plain") {
+	if w.Gone("plain") {
 		t.Error("a user's object went")
 	}
 }
@@ -115,10 +116,10 @@ func TestModeAttachTakesThePulumiAnnotation(t *testing.T) {
 	w := newWorld(t)
 	marked := configMap("web-1a2b", "k", "v")
 	marked.Annotations = map[string]string{"configmap.kubernetes.io/revision-managed": "true"}
-	w.create(marked, attachable("early"), deployment("web", inMode(optin.Attach), untracked(), annotated(keys.Mode, "attach"), envFrom("web-1a2b")))
+	w.Create(marked, attachable("early"), deployment("web", inMode(optin.Attach), gen.Untracked, gen.Annotated(keys.Mode, "attach"), envFrom("web-1a2b")))
 	w.waitOwners("web-1a2b")
 	w.graceTimePasses()
-	if w.gone("early") {
+	if w.Gone("early") {
 		t.Error("an object that was never attached went")
 	}
 }
@@ -127,24 +128,24 @@ func TestModeAttachTakesThePulumiAnnotation(t *testing.T) {
 func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(attachable("shared"), deployment("web", inMode(optin.Attach), envFrom("shared")), deployment("other", untracked(), envFrom("shared")))
-	other := w.deployment("other").Spec.Template
-	w.eventually("both own it", func() string {
+	w.Create(attachable("shared"), deployment("web", inMode(optin.Attach), envFrom("shared")), deployment("other", gen.Untracked, envFrom("shared")))
+	other := w.Deployment("other").Spec.Template
+	w.Eventually("both own it", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("shared", cm))
+		w.Must(w.Get("shared", cm))
 		if len(cm.OwnerReferences) != 4 {
 			return fmt.Sprint(len(cm.OwnerReferences), " owners")
 		}
 		return ""
 	})
-	w.barrier()
-	if diff := cmp.Diff(other, w.deployment("other").Spec.Template); diff != "" {
+	w.Barrier()
+	if diff := cmp.Diff(other, w.Deployment("other").Spec.Template); diff != "" {
 		t.Errorf("a workload that asked for nothing was changed (-before +after):\n%s", diff)
 	}
-	w.kubectl("delete", "deployment", "web")
-	w.eventually("the other is left", func() string {
+	w.Kubectl("delete", "deployment", "web")
+	w.Eventually("the other is left", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("shared", cm))
+		w.Must(w.Get("shared", cm))
 		if len(cm.OwnerReferences) != 2 {
 			return fmt.Sprint(len(cm.OwnerReferences), " owners")
 		}
@@ -156,26 +157,26 @@ func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
 func TestOptingOutOfAttach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), untracked(), annotated(keys.Mode, "attach"), envFrom("web-v1")))
+	w.Create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), gen.Untracked, gen.Annotated(keys.Mode, "attach"), envFrom("web-v1")))
 	w.waitOwners("web-v1")
-	template := w.deployment("web").Spec.Template
-	w.kubectl("annotate", "deployment", "web", keys.Mode+"-")
-	w.barrier()
-	if diff := cmp.Diff(template, w.deployment("web").Spec.Template); diff != "" {
+	template := w.Deployment("web").Spec.Template
+	w.Kubectl("annotate", "deployment", "web", keys.Mode+"-")
+	w.Barrier()
+	if diff := cmp.Diff(template, w.Deployment("web").Spec.Template); diff != "" {
 		t.Errorf("taking the mode away changed the template (-before +after):\n%s", diff)
 	}
-	w.kubectl("annotate", "configmap", "web-v1", keys.Attach+"-")
-	w.eventually("the source is the user's alone again", func() string {
+	w.Kubectl("annotate", "configmap", "web-v1", keys.Attach+"-")
+	w.Eventually("the source is the user's alone again", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("web-v1", cm))
+		w.Must(w.Get("web-v1", cm))
 		if len(cm.OwnerReferences)+len(cm.Finalizers) > 0 || cm.Annotations[keys.Attached] != "" {
 			return fmt.Sprintf("%+v", cm.ObjectMeta)
 		}
 		return ""
 	})
-	w.kubectl("delete", "deployment", "web")
+	w.Kubectl("delete", "deployment", "web")
 	w.graceTimePasses()
-	if w.gone("web-v1") {
+	if w.Gone("web-v1") {
 		t.Error("it went with the workload")
 	}
 }
@@ -184,32 +185,32 @@ func TestOptingOutOfAttach(t *testing.T) {
 func TestProtectedSourceOutlivesItsDeletionAsLongAsAHolderUsesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), historyLimit(0), envFrom("web-v1")))
+	w.Create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), gen.HistoryLimit(0), envFrom("web-v1")))
 	w.waitOwners("web-v1")
-	w.eventually("the finalizer is on", func() string {
+	w.Eventually("the finalizer is on", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("web-v1", cm))
+		w.Must(w.Get("web-v1", cm))
 		return missingFinalizer(cm)
 	})
-	w.kubectl("delete", "configmap", "web-v1", "--wait=false")
-	w.barrier()
-	if w.gone("web-v1") {
+	w.Kubectl("delete", "configmap", "web-v1", "--wait=false")
+	w.Barrier()
+	if w.Gone("web-v1") {
 		t.Fatal("it went while pods use it")
 	}
-	w.create(attachable("web-v2"))
+	w.Create(attachable("web-v2"))
 	w.deploy("web-v2")
 	w.waitGone("web-v1")
 	// Without the wish, the finalizer goes.
-	w.kubectl("annotate", "configmap", "web-v2", keys.Protect+"=true")
-	w.eventually("the finalizer is on", func() string {
+	w.Kubectl("annotate", "configmap", "web-v2", keys.Protect+"=true")
+	w.Eventually("the finalizer is on", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("web-v2", cm))
+		w.Must(w.Get("web-v2", cm))
 		return missingFinalizer(cm)
 	})
-	w.kubectl("annotate", "configmap", "web-v2", keys.Protect+"-")
-	w.eventually("the finalizer is off", func() string {
+	w.Kubectl("annotate", "configmap", "web-v2", keys.Protect+"-")
+	w.Eventually("the finalizer is off", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("web-v2", cm))
+		w.Must(w.Get("web-v2", cm))
 		if missingFinalizer(cm) == "" {
 			return "still on"
 		}
@@ -221,24 +222,24 @@ func TestProtectedSourceOutlivesItsDeletionAsLongAsAHolderUsesIt(t *testing.T) {
 func TestProtectedSourceGoesWithItsNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), envFrom("web-v1")))
+	w.Create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), envFrom("web-v1")))
 	w.waitOwners("web-v1")
-	w.eventually("web-v1 is protected", func() string {
+	w.Eventually("web-v1 is protected", func() string {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("web-v1", cm))
+		w.Must(w.Get("web-v1", cm))
 		return missingFinalizer(cm)
 	})
 	// A holder that outlives the source: it must not be waited for.
-	for _, rs := range w.replicaSets("web") {
-		w.kubectl("patch", "replicaset", rs.Name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/stays"]}}`)
+	for _, rs := range w.ReplicaSets("web") {
+		w.Kubectl("patch", "replicaset", rs.Name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/stays"]}}`)
 	}
-	w.must(cluster.Client.Delete(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}))
+	w.Must(cluster.Client.Delete(w.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.NS}}))
 	w.waitGone("web-v1")
-	for name := range strings.FieldsSeq(w.kubectl("get", "replicasets", "-o", "name")) {
-		w.kubectl("patch", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	for name := range strings.FieldsSeq(w.Kubectl("get", "replicasets", "-o", "name")) {
+		w.Kubectl("patch", name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	}
-	w.eventually("the namespace goes", func() string {
-		err := cluster.Client.Get(w.ctx, client.ObjectKey{Name: w.ns}, &corev1.Namespace{})
+	w.Eventually("the namespace goes", func() string {
+		err := cluster.Client.Get(w.Ctx, client.ObjectKey{Name: w.NS}, &corev1.Namespace{})
 		if apierrors.IsNotFound(err) {
 			return ""
 		}
@@ -256,15 +257,15 @@ func missingFinalizer(cm *corev1.ConfigMap) string {
 // Rule 12: while confrev is down, ReplicaSets come that it cannot attach, and those that it attached go.
 func attachedSourceInUseStays(m *member) {
 	w := newWorld(m.T)
-	w.create(attachable("web-v1"), deployment("web", inMode(optin.Attach), historyLimit(0), envFrom("web-v1")))
+	w.Create(attachable("web-v1"), deployment("web", inMode(optin.Attach), gen.HistoryLimit(0), envFrom("web-v1")))
 	w.waitOwners("web-v1")
 	m.next()
 	for _, image := range []string{"app:2", "app:3"} {
-		w.kubectl("set", "image", "deployment/web", "app="+image)
-		w.kubectl("rollout", "status", "deployment/web")
+		w.Kubectl("set", "image", "deployment/web", "app="+image)
+		w.Kubectl("rollout", "status", "deployment/web")
 	}
 	w.collected("web-v1")
-	if w.gone("web-v1") {
+	if w.Gone("web-v1") {
 		m.Error("garbage collection took what the pods use")
 	}
 	m.next()
@@ -275,14 +276,14 @@ func attachedSourceInUseStays(m *member) {
 func TestSourceThatItsWorkloadOwnsIsNotSweptInModeRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
-	d := w.deployment("web")
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	d := w.Deployment("web")
 	owned := attachable("mine")
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: d.UID}}
-	w.create(owned)
-	w.waitPinned("web", "web", "color", "A")
+	w.Create(owned)
+	w.WaitPinned("web", "web", "color", "A")
 	w.graceTimePasses()
-	if w.gone("mine") {
+	if w.Gone("mine") {
 		t.Error("it went")
 	}
 }

@@ -28,22 +28,22 @@ func TestScalingByEveryMeansDuringAdvances(t *testing.T) {
 		for i, color := range []string{"B", "C"} {
 			rollouts := i + 2
 			w.patchConfig(color)
-			w.eventually("rolled out while it is scaled", func() string {
+			w.Eventually("rolled out while it is scaled", func() string {
 				if complaint := s.scale(1 + (s.replicas+1)%4); complaint != "" {
 					return complaint
 				}
-				if got := w.deployment("web").Annotations[revisionAnnotation]; got != fmt.Sprint(rollouts) {
+				if got := w.Deployment("web").Annotations[revisionAnnotation]; got != fmt.Sprint(rollouts) {
 					return "rollout " + got
 				}
 				return ""
 			})
 			// A rollout may hang when its old ReplicaSet happens to have the new size already (kubernetes#138840). None has
 			// this one.
-			w.eventually("scaled", func() string { return s.scale(5) })
+			w.Eventually("scaled", func() string { return s.scale(5) })
 			r.color = color
 			w.runs(r, rollouts)
 		}
-		if got := *w.deployment("web").Spec.Replicas; got != s.replicas {
+		if got := *w.Deployment("web").Spec.Replicas; got != s.replicas {
 			w.Errorf("%d replicas, want %d", got, s.replicas)
 		}
 		w.Logf("%d writes of replicas during 2 advances", s.writes)
@@ -62,7 +62,7 @@ type scaler struct {
 // Deployment's controller writes all the time.
 func (s *scaler) scale(n int32) (complaint string) {
 	s.Helper()
-	if got := *s.deployment("web").Spec.Replicas; got != s.replicas {
+	if got := *s.Deployment("web").Spec.Replicas; got != s.replicas {
 		s.Fatalf("there are %d replicas after scaling to %d", got, s.replicas)
 	}
 	means := []func(*world, int32) error{scaleByPatch, scaleBySubresource, scaleByUpdate}
@@ -70,54 +70,54 @@ func (s *scaler) scale(n int32) (complaint string) {
 	if apierrors.IsConflict(err) {
 		return err.Error()
 	}
-	s.must(err)
+	s.Must(err)
 	s.replicas = n
 	s.writes++
 	return ""
 }
 
 func scaleByPatch(w *world, n int32) error {
-	return cluster.Client.Patch(w.ctx, w.deployment("web"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))
+	return cluster.Client.Patch(w.Ctx, w.Deployment("web"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))
 }
 
 func scaleBySubresource(w *world, n int32) error {
-	d, scale := w.deployment("web"), &autoscalingv1.Scale{}
-	if err := cluster.Client.SubResource("scale").Get(w.ctx, d, scale); err != nil {
+	d, scale := w.Deployment("web"), &autoscalingv1.Scale{}
+	if err := cluster.Client.SubResource("scale").Get(w.Ctx, d, scale); err != nil {
 		return err
 	}
 	scale.Spec.Replicas = n
-	return cluster.Client.SubResource("scale").Update(w.ctx, d, client.WithSubResourceBody(scale))
+	return cluster.Client.SubResource("scale").Update(w.Ctx, d, client.WithSubResourceBody(scale))
 }
 
 // scaleByUpdate writes back all that it read.
 func scaleByUpdate(w *world, n int32) error {
-	d := w.deployment("web")
+	d := w.Deployment("web")
 	d.Spec.Replicas = &n
-	return cluster.Client.Update(w.ctx, d)
+	return cluster.Client.Update(w.Ctx, d)
 }
 
 // The real HorizontalPodAutoscaler, which follows a metric that the test sets.
 func TestHorizontalPodAutoscalerDuringAdvances(t *testing.T) {
 	loads := serveLoads(t)
 	forEachInjection(t, "", func(w *world, r release) {
-		loads.set(w.ns, 1)
-		w.kubectlIn(autoscaler, "apply", "-f", "-")
+		loads.set(w.NS, 1)
+		w.KubectlIn(autoscaler, "apply", "-f", "-")
 		rollouts := 1
 		for _, n := range []int32{3, 2} {
-			loads.set(w.ns, n)
-			w.eventually("scaled", func() string {
+			loads.set(w.NS, n)
+			w.Eventually("scaled", func() string {
 				rollouts++
 				r.color = fmt.Sprint("v", rollouts)
 				w.apply(r)
-				w.waitPinned("web", "web", "color", r.color)
-				if got := *w.deployment("web").Spec.Replicas; got != n {
+				w.WaitPinned("web", "web", "color", r.color)
+				if got := *w.Deployment("web").Spec.Replicas; got != n {
 					return fmt.Sprintf("%d replicas, want %d", got, n)
 				}
 				return ""
 			})
 		}
 		w.runs(r, rollouts)
-		if got := *w.deployment("web").Spec.Replicas; got != 2 {
+		if got := *w.Deployment("web").Spec.Replicas; got != 2 {
 			w.Errorf("%d replicas, want 2", got)
 		}
 	})
@@ -153,11 +153,11 @@ func serveLoads(t *testing.T) *loads {
 	t.Helper()
 	l := &loads{of: map[string]int32{}}
 	server := httptest.NewTLSServer(l)
-	w := &world{T: t, ctx: t.Context(), ns: "default"}
+	w := worldIn(t, "default")
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	w.must(err)
+	w.Must(err)
 	text := strings.ReplaceAll(metricsService, "PORT", port)
-	w.kubectlIn(text, "apply", "-f", "-")
+	w.KubectlIn(text, "apply", "-f", "-")
 	t.Cleanup(func() {
 		// While it is there and nobody answers, no namespace can be deleted.
 		_, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", "default", "delete", "-f", "-")
@@ -166,7 +166,7 @@ func serveLoads(t *testing.T) *loads {
 		}
 		server.Close()
 	})
-	w.kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout="+patience.String())
+	w.Kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout="+patience.String())
 	return l
 }
 

@@ -99,7 +99,7 @@ func newAviary(w *world) *aviary {
 	config.WarningHandler = a
 	var err error
 	a.door, err = client.New(config, client.Options{Scheme: cluster.Client.Scheme()})
-	w.must(err)
+	w.Must(err)
 	return a
 }
 
@@ -107,7 +107,7 @@ func newAviary(w *world) *aviary {
 func (a *aviary) plant(in planting, where string) string { return a.plantText(in, where, ":") }
 
 func (a *aviary) plantText(in planting, where, separator string) string {
-	value := fmt.Sprintf("canary%s%03d%s%s", separator, len(a.planted), separator, strings.TrimPrefix(a.ns, "e2e-"))
+	value := fmt.Sprintf("canary%s%03d%s%s", separator, len(a.planted), separator, strings.TrimPrefix(a.NS, "e2e-"))
 	a.planted = append(a.planted, canary{in, where, formsOf(value)})
 	return value
 }
@@ -180,28 +180,28 @@ func excused(allowed []excuse, sink string, in planting) bool {
 func (a *aviary) collect(logged int, since env.AuditMark) {
 	a.Helper()
 	log, err := os.ReadFile(confrev.Log)
-	a.must(err)
+	a.Must(err)
 	a.sinks["log"] = string(log[logged:])
 	audited, err := os.ReadFile(cluster.AuditLog)
-	a.must(err)
+	a.Must(err)
 	for line := range strings.Lines(string(audited[since:])) {
 		if strings.Contains(line, "system:serviceaccount:"+env.Namespace+":confrev") {
 			// What the server answered is not confrev's: it has the words of the policy that refused.
 			var request map[string]any
-			a.must(json.Unmarshal([]byte(line), &request))
+			a.Must(json.Unmarshal([]byte(line), &request))
 			delete(request, "responseStatus")
 			a.sinks["requests"] += textOf(request) + "\n"
 		}
 	}
 	response, err := http.Get(confrev.Metrics)
-	a.must(err)
+	a.Must(err)
 	metrics, err := io.ReadAll(response.Body)
-	a.must(err)
-	a.must(response.Body.Close())
+	a.Must(err)
+	a.Must(response.Body.Close())
 	a.sinks["metrics"] = string(metrics)
-	a.sinks["events"] = a.kubectl("get", "events.events.k8s.io", "-o", "json")
-	a.sinks["events of confrev's own namespace"] = a.kubectl("get", "events.events.k8s.io", "--namespace", env.Namespace, "-o", "json")
-	for sink, must := range map[string]string{"log": a.ns, "requests": a.ns, "metrics": "confrev_warnings_total", "events": "reportingController\": \"confrev"} {
+	a.sinks["events"] = a.Kubectl("get", "events.events.k8s.io", "-o", "json")
+	a.sinks["events of confrev's own namespace"] = a.Kubectl("get", "events.events.k8s.io", "--namespace", env.Namespace, "-o", "json")
+	for sink, must := range map[string]string{"log": a.NS, "requests": a.NS, "metrics": "confrev_warnings_total", "events": "reportingController\": \"confrev"} {
 		if !strings.Contains(a.sinks[sink], must) {
 			a.Fatalf("%s says nothing of all this", sink)
 		}
@@ -213,7 +213,7 @@ func (a *aviary) collect(logged int, since env.AuditMark) {
 func (a *aviary) collectObjects() {
 	a.Helper()
 	var list unstructured.UnstructuredList
-	a.must(json.Unmarshal([]byte(a.kubectl("get", "configmaps,secrets,deployments,replicasets,statefulsets,controllerrevisions,cronjobs,jobs,pods,"+
+	a.Must(json.Unmarshal([]byte(a.Kubectl("get", "configmaps,secrets,deployments,replicasets,statefulsets,controllerrevisions,cronjobs,jobs,pods,"+
 		"rollouts.argoproj.io,webapps.e2e.confrev.io,prunedapps.e2e.confrev.io", "-o", "json", "--show-managed-fields")), &list))
 	for _, o := range list.Items {
 		name := o.GetKind() + "/" + o.GetName()
@@ -223,7 +223,7 @@ func (a *aviary) collectObjects() {
 			if entry.Manager != keys.FieldManager || entry.FieldsV1 == nil {
 				continue
 			}
-			a.must(json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
+			a.Must(json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields))
 			written := o.DeepCopy().Object
 			if _, isRevision := o.GetLabels()[keys.Content]; isRevision {
 				a.sinks["data of revision "+name] = textOf(written["data"], written["binaryData"])
@@ -328,9 +328,9 @@ func canaried(value string) deploymentOption {
 func (w *world) tellsNothing(c *env.Confrev, reason, value string) {
 	w.Helper()
 	log, err := os.ReadFile(c.Log)
-	w.must(err)
+	w.Must(err)
 	planted := canary{forms: formsOf(value)}
-	for sink, text := range map[string]string{"the log": string(log), "an event": w.kubectl("get", "events.events.k8s.io", "-o", "json")} {
+	for sink, text := range map[string]string{"the log": string(log), "an event": w.Kubectl("get", "events.events.k8s.io", "-o", "json")} {
 		if !strings.Contains(text, reason) {
 			w.Errorf("%s does not have %s: this test shows nothing", sink, reason)
 		}

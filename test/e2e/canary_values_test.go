@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +24,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // notDriven are the warnings that no namespace can bring about by itself, and the tests that search them for values (tellsNothing).
@@ -56,7 +56,7 @@ func TestNoValueIsEverTold(t *testing.T) {
 	a.driveRefusals()
 	a.driveLosses()
 	a.waitSaid()
-	a.barrier()
+	a.Barrier()
 	a.drivePlugin()
 	a.checkDriven()
 	a.collect(int(logged.Size()), mark)
@@ -68,8 +68,8 @@ func TestNoValueIsEverTold(t *testing.T) {
 func (a *aviary) add(objects ...client.Object) {
 	a.Helper()
 	for _, obj := range objects {
-		obj.SetNamespace(a.ns)
-		if err := a.door.Create(a.ctx, obj); err != nil {
+		obj.SetNamespace(a.NS)
+		if err := a.door.Create(a.Ctx, obj); err != nil {
 			a.Fatalf("%s: %v", obj.GetName(), err)
 		}
 	}
@@ -81,33 +81,30 @@ func (a *aviary) said(reason, on string) { a.driven = append(a.driven, reason+" 
 // saidNow waits for it.
 func (a *aviary) saidNow(reason, on string) {
 	a.Helper()
-	a.waitEvent(reason, on, "")
+	a.WaitEvent(reason, on, "")
 	a.said(reason, on)
 }
 
 // waitSaid waits for all the events that error paths end in.
 func (a *aviary) waitSaid() {
 	a.Helper()
-	var missing []string
-	look := func() bool {
+	missing := a.Poll(a.Patience, func() string {
 		all := &eventsv1.EventList{}
-		a.must(cluster.Client.List(a.ctx, all, client.InNamespace(a.ns)))
+		a.List(all)
 		said := map[string]bool{}
 		for _, e := range all.Items {
 			said[e.Reason+" on "+e.Regarding.Name] = true
 		}
-		missing = nil
+		var missing []string
 		for _, what := range a.driven {
 			if strings.Contains(what, " on ") && !said[what] {
 				missing = append(missing, what)
 			}
 		}
-		return len(missing) == 0
-	}
-	for began := time.Now(); !look() && time.Since(began) < patience; time.Sleep(pauseAfter(time.Since(began))) {
-	}
-	for _, what := range missing {
-		a.Errorf("no event %s", what)
+		return strings.Join(missing, ", ")
+	})
+	if missing != "" {
+		a.Errorf("no event %s", missing)
 	}
 }
 
@@ -117,7 +114,7 @@ func (a *aviary) silent(what string) { a.driven = append(a.driven, what) }
 // plantSources makes the sources that most workloads use, and plants canaries in their metadata too.
 func (a *aviary) plantSources() {
 	a.Helper()
-	a.kubectl("annotate", "namespace", a.ns, "example.com/note="+a.plant(inMetadata, "namespace"))
+	a.Kubectl("annotate", "namespace", a.NS, "example.com/note="+a.plant(inMetadata, "namespace"))
 	conf := configMap("conf", "k", a.plant(inConfigMap, "conf"))
 	conf.BinaryData = map[string][]byte{"b": []byte("\xff" + a.plant(inConfigMap, "binaryData of conf"))}
 	cred := secret("cred", corev1.SecretTypeOpaque, "k", a.plant(inSecret, "cred"))
@@ -133,7 +130,7 @@ func (a *aviary) plantSources() {
 
 // web makes a Deployment that uses the sources and has canaries wherever a template takes text.
 func (a *aviary) web(name string, options ...deploymentOption) *appsv1.Deployment {
-	standard := []deploymentOption{replicas(0), envFrom("conf"), secretVolume("cred"), func(d *appsv1.Deployment) {
+	standard := []deploymentOption{gen.Replicas(0), envFrom("conf"), secretVolume("cred"), func(d *appsv1.Deployment) {
 		c := &d.Spec.Template.Spec.Containers[0]
 		c.Env = []corev1.EnvVar{{Name: "PASSWORD", Value: a.plant(inWorkload, name+"'s env")}}
 		c.Args = []string{a.plant(inWorkload, name+"'s args")}
@@ -164,16 +161,16 @@ func (a *aviary) driveKeys() {
 		if key == keys.ChangeCause {
 			odd.Annotations[key] = a.plant(inCause, source)
 		}
-		a.add(a.web(workload, annotated(key, a.item(key, workload))), odd,
+		a.add(a.web(workload, gen.Annotated(key, a.item(key, workload))), odd,
 			a.web(template, inTemplate(key, a.item(key, template)), envFrom(source)))
 		all = append(all, awaited{onWorkload[key], workload, key}, awaited{"", template, key}, awaited{onSource[key], template, key})
 	}
 	compat := "reloader.stakater.com/auto"
-	a.add(a.web("compat", annotated(compat, a.item(compat, "compat")), untracked()))
+	a.add(a.web("compat", gen.Annotated(compat, a.item(compat, "compat")), gen.Untracked))
 	// The webhook takes nonsense out of templates as long as it is asked, which it is not about what the namespace opts in.
-	a.add(a.web("pins", untracked(), inTemplate(keys.Pins, a.item(keys.Pins, "pins"))),
-		a.web("hashes", untracked(), annotated(keys.Mode, "restart"), inTemplate(keys.Hashes, a.item(keys.Hashes, "hashes"))))
-	a.kubectl("label", "namespace", a.ns, keys.Track+"=all")
+	a.add(a.web("pins", gen.Untracked, inTemplate(keys.Pins, a.item(keys.Pins, "pins"))),
+		a.web("hashes", gen.Untracked, gen.Annotated(keys.Mode, "restart"), inTemplate(keys.Hashes, a.item(keys.Hashes, "hashes"))))
+	a.Kubectl("label", "namespace", a.NS, keys.Track+"=all")
 	all = append(all, awaited{"InvalidCompat", "compat", compat}, awaited{"MalformedPins", "pins", keys.Pins}, awaited{"MalformedPins", "hashes", keys.Hashes})
 	for _, w := range all {
 		if w.reason == "" {
@@ -199,7 +196,7 @@ func (a *aviary) driveRestartOn() {
 			"configmap/conf{.data.k}", "secrets.v1/cred{.data.k}", "configmap/" + strings.Repeat("x", 2000), strings.Repeat("configmap/conf,", 40),
 			app + "{" + strings.Repeat(".a", 40) + "}", "webapps.v9.e2e.confrev.io/custom",
 		},
-		"RestartOnForbidden": {"namespaces.v1/" + a.ns, "namespaces.v1/" + a.ns + "{.spec.finalizers}", "nodes.v1/x", "serviceaccounts.v1/default"},
+		"RestartOnForbidden": {"namespaces.v1/" + a.NS, "namespaces.v1/" + a.NS + "{.spec.finalizers}", "nodes.v1/x", "serviceaccounts.v1/default"},
 		"SourceMissing":      {app + "-absent", "configmap/absent", "secret/absent"},
 		"":                   {app, app + "{.spec.secret}", app + "{.spec.list[0]}", app + "{.spec.secret.deeper}", "configmap/conf", "secret/cred"},
 	}
@@ -207,7 +204,7 @@ func (a *aviary) driveRestartOn() {
 		for i, text := range texts {
 			name := "on-" + strings.ToLower(reason) + "-" + strconv.Itoa(i)
 			a.mine[text] = true
-			a.add(a.web(name, annotated(keys.RestartOn, text)))
+			a.add(a.web(name, gen.Annotated(keys.RestartOn, text)))
 		}
 	}
 	for reason, texts := range forms {
@@ -220,7 +217,7 @@ func (a *aviary) driveRestartOn() {
 			a.said(reason, name)
 		}
 	}
-	a.kubectl("patch", "webapp", "custom", "--type=merge", "-p", `{"spec":{"secret":"`+a.plant(inCustom, "custom, changed")+`"}}`)
+	a.Kubectl("patch", "webapp", "custom", "--type=merge", "-p", `{"spec":{"secret":"`+a.plant(inCustom, "custom, changed")+`"}}`)
 	a.said("Restarted", "on--0")
 }
 
@@ -243,7 +240,7 @@ func (a *aviary) driveReferences() {
 			d.Spec.Template.Spec.Containers[0].Env = append(d.Spec.Template.Spec.Containers[0].Env,
 				sourceRef{kind: pin.Secret, name: "cred"}.env("absent"))
 		}),
-		a.web("unreferenced", tracking("configmap/nobody")), a.web("locked", envFrom("lock"), tracking("configmap/lock")),
+		a.web("unreferenced", gen.Tracking("configmap/nobody")), a.web("locked", envFrom("lock"), gen.Tracking("configmap/lock")),
 		a.web("limited", func(d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = "strict" }),
 		a.web("too-big", secretVolume("big")), a.web("direct", envFrom(trueName("conf", "k", "v"))),
 		forged(trueName("conf", "k", "v"), "conf", hashOf("k", "v"), nil, "k", "v"))
@@ -328,64 +325,64 @@ func (a *aviary) driveRefusals() {
 	a.Helper()
 	a.add(configMap("quoted-source", "k", a.plant(inConfigMap, "quoted-source")), configMap("steady", "k", a.plant(inConfigMap, "steady")),
 		a.web("quoted", envFrom("steady")))
-	a.waitPinned("quoted", "steady", "k", a.dataOf("steady"))
-	policy := strings.ReplaceAll(quoting, "NAMESPACE", a.ns)
-	a.kubectlIn(policy, "apply", "-f", "-")
+	a.WaitPinned("quoted", "steady", "k", a.dataOf("steady"))
+	policy := strings.ReplaceAll(quoting, "NAMESPACE", a.NS)
+	a.KubectlIn(policy, "apply", "-f", "-")
 	a.Cleanup(func() {
 		if _, err := cluster.Run(context.Background(), policy, "kubectl", "delete", "-f", "-"); err != nil {
 			a.Error(err)
 		}
 	})
-	a.eventually("the policy is at work", func() string {
-		_, err := cluster.Kubectl(a.ctx, "--namespace", a.ns, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
+	a.Eventually("the policy is at work", func() string {
+		_, err := cluster.Kubectl(a.Ctx, "--namespace", a.NS, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
 			"annotate", "deployment/quoted", keys.Held+"=x", "--overwrite", "--dry-run=server")
 		if !strings.Contains(errorText(err), "password canary") {
 			return "it is let through: " + errorText(err)
 		}
 		return ""
 	})
-	a.edit("steady", "k", a.plant(inConfigMap, "steady, changed"))
+	a.Edit("steady", "k", a.plant(inConfigMap, "steady, changed"))
 	a.add(a.web("refused", envFrom("quoted-source")))
 	a.said("RevisionRefused", "refused")
-	a.eventually("the refused write is logged", func() string {
-		if lines := errorsLogged(a.T, a.ns); !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "quote-in-"+a.ns) }) {
+	a.Eventually("the refused write is logged", func() string {
+		if lines := errorsLogged(a.T, a.NS); !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "quote-in-"+a.NS) }) {
 			return "nothing logged"
 		}
 		return ""
 	})
 	a.silent("a patch of a workload that a policy refuses")
 
-	a.kubectl("create", "quota", "few", "--hard=count/secrets=1")
-	a.eventually("the quota is counted", func() string {
+	a.Kubectl("create", "quota", "few", "--hard=count/secrets=1")
+	a.Eventually("the quota is counted", func() string {
 		quota := &corev1.ResourceQuota{}
-		if a.must(a.get("few", quota)); len(quota.Status.Used) == 0 {
+		if a.Must(a.Get("few", quota)); len(quota.Status.Used) == 0 {
 			return "not yet"
 		}
 		return ""
 	})
-	a.editSecret("cred", "k", a.plant(inSecret, "cred, changed"))
+	a.EditSecret("cred", "k", a.plant(inSecret, "cred, changed"))
 	a.saidNow("RevisionRefused", "absent")
-	a.kubectl("delete", "resourcequota", "few")
+	a.Kubectl("delete", "resourcequota", "few")
 }
 
 func (a *aviary) dataOf(name string) string {
 	a.Helper()
 	cm := &corev1.ConfigMap{}
-	a.must(a.get(name, cm))
+	a.Must(a.Get(name, cm))
 	return cm.Data["k"]
 }
 
 // driveLosses deletes revisions by hand, rolls back, and waits.
 func (a *aviary) driveLosses() {
 	a.Helper()
-	a.add(configMap("lost", "k", a.plant(inConfigMap, "lost")), a.web("loser", envFrom("lost")), a.web("waiting", envFrom("lost"), annotated(keys.Advance, "manual")))
-	first := a.waitPinned("loser", "lost", "k", a.dataOf("lost"))
+	a.add(configMap("lost", "k", a.plant(inConfigMap, "lost")), a.web("loser", envFrom("lost")), a.web("waiting", envFrom("lost"), gen.Annotated(keys.Advance, "manual")))
+	first := a.WaitPinned("loser", "lost", "k", a.dataOf("lost"))
 	a.unguarded("delete", "configmap", first.Revision)
 	a.saidNow("RevisionRecreated", "loser")
-	a.edit("lost", "k", a.plant(inConfigMap, "lost, changed"))
-	a.waitPinned("loser", "lost", "k", a.dataOf("lost"))
+	a.Edit("lost", "k", a.plant(inConfigMap, "lost, changed"))
+	a.WaitPinned("loser", "lost", "k", a.dataOf("lost"))
 	a.saidNow("WaitingToAdvance", "waiting")
-	a.undo("loser")
+	a.Undo("loser")
 	a.saidNow("Held", "loser")
 	a.unguarded("delete", "configmap", first.Revision)
 	a.saidNow("RevisionMissing", "loser")
@@ -395,7 +392,7 @@ func (a *aviary) driveLosses() {
 func (a *aviary) checkDriven() {
 	a.Helper()
 	page, err := os.ReadFile(filepath.Join(env.Root(), "docs/events.md"))
-	a.must(err)
+	a.Must(err)
 	_, table, _ := strings.Cut(string(page), "## Warning\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	reasons := regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|").FindAllStringSubmatch(table, -1)

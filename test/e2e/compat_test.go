@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"confrev.io/confrev/test/gen"
 )
 
 // --compat=reloader,wave: what their users expect of their annotations, and no restart for switching over.
@@ -42,22 +44,22 @@ func TestAnnotationsOfOtherToolsRestart(t *testing.T) {
 			w := newWorld(t)
 			web := configMap("web", "k", "1")
 			web.Annotations = tt.source
-			d := deployment("web", envFrom("web"), untracked())
+			d := deployment("web", envFrom("web"), gen.Untracked)
 			maps.Copy(d.Annotations, tt.annotations)
-			w.create(web, configMap("apart", "k", "1"), d)
+			w.Create(web, configMap("apart", "k", "1"), d)
 			if tt.restarts {
 				w.waitFollowed("web", "configmap/"+tt.edited)
 			}
-			w.barrier()
-			if got := len(w.replicaSets("web")); got != 1 {
+			w.Barrier()
+			if got := len(w.ReplicaSets("web")); got != 1 {
 				t.Errorf("switching over made %d ReplicaSets, hashes %s", got, w.hashes("web"))
 			}
-			w.edit(tt.edited, "k", "2")
+			w.Edit(tt.edited, "k", "2")
 			if tt.restarts {
 				w.waitRestarted("web", "configmap/"+tt.edited, "")
 				return
 			}
-			w.barrier()
+			w.Barrier()
 			if got := w.hashes("web"); strings.Contains(got, tt.edited) {
 				t.Errorf("restarted: %s", got)
 			}
@@ -69,12 +71,12 @@ func TestAnnotationsOfOtherToolsRestart(t *testing.T) {
 func TestAnnotationsOfOtherToolsThatCannotBeFollowedAreSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "k", "1"),
-		deployment("web", envFrom("web"), untracked(), annotated("wave.pusher.com/update-on-config-change", "true"),
-			annotated("wave.pusher.com/extra-configmaps", "elsewhere/app")),
-		deployment("other", envFrom("web"), untracked(), annotated("configmap.reloader.stakater.com/reload", "web,(")))
-	w.waitEvent("InvalidCompat", "web", `"elsewhere/app" is in another namespace`)
-	w.waitEvent("InvalidCompat", "other", "is not a regular expression")
+	w.Create(configMap("web", "k", "1"),
+		deployment("web", envFrom("web"), gen.Untracked, gen.Annotated("wave.pusher.com/update-on-config-change", "true"),
+			gen.Annotated("wave.pusher.com/extra-configmaps", "elsewhere/app")),
+		deployment("other", envFrom("web"), gen.Untracked, gen.Annotated("configmap.reloader.stakater.com/reload", "web,(")))
+	w.WaitEvent("InvalidCompat", "web", `"elsewhere/app" is in another namespace`)
+	w.WaitEvent("InvalidCompat", "other", "is not a regular expression")
 	w.waitFollowed("web", "configmap/web")
 	w.waitFollowed("other", "configmap/web")
 }

@@ -38,7 +38,7 @@ func thief(t *testing.T) client.Client {
 func (w *world) steal(c client.Client, obj client.Object, fields, patch string) {
 	w.Helper()
 	target := obj.DeepCopyObject().(client.Object)
-	err := c.Patch(w.ctx, target, client.RawPatch(types.JSONPatchType, []byte("["+patch+"]")), client.DryRunAll)
+	err := c.Patch(w.Ctx, target, client.RawPatch(types.JSONPatchType, []byte("["+patch+"]")), client.DryRunAll)
 	switch {
 	case fields == "" && err != nil:
 		w.Errorf("%s\nwant it to be let through, got: %v", patch, err)
@@ -53,7 +53,7 @@ func TestConfrevsOwnAccountWritesNothingElse(t *testing.T) {
 	w, c := newWorld(t), thief(t)
 	for _, s := range []subject{aDeployment, aStatefulSet, aDaemonSet, aCronJob, aCanary, aWebApp} {
 		t.Run(s.name, func(t *testing.T) {
-			w := &world{T: t, ctx: t.Context(), ns: w.ns}
+			w := worldIn(t, w.NS)
 			path := s.path
 			if path == "" {
 				path = "spec.template"
@@ -64,7 +64,7 @@ func TestConfrevsOwnAccountWritesNothingElse(t *testing.T) {
 			obj := objectOf(s.kind, name, s.spec(name, template))
 			// The webhook pins nothing: the sources do not exist. A pause is taken back, so that one kind is like the others.
 			obj.SetAnnotations(map[string]string{keys.Track: "all", "own": "own"})
-			w.create(obj)
+			w.Create(obj)
 			for patch, fields := range map[string]string{
 				`{"op":"add","path":"/metadata/annotations/confrev.io~1held","value":"x"}`:                                              "",
 				`{"op":"add","path":"/metadata/annotations/confrev.io~1hashes","value":"x"}`:                                            "",
@@ -194,18 +194,18 @@ func TestConfrevsOwnAccountNeedsConsent(t *testing.T) {
 	} {
 		d := deployment(name, envFrom("x"))
 		d.Annotations = tt.annotations
-		w.create(d)
+		w.Create(d)
 		w.steal(c, d, tt.want, pin)
 		if name == "nothing" {
 			w.steal(c, d, refused, note)
 		}
 	}
-	w.kubectl("label", "namespace", w.ns, keys.Track+"=all")
+	w.Kubectl("label", "namespace", w.NS, keys.Track+"=all")
 	d := deployment("by-namespace", envFrom("x"))
 	d.Annotations = nil
-	w.create(d)
-	w.eventually("the label of the namespace is consent", func() string {
-		return errorText(c.Patch(w.ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte("["+pin+"]")), client.DryRunAll))
+	w.Create(d)
+	w.Eventually("the label of the namespace is consent", func() string {
+		return errorText(c.Patch(w.Ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte("["+pin+"]")), client.DryRunAll))
 	})
 }
 
@@ -215,8 +215,8 @@ func TestConfrevsOwnAccountEndsOnlyItsOwnPause(t *testing.T) {
 	w, c := newWorld(t), thief(t)
 	own, users := deployment("own", envFrom("none")), deployment("users")
 	users.Spec.Paused = true
-	w.create(own, users)
-	w.must(w.get("own", own))
+	w.Create(own, users)
+	w.Must(w.Get("own", own))
 	if !own.Spec.Paused || own.Annotations[keys.Paused] == "" {
 		t.Fatal("the webhook did not pause it: this test shows nothing")
 	}
@@ -225,11 +225,11 @@ func TestConfrevsOwnAccountEndsOnlyItsOwnPause(t *testing.T) {
 	w.steal(c, own, "", resume+","+note)
 	w.steal(c, users, "confrev may not change spec.paused", resume)
 	running := deployment("running")
-	w.create(running)
+	w.Create(running)
 	w.steal(c, running, "confrev may not change spec.paused", `{"op":"add","path":"/spec/paused","value":true}`)
-	w.kubectl("annotate", "deployment/own", keys.Track+"=none", "--overwrite")
-	w.eventually("opting out ends the pause", func() string {
-		w.must(w.get("own", own))
+	w.Kubectl("annotate", "deployment/own", keys.Track+"=none", "--overwrite")
+	w.Eventually("opting out ends the pause", func() string {
+		w.Must(w.Get("own", own))
 		if own.Spec.Paused {
 			return "paused"
 		}
@@ -242,15 +242,15 @@ func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	c := thief(t)
-	w.owned(a.Revision, "web")
+	w.WaitOwned(a.Revision, "web")
 	plain, attached := configMap("plain", "k", "v"), configMap("attached", "k", "v")
 	attached.Annotations = map[string]string{keys.Attach: "true"}
 	protected := configMap("protected", "k", "v")
 	protected.Annotations = map[string]string{keys.Attach: "true", keys.Protect: "true"}
 	foreign := secret("foreign", corev1.SecretTypeOpaque, "k", "v")
 	made := configMap(a.Revision)
-	made.Namespace = w.ns
-	w.create(plain, attached, protected, foreign)
+	made.Namespace = w.NS
+	w.Create(plain, attached, protected, foreign)
 	owner := `{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"b"}]}`
 	finalizer := `{"op":"add","path":"/metadata/finalizers","value":["confrev.io/protect"]}`
 	mark := `{"op":"add","path":"/metadata/annotations","value":{"confrev.io/attached":"true"}}`
@@ -263,7 +263,7 @@ func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
 		w.steal(c, obj, "confrev may not change metadata.finalizers", finalizer)
 		w.steal(c, obj, "confrev may not change metadata.annotations.confrev.io/attached", mark)
 		w.steal(c, obj, "confrev may not change metadata.labels.confrev.io/content", `{"op":"add","path":"/metadata/labels","value":{"confrev.io/content":"v1-x"}}`)
-		w.refused(c.Delete(w.ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll), "confrev may not delete what is neither a revision nor asks to be attached")
+		w.refused(c.Delete(w.Ctx, obj.DeepCopyObject().(client.Object), client.DryRunAll), "confrev may not delete what is neither a revision nor asks to be attached")
 	}
 	w.steal(c, attached, "", owner)
 	w.steal(c, attached, "", `{"op":"add","path":"/metadata/annotations/confrev.io~1attached","value":"true"}`)
@@ -275,7 +275,7 @@ func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
 	w.steal(c, made, "confrev may not change metadata.annotations.confrev.io/source-name", `{"op":"add","path":"/metadata/annotations/confrev.io~1source-name","value":"x"}`)
 	w.steal(c, made, "confrev may not change metadata.labels.confrev.io/source", `{"op":"add","path":"/metadata/labels/confrev.io~1source","value":"x"}`)
 	w.steal(c, made, "confrev may not change metadata.finalizers", `{"op":"add","path":"/metadata/finalizers","value":["example.com/a"]}`)
-	w.must(c.Delete(w.ctx, made.DeepCopy(), client.DryRunAll))
+	w.Must(c.Delete(w.Ctx, made.DeepCopy(), client.DryRunAll))
 }
 
 // What confrev's own account creates is a revision or its anchor, and nothing that another controller would act on.
@@ -284,13 +284,13 @@ func TestConfrevsOwnAccountCreatesRevisionsOnly(t *testing.T) {
 	w, a := deployed(t)
 	c := thief(t)
 	like := &corev1.ConfigMap{}
-	w.must(w.get(a.Revision, like))
-	like.ObjectMeta = metav1.ObjectMeta{Namespace: w.ns, Name: "web-5f7d8c9b2k", Labels: like.Labels, Annotations: like.Annotations}
+	w.Must(w.Get(a.Revision, like))
+	like.ObjectMeta = metav1.ObjectMeta{Namespace: w.NS, Name: "web-5f7d8c9b2k", Labels: like.Labels, Annotations: like.Annotations}
 	try := func(obj client.Object, change func(*metav1.ObjectMeta), want string) {
 		t.Helper()
 		meta := metaOf(obj)
 		change(meta)
-		err := c.Create(w.ctx, obj, client.DryRunAll)
+		err := c.Create(w.Ctx, obj, client.DryRunAll)
 		if (want == "") != (err == nil) || !strings.Contains(errorText(err), want) {
 			t.Errorf("create %T %s: want %q, got %v", obj, meta.Name, want, err)
 		}
@@ -322,7 +322,7 @@ func TestConfrevsOwnAccountCreatesRevisionsOnly(t *testing.T) {
 	token.Type = "helm.sh/release.v1"
 	try(token, asIs, refused)
 	anchor := configMap(revision.AnchorName)
-	anchor.Namespace, anchor.Annotations = w.ns, map[string]string{keys.Anchor: "true"}
+	anchor.Namespace, anchor.Annotations = w.NS, map[string]string{keys.Anchor: "true"}
 	try(anchor.DeepCopy(), asIs, "")
 	anchor.Data = map[string]string{"a": "b"}
 	try(anchor, asIs, refused)
@@ -352,7 +352,7 @@ func TestConfinementPassesTheLargestTemplates(t *testing.T) {
 		ops = append(ops, fmt.Sprintf(
 			`{"op":"replace","path":"/spec/template/spec/containers/0/env/%d/valueFrom/configMapKeyRef/name","value":"conf-5f7d8c9b2k"}`, i))
 	}
-	w.create(large)
+	w.Create(large)
 	w.steal(c, large, "", `{"op":"add","path":"/spec/template/metadata/annotations","value":{"confrev.io/pins":"x"}}`)
 	w.steal(c, large, "", strings.Join(ops, ","))
 	ops[references-1] = strings.Replace(ops[references-1], "conf-5f7d8c9b2k", "other", 1)

@@ -20,10 +20,10 @@ import (
 func TestRenderedCorpusIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	helm, err := cluster.Tool(w.ctx, "helm")
-	w.must(err)
-	streams, err := corpus.Streams(w.ctx, helm)
-	w.must(err)
+	helm, err := cluster.Tool(w.Ctx, "helm")
+	w.Must(err)
+	streams, err := corpus.Streams(w.Ctx, helm)
+	w.Must(err)
 	tried, accepted := 0, 0
 	for _, stream := range streams {
 		for _, pair := range changes(stream) {
@@ -96,8 +96,8 @@ func paired(before []map[string]any, text []byte) []change {
 // refuses tells why the API server would not create an object in the test's namespace.
 func (w *world) refuses(object *unstructured.Unstructured) error {
 	object = object.DeepCopy()
-	object.SetNamespace(w.ns)
-	return cluster.Client.Create(w.ctx, object, client.DryRunAll)
+	object.SetNamespace(w.NS)
+	return cluster.Client.Create(w.Ctx, object, client.DryRunAll)
 }
 
 func readFile(t *testing.T, path string) string {

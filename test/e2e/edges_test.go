@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/test/gen"
 )
 
 // Rule 8: an object name has at most 253 characters, a label 63.
@@ -20,17 +21,17 @@ func TestNamesOf253Characters(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("a234567.9-", 25) + "xy"
 	one, two := long+"1", long+"2"
-	w.create(configMap(one, "k", "v"), configMap(two, "k", "v"), deployment("web", envFrom(one), volume(two)))
-	a, b := w.waitPinned("web", one, "k", "v"), w.waitPinned("web", two, "k", "v")
+	w.Create(configMap(one, "k", "v"), configMap(two, "k", "v"), deployment("web", envFrom(one), volume(two)))
+	a, b := w.WaitPinned("web", one, "k", "v"), w.WaitPinned("web", two, "k", "v")
 	if a.Revision == b.Revision {
 		t.Errorf("two sources share revision %s", a.Revision)
 	}
-	w.edit(one, "k", "w")
-	w.waitPinned("web", one, "k", "w")
-	w.eventually("both revisions have owners", func() string {
+	w.Edit(one, "k", "w")
+	w.WaitPinned("web", one, "k", "w")
+	w.Eventually("both revisions have owners", func() string {
 		for _, name := range []string{a.Revision, b.Revision} {
 			revision := &corev1.ConfigMap{}
-			w.must(w.get(name, revision))
+			w.Must(w.Get(name, revision))
 			if len(revision.OwnerReferences) == 0 {
 				return name + " has none"
 			}
@@ -49,10 +50,10 @@ func TestSourceOfAlmostOneMiB(t *testing.T) {
 		blob[i] = byte(rand.Uint32())
 	}
 	source.BinaryData = map[string][]byte{"blob": blob}
-	w.create(source, deployment("web", envFrom("web"), volume("web")))
-	pinned := w.waitPinned("web", "web", "color", "A")
+	w.Create(source, deployment("web", envFrom("web"), volume("web")))
+	pinned := w.WaitPinned("web", "web", "color", "A")
 	revision := &corev1.ConfigMap{}
-	w.must(w.get(pinned.Revision, revision))
+	w.Must(w.Get(pinned.Revision, revision))
 	if string(revision.BinaryData["blob"]) != string(blob) {
 		t.Error("the revision's binaryData is not the source's")
 	}
@@ -67,16 +68,16 @@ func TestSourceOfManyKeys(t *testing.T) {
 	for i := range 2000 {
 		source.Data[strings.Repeat("k", 100)+"-"+string(rune('a'+i%26))+strings.Repeat("x", i/26)] = "v"
 	}
-	w.create(source, deployment("web", envKey("web", "color", false)))
-	pinned := w.waitPinned("web", "web", "color", "A")
+	w.Create(source, deployment("web", envKey("web", "color", false)))
+	pinned := w.WaitPinned("web", "web", "color", "A")
 	revision := &corev1.ConfigMap{}
-	w.must(w.get(pinned.Revision, revision))
+	w.Must(w.Get(pinned.Revision, revision))
 	if _, ok := revision.Annotations[keys.KeyDigests]; ok {
 		t.Fatal("the digests fit; this test needs more keys")
 	}
-	w.edit("web", "unused", "2")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != pinned {
+	w.Edit("web", "unused", "2")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != pinned {
 		t.Errorf("an unused key moved the pin to %s", got)
 	}
 	w.editTo("B")
@@ -95,10 +96,10 @@ func TestRevisionTakesNothingButContentOfItsSource(t *testing.T) {
 	source.Finalizers = []string{"confrev.io/e2e"}
 	source.Immutable = new(true)
 	source.BinaryData = map[string][]byte{"bin": {0, 255}}
-	w.create(source, deployment("web", volume("web")))
-	pinned := w.waitPinned("web", "web", "color", "A")
+	w.Create(source, deployment("web", volume("web")))
+	pinned := w.WaitPinned("web", "web", "color", "A")
 	revision := &corev1.ConfigMap{}
-	w.must(w.get(pinned.Revision, revision))
+	w.Must(w.Get(pinned.Revision, revision))
 	for key := range revision.Labels {
 		if !strings.HasPrefix(key, keys.Prefix) {
 			t.Errorf("label %s was copied", key)
@@ -115,17 +116,17 @@ func TestRevisionTakesNothingButContentOfItsSource(t *testing.T) {
 	if revision.Annotations[keys.ChangeCause] != "because" {
 		t.Error("the change cause was not copied")
 	}
-	w.kubectl("patch", "configmap", "web", "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
+	w.Kubectl("patch", "configmap", "web", "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
 }
 
 // A revision is not a source.
 func TestReferringToARevisionDirectlyIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	w.create(deployment("direct", envFrom(a.Revision)))
-	w.waitEvent("NotASource", "direct", "refer to its source configmap/web instead")
-	w.barrier()
-	if got := w.pinsText("direct"); got != "" {
+	w.Create(deployment("direct", envFrom(a.Revision)))
+	w.WaitEvent("NotASource", "direct", "refer to its source configmap/web instead")
+	w.Barrier()
+	if got := w.PinsText("direct"); got != "" {
 		t.Errorf("pinned: %s", got)
 	}
 }
@@ -134,15 +135,15 @@ func TestReferringToARevisionDirectlyIsLeftAlone(t *testing.T) {
 func TestTemplateOfTooManyReferencesIsNotPinned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	d := deployment("web", replicas(0))
+	d := deployment("web", gen.Replicas(0))
 	for i := range podspec.MaxReferences + 1 {
 		envKey("web", "color", false)(d)
 		d.Spec.Template.Spec.Containers[0].Env[i].Name = "E" + strconv.Itoa(i)
 	}
-	w.create(configMap("web", "color", "A"), d)
-	w.waitEvent("TooManyReferences", "web", "more than 4000 references")
-	w.barrier()
-	if got := w.pinsText("web"); got != "" {
+	w.Create(configMap("web", "color", "A"), d)
+	w.WaitEvent("TooManyReferences", "web", "more than 4000 references")
+	w.Barrier()
+	if got := w.PinsText("web"); got != "" {
 		t.Errorf("pinned: %s", got)
 	}
 }

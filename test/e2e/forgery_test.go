@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // forged makes what looks like a revision of a source: with this name, and with the label of a content that it need not have.
@@ -38,20 +39,20 @@ func trueName(source string, data ...string) string {
 func TestAPinMountsNothingButRevisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(secret("deploy-staging", corev1.SecretTypeOpaque, "k", "v"), secret("deploy-prod", corev1.SecretTypeOpaque, "k", "v"))
+	w.Create(secret("deploy-staging", corev1.SecretTypeOpaque, "k", "v"), secret("deploy-prod", corev1.SecretTypeOpaque, "k", "v"))
 	const pins = "secret/deploy-staging=deploy-prod@1"
 	const words = "denied request: annotation confrev.io/pins pins a source to what is no revision of it"
-	d := deployment("web", untracked(), secretVolume("deploy-staging"))
+	d := deployment("web", gen.Untracked, secretVolume("deploy-staging"))
 	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
-	w.create(d)
-	w.eventually("a ReplicaSet", func() string { return map[bool]string{true: "none"}[len(w.replicaSets("web")) == 0] })
-	w.waitEvent("FailedCreate", w.replicaSets("web")[0].Name, words)
+	w.Create(d)
+	w.Eventually("a ReplicaSet", func() string { return map[bool]string{true: "none"}[len(w.ReplicaSets("web")) == 0] })
+	w.WaitEvent("FailedCreate", w.ReplicaSets("web")[0].Name, words)
 
 	manifest := w.writeFile(t.TempDir(), "pod.yaml", `{apiVersion: v1, kind: Pod, metadata: {name: one, annotations: {confrev.io/pins: "`+pins+`"}},
 		spec: {containers: [{name: app, image: app, envFrom: [{secretRef: {name: deploy-staging}}]}]}}`)
 	w.tenant().mayNot(words, "create", "-f", manifest)
 	pods := &corev1.PodList{}
-	w.must(cluster.Client.List(w.ctx, pods, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, pods, client.InNamespace(w.NS)))
 	for _, pod := range pods.Items {
 		t.Errorf("pod %s mounts %v", pod.Name, pod.Spec.Volumes)
 	}
@@ -61,16 +62,16 @@ func TestAPinMountsNothingButRevisions(t *testing.T) {
 func TestForgedMetadataGetsNothingDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("mounted", "k", "v"), configMap("ingress", "k", "v"), deployment("web", untracked(), envFrom("mounted")))
+	w.Create(configMap("mounted", "k", "v"), configMap("ingress", "k", "v"), deployment("web", gen.Untracked, envFrom("mounted")))
 	hash := string(hashOf("k", "v"))
 	ana := w.tenant()
 	for _, name := range []string{"mounted", "ingress"} {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get(name, cm))
+		w.Must(w.Get(name, cm))
 		ana.may("label", "configmap", name, keys.Content+"="+hash)
 		ana.may("annotate", "configmap", name, keys.SourceName+"="+name, keys.Attach+"=true", keys.Attached+"="+string(cm.UID), keys.Number+"=1")
 	}
-	w.create(
+	w.Create(
 		// What some tool named by a hash of its own.
 		forged("tool-bcdfghjklm", "tool", hashOf("k", "v"), nil, "k", "v"),
 		// The name of one content, and the data of another.
@@ -78,7 +79,7 @@ func TestForgedMetadataGetsNothingDeleted(t *testing.T) {
 	)
 	w.graceTimePasses()
 	for _, name := range []string{"mounted", "ingress", "tool-bcdfghjklm", trueName("web", "k", "1")} {
-		if w.gone(name) {
+		if w.Gone(name) {
 			t.Errorf("%s was deleted", name)
 		}
 	}
@@ -89,9 +90,9 @@ func TestARevisionThatATemplateNamesStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	named := forged(trueName("web", "k", "v"), "web", hashOf("k", "v"), nil, "k", "v")
-	w.create(deployment("web", untracked(), envFrom(named.Name)), named)
+	w.Create(deployment("web", gen.Untracked, envFrom(named.Name)), named)
 	w.graceTimePasses()
-	if w.gone(named.Name) {
+	if w.Gone(named.Name) {
 		t.Error("it was deleted")
 	}
 }
@@ -104,7 +105,7 @@ func TestNobodyElseMakesAnObjectLookLikeARevision(t *testing.T) {
 	shaped.Immutable = new(true)
 	half := forged("app-bcdfghjklm", "app", hashOf("k", "v"), nil, "k", "v")
 	half.Immutable = nil
-	w.create(shaped, half)
+	w.Create(shaped, half)
 	const words = "would look like a revision of configmap/"
 	ana := w.tenant()
 	ana.mayNot(words+"web", "patch", "configmap", shaped.Name, "--type=merge", "-p", fmt.Sprintf(
@@ -120,7 +121,7 @@ func TestForgedRevisionsStopNothing(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	never := map[string]string{keys.Renewed: "2999-01-01T00:00:00Z", keys.Number: "900"}
-	w.create(
+	w.Create(
 		// It has the name that content B will have, and other data.
 		forged(trueName("web", "color", "B"), "web", hashOf("color", "B"), never, "color", "evil"),
 		// It claims content B under a name that says nothing.
@@ -128,28 +129,28 @@ func TestForgedRevisionsStopNothing(t *testing.T) {
 		// A label that is no content's.
 		forged("web-zxwvtsrqpn", "web", hashOf("garbage", "x"), never, "color", "evil"),
 	)
-	w.edit("web", "color", "B")
-	b := w.waitPinned("web", "web", "color", "B")
+	w.Edit("web", "color", "B")
+	b := w.WaitPinned("web", "web", "color", "B")
 	if b.Number != a.Number+1 {
 		t.Errorf("%s follows %s", b, a)
 	}
 	// It says that the source has its content now.
 	source := &corev1.ConfigMap{}
-	w.must(w.get("web", source))
-	w.create(forged(trueName("web", "color", "evil"), "web", hashOf("color", "evil"), map[string]string{
+	w.Must(w.Get("web", source))
+	w.Create(forged(trueName("web", "color", "evil"), "web", hashOf("color", "evil"), map[string]string{
 		keys.SourceVersion: string(source.UID) + "/" + source.ResourceVersion, keys.Number: "800",
 	}, "color", "evil"))
-	w.undo("web")
-	w.waitHeld("web", "web")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
 	// Newer than anything, as it says.
-	w.create(forged(trueName("web", "color", "C"), "web", hashOf("color", "C"), map[string]string{keys.Number: "999999"}, "color", "C"))
-	w.kubectl("annotate", "deployment", "web", "note=look-again")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Create(forged(trueName("web", "color", "C"), "web", hashOf("color", "C"), map[string]string{keys.Number: "999999"}, "color", "C"))
+	w.Kubectl("annotate", "deployment", "web", "note=look-again")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("pinned to %s, was rolled back to %s", got, a)
 	}
-	w.edit("web", "color", "D")
-	d := w.waitPinned("web", "web", "color", "D")
+	w.Edit("web", "color", "D")
+	d := w.WaitPinned("web", "web", "color", "D")
 	if d.Number != b.Number+1 {
 		t.Errorf("%s follows %s", d, b)
 	}

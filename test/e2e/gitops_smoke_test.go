@@ -15,11 +15,11 @@ import (
 // one that nobody else uses: tracking by label, Argo CD takes the objects of a Helm release of its name for its own.
 func (w *world) engine(manifests, tool, verb string, args ...string) (lines string, drifted bool) {
 	w.Helper()
-	lines, err := cluster.Run(w.ctx, manifests, tool, append([]string{verb, "--namespace", w.ns, "--name", w.ns}, args...)...)
+	lines, err := cluster.Run(w.Ctx, manifests, tool, append([]string{verb, "--namespace", w.NS, "--name", w.NS}, args...)...)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
 		return lines, true
 	}
-	w.must(err)
+	w.Must(err)
 	return lines, false
 }
 
@@ -37,7 +37,7 @@ func (w *world) drift(manifests, tool, verb string, args ...string) string {
 // finish before: what that writes while an engine compares is drift to it.
 func (w *world) wantDrift(object, manifests, tool, verb string, args ...string) {
 	w.Helper()
-	w.eventually("web rolls out", func() string { return w.notRolledOut("web") })
+	w.Eventually("web rolls out", func() string { return w.NotRolledOut("web") })
 	lines, drifted := w.engine(manifests, tool, verb, args...)
 	var got []string
 	for line := range strings.Lines(lines) {
@@ -63,11 +63,11 @@ func seesDriftAndEndsIt(t *testing.T, tool, diff, apply string, args ...string) 
 	}
 	w.engine(plain, tool, apply, args...)
 	w.wantDrift("", plain, tool, diff, args...)
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.wantDrift("Deployment/"+w.ns+"/web", plain, tool, diff, args...)
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.wantDrift("Deployment/"+w.NS+"/web", plain, tool, diff, args...)
 	w.engine(plain, tool, apply, args...)
 	w.wantDrift("", plain, tool, diff, args...)
-	if image := w.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
+	if image := w.Deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
 		t.Errorf("image is %s after %s %s", image, tool, apply)
 	}
 }
@@ -102,15 +102,15 @@ func TestFluxSeesDriftOfAHelmRelease(t *testing.T) {
 			w := newWorld(t)
 			chart := w.chart(plain)
 			run := func(args ...string) string {
-				out, err := cluster.Run(w.ctx, "", helm, append([]string{"--namespace", w.ns}, args...)...)
-				w.must(err)
+				out, err := cluster.Run(w.Ctx, "", helm, append([]string{"--namespace", w.NS}, args...)...)
+				w.Must(err)
 				return out
 			}
 			run("install", "web", chart)
 			installed := run("get", "manifest", "web")
 			w.wantDrift("", installed, "flux-ssa", "helm-diff", "--name", "web")
-			w.kubectl("set", "image", "deployment/web", "app=app:2")
-			w.wantDrift("Deployment/"+w.ns+"/web", installed, "flux-ssa", "helm-diff", "--name", "web")
+			w.Kubectl("set", "image", "deployment/web", "app=app:2")
+			w.wantDrift("Deployment/"+w.NS+"/web", installed, "flux-ssa", "helm-diff", "--name", "web")
 		})
 	}
 }
@@ -119,7 +119,7 @@ func TestFluxSeesDriftOfAHelmRelease(t *testing.T) {
 func (w *world) chart(manifests string) (dir string) {
 	w.Helper()
 	dir = w.TempDir()
-	w.must(os.Mkdir(filepath.Join(dir, "templates"), 0o700))
+	w.Must(os.Mkdir(filepath.Join(dir, "templates"), 0o700))
 	w.writeFile(dir, "Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n")
 	w.writeFile(dir, "templates/web.yaml", manifests)
 	return dir

@@ -23,7 +23,7 @@ import (
 // unguarded runs kubectl as the garbage collector, whom guards let through, to do what they keep others from.
 func (w *world) unguarded(args ...string) string {
 	w.Helper()
-	return w.kubectl(append([]string{"--as", "system:serviceaccount:kube-system:generic-garbage-collector"}, args...)...)
+	return w.Kubectl(append([]string{"--as", "system:serviceaccount:kube-system:generic-garbage-collector"}, args...)...)
 }
 
 // tenant is the admin of a test's namespace, and of no other.
@@ -34,9 +34,9 @@ type tenant struct {
 
 func (w *world) tenant() *tenant {
 	w.Helper()
-	t := &tenant{world: w, name: "admin-of-" + w.ns}
-	w.kubectl("create", "rolebinding", "admin", "--clusterrole=admin", "--user="+t.name)
-	w.eventually("the tenant has its rights", func() string {
+	t := &tenant{world: w, name: "admin-of-" + w.NS}
+	w.Kubectl("create", "rolebinding", "admin", "--clusterrole=admin", "--user="+t.name)
+	w.Eventually("the tenant has its rights", func() string {
 		_, err := t.run("auth", "can-i", "delete", "configmaps")
 		return errorText(err)
 	})
@@ -45,13 +45,13 @@ func (w *world) tenant() *tenant {
 
 // run runs kubectl as the tenant.
 func (t *tenant) run(args ...string) (string, error) {
-	return cluster.Kubectl(t.ctx, append([]string{"--namespace", t.ns, "--as", t.name, "--as-group", "system:authenticated"}, args...)...)
+	return cluster.Kubectl(t.Ctx, append([]string{"--namespace", t.NS, "--as", t.name, "--as-group", "system:authenticated"}, args...)...)
 }
 
 func (t *tenant) may(args ...string) {
 	t.Helper()
 	_, err := t.run(args...)
-	t.must(err)
+	t.Must(err)
 }
 
 // mayNot wants the tenant, and the admin of the whole cluster, to be refused in these words.
@@ -59,7 +59,7 @@ func (t *tenant) mayNot(words string, args ...string) {
 	t.Helper()
 	_, err := t.run(args...)
 	t.refused(err, words, "the tenant: kubectl", args)
-	_, err = cluster.Kubectl(t.ctx, append([]string{"--namespace", t.ns}, args...)...)
+	_, err = cluster.Kubectl(t.Ctx, append([]string{"--namespace", t.NS}, args...)...)
 	t.refused(err, words, "the cluster's admin: kubectl", args)
 }
 
@@ -74,9 +74,9 @@ func (w *world) refused(err error, words string, doing ...any) {
 func TestNobodyElseChangesARevision(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	w.owned(a.Revision, "web")
+	w.WaitOwned(a.Revision, "web")
 	before := &corev1.ConfigMap{}
-	w.must(w.get(a.Revision, before))
+	w.Must(w.Get(a.Revision, before))
 	it := "configmap/" + a.Revision + " is a revision of configmap/web, and "
 	labels := it + "only confrev changes its labels and annotations. Change configmap/web instead: when its data changes, " +
 		"confrev makes a new revision."
@@ -120,7 +120,7 @@ func TestNobodyElseChangesARevision(t *testing.T) {
 		}
 	}
 	after := &corev1.ConfigMap{}
-	w.must(w.get(a.Revision, after))
+	w.Must(w.Get(a.Revision, after))
 	for _, revision := range []*corev1.ConfigMap{before, after} {
 		// confrev itself notes the version of the source, after it has labelled it.
 		delete(revision.Annotations, keys.SourceVersion)
@@ -135,14 +135,14 @@ func TestNobodyElseChangesARevision(t *testing.T) {
 func TestWritingARevisionAsItIsIsNoChange(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	w.owned(a.Revision, "web")
+	w.WaitOwned(a.Revision, "web")
 	ana := w.tenant()
 	as := []string{"--as", ana.name, "--as-group", "system:authenticated"}
-	w.kubectlIn(w.kubectl("get", "configmap", a.Revision, "-o", "yaml"), append(as, "replace", "-f", "-")...)
-	w.kubectlIn("{apiVersion: v1, kind: ConfigMap, metadata: {name: "+a.Revision+"}, data: {color: A}}",
+	w.KubectlIn(w.Kubectl("get", "configmap", a.Revision, "-o", "yaml"), append(as, "replace", "-f", "-")...)
+	w.KubectlIn("{apiVersion: v1, kind: ConfigMap, metadata: {name: "+a.Revision+"}, data: {color: A}}",
 		append(as, "apply", "--server-side", "--field-manager=other", "-f", "-")...)
 	now := &corev1.ConfigMap{}
-	w.must(w.get(a.Revision, now))
+	w.Must(w.Get(a.Revision, now))
 	if len(now.ManagedFields) < 2 {
 		t.Errorf("managed by %+v alone: this test shows nothing", now.ManagedFields)
 	}
@@ -163,10 +163,10 @@ func TestAFinalizerOnARevisionMayBeTakenAway(t *testing.T) {
 func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), configMap("other", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
+	w.Create(configMap("web", "color", "A"), configMap("other", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
 		deployment("web", envFrom("web"), secretVolume("web")))
-	a := w.waitPinned("web", "web", "color", "A")
-	w.owned(a.Revision, "web")
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.WaitOwned(a.Revision, "web")
 	ofSecret, _ := w.waitSecretPinned("web", "web", pin.Pin{})
 	words := func(kind, revision string) string {
 		return kind + "/" + revision + " is a revision of " + kind + "/web in use, owned by Deployment/web and 1 more: pods may need it to " +
@@ -179,15 +179,15 @@ func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
 	ana.mayNot(words("configmap", a.Revision), "delete", "configmap", a.Revision, "--grace-period=0", "--force")
 	ana.mayNot(words("secret", ofSecret.Revision), "delete", "secret", ofSecret.Revision)
 	ana.mayNot(words("configmap", a.Revision), "delete", "configmaps", "-l", keys.Content)
-	ana.mayNot(words("configmap", a.Revision), "delete", "--raw", "/api/v1/namespaces/"+w.ns+"/configmaps?labelSelector="+keys.Content)
+	ana.mayNot(words("configmap", a.Revision), "delete", "--raw", "/api/v1/namespaces/"+w.NS+"/configmaps?labelSelector="+keys.Content)
 	// These take along what they may.
 	ana.mayNot(words("configmap", a.Revision), "delete", "configmaps", "--all")
 	ana.mayNot(words("secret", ofSecret.Revision), "delete", "secrets", "--all")
-	if !w.gone("web") || !w.gone("other") {
+	if !w.Gone("web") || !w.Gone("other") {
 		t.Error("the source and a user's own ConfigMap are there still: this test shows nothing")
 	}
-	w.kubectl("delete", "pod", "-l", "app=web", "--wait=true")
-	w.eventually("the pod is back, on its revisions", func() string { return w.notRolledOut("web") })
+	w.Kubectl("delete", "pod", "-l", "app=web", "--wait=true")
+	w.Eventually("the pod is back, on its revisions", func() string { return w.NotRolledOut("web") })
 	w.podsRead(a.Revision + "+" + ofSecret.Revision)
 }
 
@@ -196,7 +196,7 @@ func TestARevisionThatNobodyOwnsMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ana := w.tenant()
-	w.create(orphan())
+	w.Create(orphan())
 	ana.mayNot("only confrev changes its labels", "label", "configmap", orphan().Name, "team=a", "--dry-run=server")
 	ana.may("delete", "configmap", orphan().Name)
 }
@@ -205,14 +205,14 @@ func TestARevisionThatNobodyOwnsMayBeDeleted(t *testing.T) {
 func TestGuardsLeaveSourcesAlone(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t)
-	w.barrier()
+	w.Barrier()
 	ana := w.tenant()
 	ana.may("patch", "configmap", "web", "--type=merge", "-p", `{"data":{"color":"B"},"metadata":{"finalizers":["example.com/keep"]}}`)
 	ana.may("label", "configmap", "web", "team=a")
 	ana.may("annotate", "configmap", "web", "note=b", keys.Policy+"=revision")
 	ana.may("label", "configmap", "web", keys.Source+"-")
 	ana.may("patch", "configmap", "web", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-	w.waitPinned("web", "web", "color", "B")
+	w.WaitPinned("web", "web", "color", "B")
 	ana.may("delete", "configmap", "web")
 	ana.may("delete", "deployment", "web")
 }
@@ -223,14 +223,14 @@ func TestGuardsKnowARevisionAsConfrevDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := configMap("owner")
-	w.create(owner)
+	w.Create(owner)
 	guarded := 0
 	for name, form := range gen.RevisionForms() {
-		form.ConfigMap.Namespace = w.ns
+		form.ConfigMap.Namespace = w.NS
 		form.ConfigMap.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID}}
 		for _, obj := range []client.Object{form.ConfigMap, &corev1.Secret{ObjectMeta: form.ConfigMap.ObjectMeta, Immutable: form.ConfigMap.Immutable}} {
-			w.must(cluster.Client.Create(w.ctx, obj))
-			err := cluster.Client.Delete(w.ctx, obj, client.DryRunAll)
+			w.Must(cluster.Client.Create(w.Ctx, obj))
+			err := cluster.Client.Delete(w.Ctx, obj, client.DryRunAll)
 			if got := apierrors.IsForbidden(err); got != revision.IsRevision(obj) || !got && err != nil {
 				t.Errorf("%T, %s: IsRevision says %t, the policy %v", obj, name, revision.IsRevision(obj), err)
 			}
@@ -252,7 +252,7 @@ func TestNobodyElseTouchesTheAnchor(t *testing.T) {
 	anchor.Annotations = map[string]string{keys.Anchor: "true"}
 	other := configMap("other")
 	other.Annotations = anchor.Annotations
-	w.create(anchor, other)
+	w.Create(anchor, other)
 	const words = "configmap/confrev-anchor owns the revisions of this namespace that have very many users: when it goes, all of them go, " +
 		"in use or not. Leave it as it is; confrev deletes each of them after its last user."
 	ana := w.tenant()
@@ -264,12 +264,12 @@ func TestNobodyElseTouchesTheAnchor(t *testing.T) {
 	}
 	ana.mayNot(words, "delete", "configmap", anchor.Name, "--wait=false")
 	ana.mayNot(words, "delete", "configmaps", "--all", "--dry-run=server")
-	ana.mayNot(words, "delete", "--raw", "/api/v1/namespaces/"+w.ns+"/configmaps?fieldSelector=metadata.name="+anchor.Name)
+	ana.mayNot(words, "delete", "--raw", "/api/v1/namespaces/"+w.NS+"/configmaps?fieldSelector=metadata.name="+anchor.Name)
 	ana.may("delete", "configmap", "other")
 
 	// One that is not confrev's is nobody's business.
 	elsewhere := newWorld(t)
-	elsewhere.create(configMap(revision.AnchorName))
+	elsewhere.Create(configMap(revision.AnchorName))
 	bob := elsewhere.tenant()
 	bob.may("label", "configmap", revision.AnchorName, "team=a")
 	bob.may("delete", "configmap", revision.AnchorName)
@@ -282,7 +282,7 @@ func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 		t.Run(cascade, func(t *testing.T) {
 			t.Parallel()
 			w, a := deployed(t)
-			w.owned(a.Revision, "web")
+			w.WaitOwned(a.Revision, "web")
 			w.tenant().may("delete", "deployment", "web", "--cascade="+cascade, "--timeout="+patience.String())
 			w.waitGone(a.Revision)
 		})
@@ -290,13 +290,13 @@ func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 	t.Run("orphan", func(t *testing.T) {
 		t.Parallel()
 		w, a := deployed(t)
-		w.owned(a.Revision, "web")
+		w.WaitOwned(a.Revision, "web")
 		used := w.replicaSetOf(a)
 		ana := w.tenant()
 		ana.may("delete", "deployment", "web", "--cascade=orphan", "--timeout="+patience.String())
-		w.eventually("the ReplicaSet alone owns the revision", func() string {
+		w.Eventually("the ReplicaSet alone owns the revision", func() string {
 			obj := &corev1.ConfigMap{}
-			w.must(w.get(a.Revision, obj))
+			w.Must(w.Get(a.Revision, obj))
 			if len(obj.OwnerReferences) != 1 || obj.OwnerReferences[0].Name != used {
 				return fmt.Sprintf("owned by %+v", obj.OwnerReferences)
 			}
@@ -311,7 +311,7 @@ func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 // replicaSetOf gives the name of the ReplicaSet of Deployment web that has a pin.
 func (w *world) replicaSetOf(pinned pin.Pin) string {
 	w.Helper()
-	for _, rs := range w.replicaSets("web") {
+	for _, rs := range w.ReplicaSets("web") {
 		if strings.HasSuffix(rs.Spec.Template.Annotations[keys.Pins], "="+pinned.String()) {
 			return rs.Name
 		}
@@ -326,10 +326,10 @@ func TestGuardsLetANamespaceGo(t *testing.T) {
 	w := newWorld(t)
 	anchor := configMap(revision.AnchorName)
 	anchor.Annotations = map[string]string{keys.Anchor: "true"}
-	w.create(anchor, configMap("web", "color", "A"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
+	w.Create(anchor, configMap("web", "color", "A"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
 		deployment("web", envFrom("web"), secretVolume("web")))
-	w.owned(w.waitPinned("web", "web", "color", "A").Revision, "web")
-	w.kubectl("delete", "namespace", w.ns, "--timeout="+patience.String())
+	w.WaitOwned(w.WaitPinned("web", "web", "color", "A").Revision, "web")
+	w.Kubectl("delete", "namespace", w.NS, "--timeout="+patience.String())
 }
 
 // Rule 17: it goes whoever clears it.
@@ -339,12 +339,12 @@ func TestANamespaceThatIsBeingDeletedIsNotGuarded(t *testing.T) {
 	w.unguarded("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/keep"]}}`)
 	ana := w.tenant()
 	ana.mayNot("only confrev changes its labels", "label", "configmap", a.Revision, "team=a")
-	w.kubectl("delete", "namespace", w.ns, "--wait=false")
-	w.eventually("the namespace is known to be going", func() string {
-		_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "label", "configmap", a.Revision, "team=a")
+	w.Kubectl("delete", "namespace", w.NS, "--wait=false")
+	w.Eventually("the namespace is known to be going", func() string {
+		_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "label", "configmap", a.Revision, "team=a")
 		return errorText(err)
 	})
-	w.kubectl("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	w.Kubectl("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 }
 
 // Rules 17, 18.
@@ -371,7 +371,7 @@ func TestGuardsPassTheLargestRevisions(t *testing.T) {
 		large.OwnerReferences = append(large.OwnerReferences, metav1.OwnerReference{
 			APIVersion: "example.com/v1", Kind: "Thing", Name: fmt.Sprintf("%0253d", i), UID: "0"})
 	}
-	w.create(large)
+	w.Create(large)
 	ana := w.tenant()
 	ana.mayNot("in use, owned by Thing/0", "delete", "configmap", large.Name)
 	ana.mayNot("only confrev changes its owners", "patch", "configmap", large.Name, "--type=json", "-p", `[{"op":"remove","path":"/metadata/ownerReferences/999"}]`)

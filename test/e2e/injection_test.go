@@ -12,17 +12,18 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/test/gen"
 )
 
 func injecting(injection optin.Injection) deploymentOption {
-	return annotated(keys.Injection, string(injection))
+	return gen.Annotated(keys.Injection, string(injection))
 }
 
 // templateNames gives what the template of Deployment web names.
 func (w *world) templateNames() string {
 	w.Helper()
 	var names []string
-	for _, use := range podspec.Uses(&w.deployment("web").Spec.Template.Spec) {
+	for _, use := range podspec.Uses(&w.Deployment("web").Spec.Template.Spec) {
 		names = append(names, use.Name)
 	}
 	return strings.Join(names, " ")
@@ -30,32 +31,32 @@ func (w *world) templateNames() string {
 
 func (w *world) waitTemplateNames(want string) {
 	w.Helper()
-	w.eventually("the template names "+want, func() string {
+	w.Eventually("the template names "+want, func() string {
 		if got := w.templateNames(); got != want {
 			return "it names " + got
 		}
-		return w.notRolledOut("web")
+		return w.NotRolledOut("web")
 	})
 }
 
 // Injection template: the template itself names the revision. One rollout per edit, undo holds, revisions go.
 func TestInjectionIntoTheTemplate(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, injecting(optin.Template), historyLimit(1), envKey("web", "color", false))
+	w, a := deployed(t, injecting(optin.Template), gen.HistoryLimit(1), envKey("web", "color", false))
 	w.waitTemplateNames(a.Revision)
-	w.owned(a.Revision, "web")
-	before := len(w.replicaSets("web"))
+	w.WaitOwned(a.Revision, "web")
+	before := len(w.ReplicaSets("web"))
 	b := w.editTo("B")
 	w.waitTemplateNames(b.Revision)
-	if got := w.replicaSets("web"); len(got) > before+1 {
+	if got := w.ReplicaSets("web"); len(got) > before+1 {
 		t.Errorf("an edit made %d ReplicaSets of %d", len(got), before)
 	}
 	w.podsRead(b.Revision)
 
-	w.undo("web")
-	w.waitHeld("web", "web")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
 	w.waitTemplateNames(a.Revision)
-	w.barrier()
+	w.Barrier()
 	w.waitTemplateNames(a.Revision)
 
 	c := w.editTo("C")
@@ -73,17 +74,17 @@ func TestInjectionIntoTheTemplateSurvivesApplyingTheManifestAgain(t *testing.T) 
 	t.Parallel()
 	w := newWorld(t)
 	text := strings.Replace(manifest, "confrev.io/track: all", "confrev.io/track: all, confrev.io/injection: template", 1)
-	w.kubectlIn(text, "apply", "-f", "-")
-	a := w.waitPinned("web", "web", "color", "A")
+	w.KubectlIn(text, "apply", "-f", "-")
+	a := w.WaitPinned("web", "web", "color", "A")
 	w.waitTemplateNames(a.Revision)
 	for range 3 {
-		w.kubectlIn(text, "apply", "-f", "-")
+		w.KubectlIn(text, "apply", "-f", "-")
 		w.waitTemplateNames(a.Revision)
 		if got := w.readers(); len(got) != 1 || got[a.Revision] == 0 {
 			t.Errorf("pods read %v", got)
 		}
 	}
-	if got := w.pinOf("web", "web"); got != a {
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin is %s, want %s", got, a)
 	}
 }
@@ -92,26 +93,26 @@ func TestInjectionIntoTheTemplateSurvivesApplyingTheManifestAgain(t *testing.T) 
 func TestSwitchingTheInjection(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	before := len(w.replicaSets("web"))
-	w.kubectl("annotate", "deployment", "web", keys.Injection+"=template")
+	before := len(w.ReplicaSets("web"))
+	w.Kubectl("annotate", "deployment", "web", keys.Injection+"=template")
 	w.waitTemplateNames(a.Revision)
-	w.kubectl("annotate", "deployment", "web", keys.Injection+"=admission", "--overwrite")
+	w.Kubectl("annotate", "deployment", "web", keys.Injection+"=admission", "--overwrite")
 	w.waitTemplateNames("web")
 	w.podsRead(a.Revision)
-	w.barrier()
-	if got := len(w.replicaSets("web")) - before; got != 1 {
+	w.Barrier()
+	if got := len(w.ReplicaSets("web")) - before; got != 1 {
 		t.Errorf("%d new ReplicaSets, want 1: the one with the names", got)
 	}
-	w.kubectl("annotate", "deployment", "web", keys.Injection+"=template", "--overwrite")
+	w.Kubectl("annotate", "deployment", "web", keys.Injection+"=template", "--overwrite")
 	w.waitTemplateNames(a.Revision)
-	template := w.deployment("web").Spec.Template
-	w.kubectl("annotate", "deployment", "web", keys.Track+"=none", "--overwrite")
-	w.edit("web", "color", "B")
-	w.barrier()
+	template := w.Deployment("web").Spec.Template
+	w.Kubectl("annotate", "deployment", "web", keys.Track+"=none", "--overwrite")
+	w.Edit("web", "color", "B")
+	w.Barrier()
 	w.waitTemplateNames(a.Revision)
 	w.podsRead(a.Revision)
-	w.owned(a.Revision, "web")
-	if diff := cmp.Diff(template, w.deployment("web").Spec.Template); diff != "" {
+	w.WaitOwned(a.Revision, "web")
+	if diff := cmp.Diff(template, w.Deployment("web").Spec.Template); diff != "" {
 		t.Errorf("opting out changed the template (-before +after):\n%s", diff)
 	}
 }
@@ -119,14 +120,14 @@ func TestSwitchingTheInjection(t *testing.T) {
 // Switching from there to mode attach gives the names back with the pins.
 func TestSwitchingFromInjectionToModeAttach(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, injecting(optin.Template), historyLimit(0))
+	w, a := deployed(t, injecting(optin.Template), gen.HistoryLimit(0))
 	w.waitTemplateNames(a.Revision)
-	w.kubectl("annotate", "deployment", "web", keys.Mode+"=attach")
+	w.Kubectl("annotate", "deployment", "web", keys.Mode+"=attach")
 	w.waitTemplateNames("web")
-	w.waitEvent("Unpinned", "web", "the mode is attach")
+	w.WaitEvent("Unpinned", "web", "the mode is attach")
 	w.waitGone(a.Revision)
-	w.barrier()
-	if w.gone("web") {
+	w.Barrier()
+	if w.Gone("web") {
 		t.Error("the source went")
 	}
 }
@@ -135,13 +136,13 @@ func TestSwitchingFromInjectionToModeAttach(t *testing.T) {
 func TestInjectionGivesBackWhatIsNoLongerTracked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("one", "k", "v"), configMap("web", "color", "A"),
+	w.Create(configMap("one", "k", "v"), configMap("web", "color", "A"),
 		deployment("web", injecting(optin.Template), envFrom("web"), volume("one")))
-	a := w.waitPinned("web", "web", "color", "A")
-	one := w.waitPinned("web", "one", "k", "v")
+	a := w.WaitPinned("web", "web", "color", "A")
+	one := w.WaitPinned("web", "one", "k", "v")
 	w.waitTemplateNames(fmt.Sprintf("%s %s", one.Revision, a.Revision))
-	w.kubectl("annotate", "deployment", "web", keys.Track+"=configmap/web", "--overwrite")
-	w.barrier()
+	w.Kubectl("annotate", "deployment", "web", keys.Track+"=configmap/web", "--overwrite")
+	w.Barrier()
 	w.waitTemplateNames(fmt.Sprintf("%s %s", one.Revision, a.Revision))
 	b := w.editTo("B")
 	w.waitTemplateNames(fmt.Sprintf("one %s", b.Revision))

@@ -22,6 +22,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/gen"
 )
 
 var dbSource = pin.Source{Kind: pin.Secret, Name: "db"}
@@ -47,8 +48,8 @@ func (w *world) shownOf(names ...string) string {
 	w.Helper()
 	var all []string
 	for _, name := range names {
-		d := w.deployment(name)
-		all = append(all, fmt.Sprintf("%s: template %v, %d ReplicaSets", name, d.Spec.Template.Annotations, len(w.replicaSets(name))))
+		d := w.Deployment(name)
+		all = append(all, fmt.Sprintf("%s: template %v, %d ReplicaSets", name, d.Spec.Template.Annotations, len(w.ReplicaSets(name))))
 	}
 	return strings.Join(all, "\n")
 }
@@ -56,21 +57,21 @@ func (w *world) shownOf(names ...string) string {
 func (w *world) secretRevisions(source string) []corev1.Secret {
 	w.Helper()
 	all := &corev1.SecretList{}
-	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns), client.HasLabels{keys.Content}))
+	w.Must(cluster.Client.List(w.Ctx, all, client.InNamespace(w.NS), client.HasLabels{keys.Content}))
 	return slices.DeleteFunc(all.Items, func(s corev1.Secret) bool { return s.Annotations[keys.SourceName] != source })
 }
 
 func (w *world) key() *corev1.Secret {
 	w.Helper()
 	key := &corev1.Secret{}
-	w.must(w.get(keys.KeySecret, key))
+	w.Must(w.Get(keys.KeySecret, key))
 	return key
 }
 
 func (w *world) scheme() string {
 	w.Helper()
 	key, err := content.NewKey(w.key().Data["key"])
-	w.must(err)
+	w.Must(err)
 	return key.Scheme()
 }
 
@@ -79,27 +80,27 @@ func (w *world) rollsOnce(value string) {
 	w.Helper()
 	before := map[string]int{}
 	for _, name := range keyedNames {
-		before[name] = len(w.replicaSets(name))
+		before[name] = len(w.ReplicaSets(name))
 	}
-	old := w.pins("pinned")[dbSource]
-	w.editSecret("db", "pin", value)
+	old := w.Pins("pinned")[dbSource]
+	w.EditSecret("db", "pin", value)
 	_, made := w.waitSecretPinned("pinned", "db", old)
 	scheme := w.scheme()
 	if !strings.HasPrefix(made.Labels[keys.Content], scheme) {
 		w.Errorf("the revision is labelled %s, the key is %s", made.Labels[keys.Content], scheme)
 	}
 	for _, name := range keyedNames[1:] {
-		w.eventually(name+" states the change", func() string {
+		w.Eventually(name+" states the change", func() string {
 			if now := w.hashes(name); !strings.HasPrefix(now, "secret/db="+scheme) {
 				return "it states " + now + ", and the key is " + scheme
 			}
 			return ""
 		})
 	}
-	w.barrier()
+	w.Barrier()
 	for _, name := range keyedNames {
-		w.eventually(name+" rolled out once", func() string {
-			if now := len(w.replicaSets(name)); now != before[name]+1 {
+		w.Eventually(name+" rolled out once", func() string {
+			if now := len(w.ReplicaSets(name)); now != before[name]+1 {
 				return fmt.Sprintf("%d ReplicaSets, before %d", now, before[name])
 			}
 			return ""
@@ -124,7 +125,7 @@ func TestAnUpgradeFromUnkeyedHashesRollsNothing(t *testing.T) {
 		},
 		Immutable: new(true), Type: corev1.SecretTypeOpaque, Data: source.Data,
 	}
-	w.create(source, old)
+	w.Create(source, old)
 	all := keyedWorkloads()
 	hash := "secret/db=" + held.Digests().Sum(true, nil) + "@4"
 	all["pinned"].Spec.Template.Annotations[keys.Pins] = "secret/db=" + name + "@4"
@@ -135,9 +136,9 @@ func TestAnUpgradeFromUnkeyedHashesRollsNothing(t *testing.T) {
 		// What is created is what the webhook makes of it from then on.
 		want[d.Name] = fmt.Sprintf("%s: template %v, 1 ReplicaSets", d.Name, d.Spec.Template.Annotations)
 	}
-	w.create(all["pinned"], all["stamped"], all["noted"])
-	w.eventually("rolled out", func() string { return w.notRolledOut("pinned") + w.notRolledOut("stamped") + w.notRolledOut("noted") })
-	w.barrier()
+	w.Create(all["pinned"], all["stamped"], all["noted"])
+	w.Eventually("rolled out", func() string { return w.NotRolledOut("pinned") + w.NotRolledOut("stamped") + w.NotRolledOut("noted") })
+	w.Barrier()
 	for name, was := range want {
 		if now := w.shownOf(name); now != was {
 			t.Errorf("created as %s\nit is  %s", was, now)
@@ -148,8 +149,8 @@ func TestAnUpgradeFromUnkeyedHashesRollsNothing(t *testing.T) {
 	}
 	w.rollsOnce("5678")
 	// Back to what the unkeyed revision has: it is not published again.
-	before := w.pins("pinned")[dbSource]
-	w.editSecret("db", "pin", "1234")
+	before := w.Pins("pinned")[dbSource]
+	w.EditSecret("db", "pin", "1234")
 	if p, _ := w.waitSecretPinned("pinned", "db", before); p.Revision == name {
 		t.Errorf("pinned to %s", p)
 	}
@@ -159,18 +160,18 @@ func TestAnUpgradeFromUnkeyedHashesRollsNothing(t *testing.T) {
 func (w *world) deployedWithKey() {
 	w.Helper()
 	source := secret("db", corev1.SecretTypeOpaque, "pin", "0000", "other", "canary-of-a-lost-key")
-	w.create(source)
+	w.Create(source)
 	all := keyedWorkloads()
-	w.create(all["pinned"], all["stamped"])
+	w.Create(all["pinned"], all["stamped"])
 	w.waitSecretPinned("pinned", "db", pin.Pin{})
 	w.waitFollowed("stamped", "secret/db")
-	w.eventually("rolled out", func() string { return w.notRolledOut("pinned") + w.notRolledOut("stamped") })
-	w.editSecret("db", "pin", "1234")
+	w.Eventually("rolled out", func() string { return w.NotRolledOut("pinned") + w.NotRolledOut("stamped") })
+	w.EditSecret("db", "pin", "1234")
 	w.waitRestarted("stamped", "secret/db", "")
-	w.create(all["noted"])
+	w.Create(all["noted"])
 	w.waitFollowed("noted", "secret/db")
-	w.barrier()
-	w.eventually("rolled out", func() string { return w.notRolledOut("pinned") + w.notRolledOut("stamped") + w.notRolledOut("noted") })
+	w.Barrier()
+	w.Eventually("rolled out", func() string { return w.NotRolledOut("pinned") + w.NotRolledOut("stamped") + w.NotRolledOut("noted") })
 }
 
 // Rule 22.
@@ -179,23 +180,23 @@ func TestALostKeyRollsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.deployedWithKey()
 	before, scheme := w.shownOf(keyedNames...), w.scheme()
-	if !strings.Contains(before, scheme) || !strings.Contains(w.deployment("noted").Annotations[keys.Hashes], scheme) {
+	if !strings.Contains(before, scheme) || !strings.Contains(w.Deployment("noted").Annotations[keys.Hashes], scheme) {
 		t.Fatalf("nothing states key %s: this test shows nothing\n%s", scheme, before)
 	}
 	w.unguarded("delete", "secret", keys.KeySecret)
 	for _, name := range keyedNames {
-		w.kubectl("annotate", "deployment", name, "example.com/touched=yes")
+		w.Kubectl("annotate", "deployment", name, "example.com/touched=yes")
 	}
 	for _, name := range keyedNames[1:] {
-		w.waitEvent("KeyLost", name, "the key with which secret/db was hashed is lost")
-		w.eventually(name+" has a new baseline", func() string {
-			if note := w.deployment(name).Annotations[keys.Hashes]; strings.Contains(note, scheme) || !strings.Contains(note, "secret/db="+w.scheme()) {
+		w.WaitEvent("KeyLost", name, "the key with which secret/db was hashed is lost")
+		w.Eventually(name+" has a new baseline", func() string {
+			if note := w.Deployment(name).Annotations[keys.Hashes]; strings.Contains(note, scheme) || !strings.Contains(note, "secret/db="+w.scheme()) {
 				return note
 			}
 			return ""
 		})
 	}
-	w.barrier()
+	w.Barrier()
 	if now := w.shownOf(keyedNames...); now != before {
 		t.Errorf("before the key was lost:\n%s\nafter it:\n%s", before, now)
 	}
@@ -211,14 +212,14 @@ func TestASecretThatIsNoKeyIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const canary = "canary-of-no-key"
-	w.create(secret(keys.KeySecret, corev1.SecretTypeOpaque, "key", canary), secret("db", corev1.SecretTypeOpaque, "password", canary),
+	w.Create(secret(keys.KeySecret, corev1.SecretTypeOpaque, "key", canary), secret("db", corev1.SecretTypeOpaque, "password", canary),
 		configMap("app", "k", "A"), deployment("web", envFrom("app"), secretVolume("db")))
-	w.waitEvent("KeyUnreadable", "web", "delete it")
-	w.waitPinned("web", "app", "k", "A")
-	if got := w.pinsText("web"); strings.Contains(got, "secret/") {
+	w.WaitEvent("KeyUnreadable", "web", "delete it")
+	w.WaitPinned("web", "app", "k", "A")
+	if got := w.PinsText("web"); strings.Contains(got, "secret/") {
 		t.Errorf("pins are %s", got)
 	}
-	w.kubectl("delete", "secret", keys.KeySecret)
+	w.Kubectl("delete", "secret", keys.KeySecret)
 	w.waitSecretPinned("web", "db", pin.Pin{})
 	w.tellsNothing(confrev, "KeyUnreadable", canary)
 }
@@ -232,20 +233,20 @@ func TestARestoredBackupRollsNothing(t *testing.T) {
 		t.Run(fmt.Sprintf("with its key %t", withKey), func(t *testing.T) {
 			restored := newWorld(t)
 			restored.restore(w, withKey)
-			restored.eventually("rolled out", func() string {
-				return restored.notRolledOut("pinned") + restored.notRolledOut("stamped") + restored.notRolledOut("noted")
+			restored.Eventually("rolled out", func() string {
+				return restored.NotRolledOut("pinned") + restored.NotRolledOut("stamped") + restored.NotRolledOut("noted")
 			})
-			restored.barrier()
+			restored.Barrier()
 			for _, name := range keyedNames {
-				is, was := restored.deployment(name), w.deployment(name)
-				if len(restored.replicaSets(name)) != 1 || fmt.Sprint(is.Spec.Template.Annotations) != fmt.Sprint(was.Spec.Template.Annotations) {
+				is, was := restored.Deployment(name), w.Deployment(name)
+				if len(restored.ReplicaSets(name)) != 1 || fmt.Sprint(is.Spec.Template.Annotations) != fmt.Sprint(was.Spec.Template.Annotations) {
 					t.Errorf("%s\nin the backup:\n%s", restored.shownOf(name), w.shownOf(name))
 				}
 			}
 			if same := restored.scheme() == w.scheme(); same != withKey {
 				t.Errorf("the key is the same: %t", same)
 			}
-			if said := len(restored.events("KeyLost", "stamped")) > 0; said == withKey {
+			if said := len(restored.Events("KeyLost", "stamped")) > 0; said == withKey {
 				t.Errorf("a lost key is told: %t", said)
 			}
 			restored.rollsOnce("5678")
@@ -260,18 +261,18 @@ func (w *world) restore(from *world, withKey bool) {
 		*meta = metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Annotations: meta.Annotations}
 	}
 	secrets, deployments := &corev1.SecretList{}, &appsv1.DeploymentList{}
-	w.must(cluster.Client.List(w.ctx, secrets, client.InNamespace(from.ns)))
-	w.must(cluster.Client.List(w.ctx, deployments, client.InNamespace(from.ns)))
+	w.Must(cluster.Client.List(w.Ctx, secrets, client.InNamespace(from.NS)))
+	w.Must(cluster.Client.List(w.Ctx, deployments, client.InNamespace(from.NS)))
 	for i := range secrets.Items {
 		if s := &secrets.Items[i]; withKey || s.Name != keys.KeySecret {
 			fresh(&s.ObjectMeta)
-			w.create(s)
+			w.Create(s)
 		}
 	}
 	for i := range deployments.Items {
 		if d := &deployments.Items[i]; d.Name != "barrier" {
 			fresh(&d.ObjectMeta)
-			w.create(d)
+			w.Create(d)
 		}
 	}
 }
@@ -286,7 +287,7 @@ func TestReplicasMakeOneKey(t *testing.T) {
 		for i := range schemes {
 			group.Go(func() {
 				store := revision.NewStore(cluster.Client, cluster.Client, cluster.Client, time.Now, nil, 10)
-				key, err := store.Key(w.ctx, w.ns)
+				key, err := store.Key(w.Ctx, w.NS)
 				if err != nil {
 					t.Error(err)
 				}
@@ -304,43 +305,43 @@ func TestReplicasMakeOneKey(t *testing.T) {
 func TestNobodyCanTestAGuess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(&corev1.PersistentVolumeClaim{
+	w.Create(&corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	})
 	w.deployedWithKey()
-	one := deployment("one", annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1/data"), secretVolume("db"))
-	w.create(one)
+	one := deployment("one", gen.Annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1/data"), secretVolume("db"))
+	w.Create(one)
 	w.waitFollowed("one", "secret/db", "persistentvolumeclaims.v1/data")
 	w.rollsOnce("5678")
 	// A hold has notes of its own.
-	w.undo("pinned")
-	w.undo("stamped")
-	w.eventually("held", func() string {
-		note, hashNote := w.deployment("pinned").Annotations[keys.Held], w.deployment("stamped").Annotations[keys.HeldHashes]
+	w.Undo("pinned")
+	w.Undo("stamped")
+	w.Eventually("held", func() string {
+		note, hashNote := w.Deployment("pinned").Annotations[keys.Held], w.Deployment("stamped").Annotations[keys.HeldHashes]
 		if note == "" || hashNote == "" {
 			return note + " " + hashNote
 		}
 		return ""
 	})
-	w.kubectl("create", "rolebinding", "viewer", "--clusterrole=view", "--user=viewer-of-"+w.ns)
-	w.eventually("a viewer", func() string {
-		_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "--as", "viewer-of-"+w.ns, "get", "deployments")
+	w.Kubectl("create", "rolebinding", "viewer", "--clusterrole=view", "--user=viewer-of-"+w.NS)
+	w.Eventually("a viewer", func() string {
+		_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "--as", "viewer-of-"+w.NS, "get", "deployments")
 		return errorText(err)
 	})
-	if _, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "--as", "viewer-of-"+w.ns, "get", "secrets"); err == nil {
+	if _, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "--as", "viewer-of-"+w.NS, "get", "secrets"); err == nil {
 		t.Fatal("a viewer may read Secrets: this test shows nothing")
 	}
-	seen := w.kubectl("--as", "viewer-of-"+w.ns, "get", "-o", "yaml",
+	seen := w.Kubectl("--as", "viewer-of-"+w.NS, "get", "-o", "yaml",
 		"deployments,replicasets,pods,configmaps,persistentvolumeclaims,events,events.events.k8s.io,controllerrevisions")
 	if !strings.Contains(seen, "secret/db="+w.scheme()) || !strings.Contains(seen, "persistentvolumeclaims.v1/data="+w.scheme()) {
 		t.Fatal("the workloads state nothing of what they follow: this test shows nothing")
 	}
 	// Not even those who may read the metadata of Secrets.
 	secrets := &corev1.SecretList{}
-	w.must(cluster.Client.List(w.ctx, secrets, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, secrets, client.InNamespace(w.NS)))
 	for i := range secrets.Items {
 		s := &secrets.Items[i]
 		seen += fmt.Sprintln(s.Name, s.Labels, s.Annotations)
@@ -367,12 +368,12 @@ func TestTheKeyIsGuarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ana := w.tenant()
-	maker := "maker-of-" + w.ns
-	w.kubectl("create", "role", "maker", "--verb=create", "--resource=secrets")
-	w.kubectl("create", "rolebinding", "maker", "--role=maker", "--user="+maker)
+	maker := "maker-of-" + w.NS
+	w.Kubectl("create", "role", "maker", "--verb=create", "--resource=secrets")
+	w.Kubectl("create", "rolebinding", "maker", "--role=maker", "--user="+maker)
 	create := []string{"create", "secret", "generic", keys.KeySecret, "--type=confrev.io/key", "--from-literal=key=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}
-	w.eventually("the maker may not choose the key", func() string {
-		_, err := cluster.Kubectl(w.ctx, append([]string{"--namespace", w.ns, "--as", maker}, create...)...)
+	w.Eventually("the maker may not choose the key", func() string {
+		_, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", w.NS, "--as", maker}, create...)...)
 		if err == nil {
 			t.Fatal("it may")
 		}
@@ -381,9 +382,9 @@ func TestTheKeyIsGuarded(t *testing.T) {
 		}
 		return ""
 	})
-	_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "--as", maker, "create", "secret", "generic", "other")
-	w.must(err)
-	w.create(secret("db", corev1.SecretTypeOpaque, "pin", "1"), deployment("web", secretVolume("db")))
+	_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "--as", maker, "create", "secret", "generic", "other")
+	w.Must(err)
+	w.Create(secret("db", corev1.SecretTypeOpaque, "pin", "1"), deployment("web", secretVolume("db")))
 	w.waitSecretPinned("web", "db", pin.Pin{})
 	const words = "secret/confrev-key is the key of this namespace's hashes"
 	ana.mayNot(words, "delete", "secret", keys.KeySecret)
@@ -406,13 +407,13 @@ func TestTheKeyIsGuarded(t *testing.T) {
 		},
 		"other name": func(s *corev1.Secret) { s.Name = "confrev-key2" },
 	} {
-		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other.ns, Name: keys.KeySecret}, Type: optin.KeyType, Immutable: new(true),
+		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other.NS, Name: keys.KeySecret}, Type: optin.KeyType, Immutable: new(true),
 			Data: map[string][]byte{"key": make([]byte, content.KeySize)}}
 		change(made)
-		if err := c.Create(w.ctx, made, client.DryRunAll); (err == nil) != (what == "") ||
+		if err := c.Create(w.Ctx, made, client.DryRunAll); (err == nil) != (what == "") ||
 			err != nil && !strings.Contains(err.Error(), "confrev may not create what is neither a revision nor its anchor or key") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	w.refused(c.Delete(w.ctx, w.key(), client.DryRunAll), "confrev may not delete what is neither a revision nor asks to be attached")
+	w.refused(c.Delete(w.Ctx, w.key(), client.DryRunAll), "confrev may not delete what is neither a revision nor asks to be attached")
 }

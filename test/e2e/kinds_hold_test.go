@@ -65,7 +65,7 @@ func TestEveryKindsFirstHolderIsPinned(t *testing.T) {
 		}
 		a.allRead(first)
 		generation := a.generation()
-		w.barrier()
+		w.Barrier()
 		holders := a.holders()
 		if len(holders) != 1 {
 			w.Errorf("%d holders, want 1", len(holders))
@@ -98,7 +98,7 @@ func TestEveryKindStaysHeldWhenItsImageChanges(t *testing.T) {
 		if got := a.reads("A"); got != first {
 			w.Errorf("with a new image the pins are %s, want %s", got, first)
 		}
-		w.barrier()
+		w.Barrier()
 		if got := a.pinned(); got != first {
 			w.Errorf("the pins moved to %s, want %s", got, first)
 		}
@@ -111,7 +111,7 @@ func (a *app) setImage(image string) {
 	a.Helper()
 	o := a.templateObject()
 	path := strings.ReplaceAll(a.path, ".", "/")
-	a.kubectl("patch", strings.ToLower(o.GetKind())+"/"+a.name, "--type=json", "-p",
+	a.Kubectl("patch", strings.ToLower(o.GetKind())+"/"+a.name, "--type=json", "-p",
 		fmt.Sprintf(`[{"op":"replace","path":"/%s/spec/containers/0/image","value":%q}]`, path, image))
 }
 
@@ -123,24 +123,24 @@ func TestEveryKindKeepsItsPinsWhileSomethingIsMissing(t *testing.T) {
 		a.createSources("A")
 		a.createWorkload(map[string]string{keys.Track: "all"})
 		first := a.waitPinnedTo("A")
-		w.barrier()
+		w.Barrier()
 		generation := a.generation()
 		unmoved := func(why string) {
 			w.Helper()
-			w.barrier()
+			w.Barrier()
 			if got := a.generation(); got != generation || a.pinned() != first {
 				w.Fatalf("%s: generation %d, want %d; pins %s, want %s", why, got, generation, a.pinned(), first)
 			}
 		}
-		w.edit(a.conf, "unused", "x")
-		w.editSecret(a.secret, "unused", "x")
+		w.Edit(a.conf, "unused", "x")
+		w.EditSecret(a.secret, "unused", "x")
 		unmoved("a key that it does not use changed")
 
-		w.kubectl("patch", "configmap", a.conf, "--type=json", "-p", `[{"op":"remove","path":"/data/`+sourceKey+`"}]`)
-		w.waitEvent("KeyMissing", a.name, `"`+sourceKey+`"`)
+		w.Kubectl("patch", "configmap", a.conf, "--type=json", "-p", `[{"op":"remove","path":"/data/`+sourceKey+`"}]`)
+		w.WaitEvent("KeyMissing", a.name, `"`+sourceKey+`"`)
 		unmoved("a key that it needs went")
-		w.kubectl("delete", "configmap/"+a.conf, "secret/"+a.secret)
-		w.waitEvent("SourceMissing", a.name, "pods keep using its revision "+first.conf.String())
+		w.Kubectl("delete", "configmap/"+a.conf, "secret/"+a.secret)
+		w.WaitEvent("SourceMissing", a.name, "pods keep using its revision "+first.conf.String())
 		unmoved("its sources went")
 		if got := a.made(); len(got) < 2 || !slices.Contains(got, first.conf.Revision) || !slices.Contains(got, first.secret.Revision) {
 			w.Fatalf("the revisions that it is pinned to went with their sources: left is %q", got)
@@ -155,14 +155,14 @@ func TestEveryKindGetsARevisionBackThatWasDeletedByHand(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, first := w.launch(s, "web")
 		a.waitOwned(first)
-		w.barrier()
+		w.Barrier()
 		generation := a.generation()
 		w.unguarded("delete", "configmap/"+first.conf.Revision, "secret/"+first.secret.Revision)
 		a.waitMade(first)
 		a.waitOwned(first)
-		w.waitEvent("RevisionRecreated", a.name, first.conf.Revision)
-		w.waitEvent("RevisionRecreated", a.name, first.secret.Revision)
-		w.barrier()
+		w.WaitEvent("RevisionRecreated", a.name, first.conf.Revision)
+		w.WaitEvent("RevisionRecreated", a.name, first.secret.Revision)
+		w.Barrier()
 		if got := a.generation(); got != generation || a.pinned() != first {
 			w.Errorf("generation %d, want %d; pins %s, want %s", got, generation, a.pinned(), first)
 		}
@@ -175,36 +175,36 @@ func TestEveryKindIsAppliedAgain(t *testing.T) {
 		a := w.app(s, "web")
 		a.createSources("A")
 		manifest := a.manifest(map[string]string{keys.Track: "all"})
-		w.kubectlIn(manifest, "apply", "-f", "-")
+		w.KubectlIn(manifest, "apply", "-f", "-")
 		first := a.reads("A")
-		w.barrier()
+		w.Barrier()
 		template := at(a.templateObject().Object, a.path)
 		unchanged := func(how string) {
 			w.Helper()
-			w.barrier()
+			w.Barrier()
 			if diff := cmp.Diff(template, at(a.templateObject().Object, a.path)); diff != "" {
 				w.Fatalf("%s changed the template (-before +after):\n%s", how, diff)
 			}
 		}
-		w.kubectlIn(manifest, "apply", "-f", "-")
+		w.KubectlIn(manifest, "apply", "-f", "-")
 		unchanged("apply")
 		if diff := w.diff(manifest, "-f", "-"); diff != "" {
 			w.Errorf("diff shows\n%s", diff)
 		}
 		// Argo Rollouts writes back whole objects, and owns fields since.
-		w.kubectlIn(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
+		w.KubectlIn(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
 		unchanged("apply --server-side")
 		// Argo Rollouts also writes the selector of a Service. Of confrev's there is nothing.
 		if diff := w.diff(manifest, "--server-side", "--force-conflicts", "-f", "-"); strings.Contains(diff, keys.Prefix) {
 			w.Errorf("diff --server-side shows\n%s", diff)
 		}
-		w.eventually("replaced", func() string {
-			_, err := cluster.Run(w.ctx, manifest, "kubectl", "--namespace", w.ns, "replace", "-f", "-")
+		w.Eventually("replaced", func() string {
+			_, err := cluster.Run(w.Ctx, manifest, "kubectl", "--namespace", w.NS, "replace", "-f", "-")
 			// kubectl reads before it writes, and a controller may write in between.
 			if err != nil && strings.Contains(err.Error(), "the object has been modified") {
 				return err.Error()
 			}
-			w.must(err)
+			w.Must(err)
 			return ""
 		})
 		unchanged("replace")
@@ -225,7 +225,7 @@ func (a *app) manifest(annotations map[string]string) string {
 	}
 	list["items"] = items
 	text, err := json.Marshal(list)
-	a.must(err)
+	a.Must(err)
 	return string(text)
 }
 
@@ -234,10 +234,10 @@ func TestEveryKindGoesWithItsNamespace(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, first := w.launch(s, "web")
 		a.waitOwned(first)
-		w.kubectl("delete", "namespace", w.ns, "--timeout="+patience.String())
+		w.Kubectl("delete", "namespace", w.NS, "--timeout="+patience.String())
 		elsewhere := newWorld(w.T)
-		elsewhere.barrier()
-		for _, line := range errorsLogged(w.T, w.ns) {
+		elsewhere.Barrier()
+		for _, line := range errorsLogged(w.T, w.NS) {
 			w.Errorf("logged: %s", line)
 		}
 	})
@@ -256,22 +256,22 @@ func TestModeRestartOfEveryKind(t *testing.T) {
 			inTemplate, _ := at(o.Object, a.path+".metadata.annotations").(map[string]any)
 			return fmt.Sprint(o.GetAnnotations()[keys.Hashes], ",", inTemplate[keys.Hashes])
 		}
-		w.eventually("it follows both sources", func() string {
+		w.Eventually("it follows both sources", func() string {
 			if notes := follows(); !strings.Contains(notes, "configmap/"+a.conf+"=") || !strings.Contains(notes, "secret/"+a.secret+"=") {
 				return "notes " + notes
 			}
 			return ""
 		})
-		w.barrier()
+		w.Barrier()
 		generation, before := a.generation(), follows()
 		a.editBoth("B")
-		w.eventually("it restarts", func() string {
+		w.Eventually("it restarts", func() string {
 			if follows() == before || a.generation() == generation {
 				return "notes " + follows()
 			}
 			return ""
 		})
-		w.barrier()
+		w.Barrier()
 		if got := a.generation() - generation; got != 1 {
 			w.Errorf("an edit of two sources at once changed the template %d times, want 1", got)
 		}
@@ -291,14 +291,14 @@ func TestModeAttachOfEveryKind(t *testing.T) {
 		conf, cred := configMap(a.conf, sourceKey, "A"), secret(a.secret, corev1.SecretTypeOpaque, sourceKey, "A")
 		conf.Annotations = map[string]string{keys.Attach: "true"}
 		cred.Annotations = conf.Annotations
-		w.create(conf, cred)
+		w.Create(conf, cred)
 		a.createWorkload(map[string]string{keys.Track: "all", keys.Mode: string(optin.Attach)})
 		if a.start != nil {
 			a.start(a)
 		}
-		w.eventually("its holders own the sources", func() string {
+		w.Eventually("its holders own the sources", func() string {
 			conf, cred := &corev1.ConfigMap{}, &corev1.Secret{}
-			if err := errors.Join(w.get(a.conf, conf), w.get(a.secret, cred)); err != nil {
+			if err := errors.Join(w.Get(a.conf, conf), w.Get(a.secret, cred)); err != nil {
 				return err.Error()
 			}
 			holders := a.holders()
@@ -318,8 +318,8 @@ func TestModeAttachOfEveryKind(t *testing.T) {
 			w.Errorf("it is pinned to %s", got)
 		}
 		a.remove()
-		w.eventually("the sources go with it", func() string {
-			if !w.gone(a.conf) || !w.secretGone(a.secret) {
+		w.Eventually("the sources go with it", func() string {
+			if !w.Gone(a.conf) || !w.secretGone(a.secret) {
 				return "still there"
 			}
 			return ""
@@ -335,11 +335,11 @@ func TestInjectionIntoTheTemplateOfEveryKind(t *testing.T) {
 		a.createWorkload(map[string]string{keys.Track: "all", keys.Injection: string(optin.Template)})
 		first := a.reads("A")
 		a.waitNames(first)
-		w.barrier()
+		w.Barrier()
 		generation := a.generation()
 		second := a.editTo("B")
 		a.waitNames(second)
-		w.barrier()
+		w.Barrier()
 		if got := a.generation() - generation; got != 1 {
 			w.Errorf("an edit changed the template %d times, want 1", got)
 		}
@@ -348,7 +348,7 @@ func TestInjectionIntoTheTemplateOfEveryKind(t *testing.T) {
 		}
 		a.rollBack(a)
 		a.waitHolds()
-		w.barrier()
+		w.Barrier()
 		if got := a.reads("A"); got != first {
 			w.Errorf("after the undo the pins are %s, want %s", got, first)
 		}
@@ -359,10 +359,10 @@ func TestInjectionIntoTheTemplateOfEveryKind(t *testing.T) {
 // waitNames waits until the template itself names revisions, and nothing else.
 func (a *app) waitNames(p pins) {
 	a.Helper()
-	a.eventually("the template names "+p.revisions(), func() string {
+	a.Eventually("the template names "+p.revisions(), func() string {
 		template := &corev1.PodTemplateSpec{}
 		object, _ := at(a.templateObject().Object, a.path).(map[string]any)
-		a.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object, template))
+		a.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(object, template))
 		if got := readBy(&corev1.Pod{Spec: template.Spec}); got != p.revisions() {
 			return "it names " + got
 		}

@@ -32,11 +32,11 @@ func forEachKind(t *testing.T, test func(w *world, s subject)) {
 func TestEveryKindRollsForwardAndBack(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, first := w.launch(s, "web")
-		w.barrier()
+		w.Barrier()
 		generation, holders := a.templateObject().GetGeneration(), len(a.holders())
 
 		second := a.editTo("B")
-		w.barrier()
+		w.Barrier()
 		if got := a.templateObject().GetGeneration() - generation; got != 1 {
 			w.Errorf("an edit of two sources at once changed the template %d times, want 1", got)
 		}
@@ -46,15 +46,15 @@ func TestEveryKindRollsForwardAndBack(t *testing.T) {
 		if complaint := a.brokenPromise(); complaint != "" {
 			w.Error(complaint)
 		}
-		w.waitEvent("RolledForward", "web", second.conf.Revision)
-		w.waitEvent("RolledForward", "web", second.secret.Revision)
+		w.WaitEvent("RolledForward", "web", second.conf.Revision)
+		w.WaitEvent("RolledForward", "web", second.secret.Revision)
 		if a.rollBack == nil {
 			return
 		}
 
 		a.rollBack(a)
 		a.waitHolds()
-		w.barrier()
+		w.Barrier()
 		if got := a.reads("A"); got != first {
 			w.Errorf("after the undo the pins are %s, want %s", got, first)
 		}
@@ -78,7 +78,7 @@ var unready struct {
 // other test's pods read a revision of that name.
 func (a *app) faulty() (value string, release func()) {
 	a.Helper()
-	value = "faulty in " + a.ns
+	value = "faulty in " + a.NS
 	return value, a.keepUnready(revisionOf(configMap(a.conf, sourceKey, value)))
 }
 
@@ -102,7 +102,7 @@ func (w *world) keepUnready(revision string) (release func()) {
 			`[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":`+string(text)+`}]`)
 		return err
 	}
-	w.must(list(func(all []string) []string { return append(all, revision) }))
+	w.Must(list(func(all []string) []string { return append(all, revision) }))
 	release = sync.OnceFunc(func() {
 		err := list(func(all []string) []string {
 			return slices.DeleteFunc(all, func(other string) bool { return other == revision })
@@ -120,7 +120,7 @@ func (a *app) replace(revisions string) {
 	a.Helper()
 	for _, pod := range a.living() {
 		if readBy(&pod) == revisions {
-			a.kubectl("delete", "pod", pod.Name, "--wait=true")
+			a.Kubectl("delete", "pod", pod.Name, "--wait=true")
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 		value, release := a.faulty()
 		a.editBoth(value)
 		var after pins
-		w.eventually("the rollout is half-way", func() string {
+		w.Eventually("the rollout is half-way", func() string {
 			// The pins may move after they were read, and before the pods are.
 			if after = a.pinned(); after == before {
 				return "not pinned anew"
@@ -154,7 +154,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 		}
 
 		a.replace(before.revisions())
-		w.eventually("the old pods are replaced by others like them", func() string {
+		w.Eventually("the old pods are replaced by others like them", func() string {
 			got := a.readers()
 			if old := got[before.revisions()]; old != s.old && !s.renewed || old != 0 && s.renewed {
 				return fmt.Sprint(got)
@@ -168,7 +168,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 			return
 		}
 		release()
-		w.eventually("the rollout goes on", func() string { return s.rollingOut(a) })
+		w.Eventually("the rollout goes on", func() string { return s.rollingOut(a) })
 		a.allRead(after)
 	})
 }
@@ -186,17 +186,17 @@ func TestOnDeleteIsRespected(t *testing.T) {
 			a, before := w.launch(s, "web")
 			a.patch(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`)
 			a.editBoth("B")
-			w.eventually("the new template is pinned", func() string {
+			w.Eventually("the new template is pinned", func() string {
 				p := a.pinned()
 				if p == before {
 					return "not yet"
 				}
 				return a.notHolding(p, "B")
 			})
-			w.barrier()
+			w.Barrier()
 			a.allRead(before)
-			a.kubectl("delete", "pod", a.living()[0].Name, "--wait=true")
-			w.eventually("only the deleted pod reads the new revisions", func() string {
+			a.Kubectl("delete", "pod", a.living()[0].Name, "--wait=true")
+			w.Eventually("only the deleted pod reads the new revisions", func() string {
 				got := a.readers()
 				if got[a.pinned().revisions()] != 1 || got[before.revisions()] != s.pods-1 {
 					return fmt.Sprint(got)
@@ -222,7 +222,7 @@ func TestEveryKindReturnsToEarlierContent(t *testing.T) {
 		}
 		a.rollBack(a)
 		a.waitHolds()
-		w.barrier()
+		w.Barrier()
 		if got := a.pinned(); got != second {
 			w.Errorf("undo after A→B→A went to %s, want %s", got, second)
 		}
@@ -248,11 +248,11 @@ func TestEveryKindLetsRevisionsGo(t *testing.T) {
 		}
 		a.remove()
 		a.waitMade()
-		w.barrier()
+		w.Barrier()
 		if got := a.made(); len(got) > 0 {
 			w.Errorf("%q came back", got)
 		}
-		if w.gone(a.conf) {
+		if w.Gone(a.conf) {
 			w.Error("the source itself went")
 		}
 	})
@@ -268,12 +268,12 @@ func nested(path string, value int64) string {
 func TestOneSecretOfEveryKind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(secret("shared", corev1.SecretTypeOpaque, sourceKey, "A"))
+	w.Create(secret("shared", corev1.SecretTypeOpaque, sourceKey, "A"))
 	var apps []*app
 	for i, s := range subjects {
 		a := w.app(s, fmt.Sprintf("web-%d", i))
 		a.secret = "shared"
-		w.create(configMap(a.conf, sourceKey, "A"))
+		w.Create(configMap(a.conf, sourceKey, "A"))
 		a.createWorkload(map[string]string{keys.Track: "all"})
 		apps = append(apps, a)
 	}
@@ -291,7 +291,7 @@ func TestOneSecretOfEveryKind(t *testing.T) {
 	for _, a := range apps[1:] {
 		a.remove()
 	}
-	w.eventually("only the last workload is left", func() string {
+	w.Eventually("only the last workload is left", func() string {
 		for _, a := range apps[1:] {
 			if left := len(a.living()); left > 0 {
 				return fmt.Sprintf("%d pods of %s", left, a.name)
@@ -305,10 +305,10 @@ func TestOneSecretOfEveryKind(t *testing.T) {
 		}
 		return ""
 	})
-	w.barrier()
-	w.must(w.get(revision, &corev1.Secret{}))
+	w.Barrier()
+	w.Must(w.Get(revision, &corev1.Secret{}))
 	last.remove()
-	w.eventually("the revision goes with the last", func() string {
+	w.Eventually("the revision goes with the last", func() string {
 		if !w.secretGone(revision) {
 			return "still there"
 		}
@@ -327,7 +327,7 @@ func kindWhileConfrevIsDown(m *member, s subject) {
 	if a.start != nil {
 		a.start(a)
 	} else {
-		a.kubectl("delete", "pod", "-l", "app="+a.name, "--wait=true")
+		a.Kubectl("delete", "pod", "-l", "app="+a.name, "--wait=true")
 	}
 	a.allRead(second)
 	if a.rollBack != nil {
@@ -339,7 +339,7 @@ func kindWhileConfrevIsDown(m *member, s subject) {
 	if a.rollBack != nil {
 		a.waitHolds()
 	}
-	a.barrier()
+	a.Barrier()
 	if got := a.pinned(); a.rollBack != nil && got != first {
 		m.Errorf("the pins are %s, want %s", got, first)
 	}

@@ -36,22 +36,22 @@ func forEachInjection(t *testing.T, settle string, test func(w *world, first rel
 
 func (w *world) apply(r release) {
 	w.Helper()
-	w.kubectlIn(r.manifest(), "apply", "-f", "-")
+	w.KubectlIn(r.manifest(), "apply", "-f", "-")
 }
 
 // patchConfig changes the ConfigMap alone.
 func (w *world) patchConfig(color string) {
 	w.Helper()
-	w.kubectl("patch", "configmap/web", "-p", fmt.Sprintf(`{"data":{"color":%q}}`, color))
+	w.Kubectl("patch", "configmap/web", "-p", fmt.Sprintf(`{"data":{"color":%q}}`, color))
 }
 
 // runs waits until pods have a release, and fails unless it was so many rollouts in all.
 func (w *world) runs(r release, rollouts int) {
 	w.Helper()
-	pinned := w.waitPinned("web", "web", "color", r.color)
-	w.barrier()
+	pinned := w.WaitPinned("web", "web", "color", r.color)
+	w.Barrier()
 	w.rolledOutTimes(rollouts)
-	if got := w.deployment("web").Spec.Template.Spec.Containers[0].Image; got != r.image {
+	if got := w.Deployment("web").Spec.Template.Spec.Containers[0].Image; got != r.image {
 		w.Errorf("the image is %s, want %s", got, r.image)
 	}
 	w.podsRead(pinned.Revision)
@@ -61,14 +61,14 @@ func (w *world) runs(r release, rollouts int) {
 func (w *world) rolledOutTimes(want int) {
 	w.Helper()
 	got := ""
-	w.eventually("web has the number of its rollout", func() string {
-		if got = w.deployment("web").Annotations[revisionAnnotation]; got == "" {
+	w.Eventually("web has the number of its rollout", func() string {
+		if got = w.Deployment("web").Annotations[revisionAnnotation]; got == "" {
 			return "kubectl replace took it away"
 		}
 		return ""
 	})
 	if got != fmt.Sprint(want) {
-		w.Errorf("web was rolled out %s times, want %d\n%s", got, want, w.describe())
+		w.Errorf("web was rolled out %s times, want %d\n%s", got, want, w.Describe())
 	}
 }
 
@@ -88,8 +88,8 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 
 		back := r
 		back.color = "B"
-		w.undo("web")
-		w.waitHeld("web", "web")
+		w.Undo("web")
+		w.WaitHeld("web", "web")
 		w.runs(back, 5)
 		// The next deploy still has C, beside a new image.
 		r.image, back.image = "app:3", "app:3"
@@ -99,8 +99,8 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 			w.Errorf("drift while held:\n%s", diff)
 		}
 
-		w.undo("web", "--to-revision=1")
-		w.waitHeld("web", "web")
+		w.Undo("web", "--to-revision=1")
+		w.WaitHeld("web", "web")
 		w.runs(release{image: "app:1", color: "A"}, 7)
 		// That was about the image too: a new one ends the hold (rule 21).
 		w.apply(r)
@@ -108,7 +108,7 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 		r.color = "D"
 		w.apply(r)
 		w.runs(r, 9)
-		if note := w.deployment("web").Annotations[keys.Held]; note != "" {
+		if note := w.Deployment("web").Annotations[keys.Held]; note != "" {
 			w.Errorf("still held: %s", note)
 		}
 	})
@@ -118,11 +118,11 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 func TestEditingTheDeploymentWhileAChangeSettles(t *testing.T) {
 	forEachInjection(t, never, func(w *world, r release) {
 		w.patchConfig("B")
-		w.must(w.kubectlEdit(editor("s/^  replicas: .*/  replicas: 2/"), "deployment/web"))
-		w.kubectl("scale", "deployment/web", "--replicas=3")
-		w.kubectl("label", "deployment/web", "tier=front")
+		w.Must(w.kubectlEdit(editor("s/^  replicas: .*/  replicas: 2/"), "deployment/web"))
+		w.Kubectl("scale", "deployment/web", "--replicas=3")
+		w.Kubectl("label", "deployment/web", "tier=front")
 		w.runs(r, 1)
-		w.must(w.kubectlEdit(editor("s/image: app:.*/image: app:2/"), "deployment/web"))
+		w.Must(w.kubectlEdit(editor("s/image: app:.*/image: app:2/"), "deployment/web"))
 		w.runs(release{image: "app:2", color: "B"}, 2)
 	})
 }
@@ -136,7 +136,7 @@ func TestAnEditorOpenDuringAnAdvance(t *testing.T) {
 			open, save, editor("s/image: app:.*/image: app:2/")))
 		edited := make(chan error, 1)
 		go func() { edited <- w.kubectlEdit("sh "+script, "deployment/web") }()
-		w.eventually("the editor is open", func() string {
+		w.Eventually("the editor is open", func() string {
 			if _, err := os.Stat(open); err != nil {
 				return err.Error()
 			}
@@ -146,7 +146,7 @@ func TestAnEditorOpenDuringAnAdvance(t *testing.T) {
 		r.color = "B"
 		w.runs(r, 2)
 		w.writeFile(dir, "save", "")
-		w.must(<-edited)
+		w.Must(<-edited)
 		r.image = "app:2"
 		w.runs(r, 3)
 	})
@@ -156,13 +156,13 @@ func TestAnEditorOpenDuringAnAdvance(t *testing.T) {
 func TestRestartTakesAlongWhatSettles(t *testing.T) {
 	forEachInjection(t, never, func(w *world, r release) {
 		w.patchConfig("B")
-		w.kubectl("rollout", "restart", "deployment/web")
+		w.Kubectl("rollout", "restart", "deployment/web")
 		w.runs(release{image: "app:1", color: "B"}, 2)
-		w.kubectl("rollout", "restart", "deployment/web")
+		w.Kubectl("rollout", "restart", "deployment/web")
 		w.runs(release{image: "app:1", color: "B"}, 3)
-		w.undo("web", "--to-revision=1")
-		w.waitHeld("web", "web")
-		w.kubectl("rollout", "restart", "deployment/web")
+		w.Undo("web", "--to-revision=1")
+		w.WaitHeld("web", "web")
+		w.Kubectl("rollout", "restart", "deployment/web")
 		w.runs(r, 5)
 	})
 }
@@ -170,12 +170,12 @@ func TestRestartTakesAlongWhatSettles(t *testing.T) {
 // What changes while a Deployment is paused by its user is one rollout when it is resumed, and not before.
 func TestChangesWhilePausedAreOneRollout(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
-		w.kubectl("rollout", "pause", "deployment/web")
+		w.Kubectl("rollout", "pause", "deployment/web")
 		r.color = "B"
 		w.apply(r)
-		w.eventually("the pin moves", func() string {
+		w.Eventually("the pin moves", func() string {
 			cm := &corev1.ConfigMap{}
-			w.must(w.get(w.pinOf("web", "web").Revision, cm))
+			w.Must(w.Get(w.PinOf("web", "web").Revision, cm))
 			if cm.Data["color"] != "B" {
 				return "pinned to " + cm.Data["color"]
 			}
@@ -183,13 +183,13 @@ func TestChangesWhilePausedAreOneRollout(t *testing.T) {
 		})
 		r.image = "app:2"
 		w.apply(r)
-		w.kubectl("set", "env", "deployment/web", "X=1")
-		w.barrier()
+		w.Kubectl("set", "env", "deployment/web", "X=1")
+		w.Barrier()
 		w.rolledOutTimes(1)
-		if !w.deployment("web").Spec.Paused {
+		if !w.Deployment("web").Spec.Paused {
 			w.Error("somebody resumed it")
 		}
-		w.kubectl("rollout", "resume", "deployment/web")
+		w.Kubectl("rollout", "resume", "deployment/web")
 		w.runs(r, 2)
 	})
 }
@@ -197,19 +197,19 @@ func TestChangesWhilePausedAreOneRollout(t *testing.T) {
 // kubectl replace --force deletes and creates: a new Deployment without history, pinned from its start.
 func TestReplaceByForce(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
-		before := w.deployment("web").UID
+		before := w.Deployment("web").UID
 		r.image, r.color = "app:2", "B"
-		w.kubectlIn(r.manifest(), "replace", "--force", "-f", "-")
+		w.KubectlIn(r.manifest(), "replace", "--force", "-f", "-")
 		w.runs(r, 1)
-		if w.deployment("web").UID == before {
+		if w.Deployment("web").UID == before {
 			w.Error("it is the Deployment of before")
 		}
 		w.onlyReplicaSets("web", 1)
 		// The same once more: its revision loses all of its owners, and gets new ones.
-		w.kubectlIn(r.manifest(), "replace", "--force", "-f", "-")
+		w.KubectlIn(r.manifest(), "replace", "--force", "-f", "-")
 		w.runs(r, 1)
 		w.onlyReplicaSets("web", 1)
-		w.owned(w.pinOf("web", "web").Revision, "web")
+		w.WaitOwned(w.PinOf("web", "web").Revision, "web")
 	})
 }
 
@@ -219,17 +219,17 @@ func TestSwitchingToServerSideApply(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
 		apply := []string{"apply", "--server-side", "-f", "-"}
 		if r.injection == optin.Template {
-			_, err := cluster.Run(w.ctx, r.manifest(), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
+			_, err := cluster.Run(w.Ctx, r.manifest(), "kubectl", append([]string{"--namespace", w.NS}, apply...)...)
 			if err == nil || !strings.Contains(err.Error(), `conflict with "kubectl-client-side-apply"`) {
 				w.Errorf("no conflict: say so in docs/guide, and expect none here. %v", err)
 			}
-			w.kubectlIn(r.manifest(), append(apply, "--force-conflicts")...)
+			w.KubectlIn(r.manifest(), append(apply, "--force-conflicts")...)
 		}
-		w.kubectlIn(r.manifest(), apply...)
+		w.KubectlIn(r.manifest(), apply...)
 		w.runs(r, 1)
 		r.image, r.color = "app:2", "B"
-		w.kubectlIn(r.manifest(), apply...)
-		w.waitPinned("web", "web", "color", "B")
+		w.KubectlIn(r.manifest(), apply...)
+		w.WaitPinned("web", "web", "color", "B")
 		if diff := w.diff(r.manifest(), "--server-side", "-f", "-"); diff != "" {
 			w.Errorf("drift:\n%s", diff)
 		}
@@ -252,7 +252,7 @@ func TestDiffOfWhatIsToCome(t *testing.T) {
 				w.Errorf("kubectl diff %v shows %q, want %q", flags, changed, want)
 			}
 		}
-		w.kubectlIn(r.manifest(), "delete", "-f", "-")
+		w.KubectlIn(r.manifest(), "delete", "-f", "-")
 		if diff := w.diff(r.manifest(), "-f", "-"); !strings.Contains(diff, "paused: true") {
 			w.Errorf("the diff of a first deploy shows no pause: say so in docs/guide. It shows\n%s", diff)
 		}
@@ -265,10 +265,10 @@ func TestDiffOfWhatIsToCome(t *testing.T) {
 func TestAWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
 		r.image = "app:2"
-		w.kubectlIn(r.deployment("web"), "apply", "-f", "-")
+		w.KubectlIn(r.deployment("web"), "apply", "-f", "-")
 		w.runs(r, 2)
 		r.color = "B"
-		w.kubectlIn(r.configMap(), "apply", "-f", "-")
+		w.KubectlIn(r.configMap(), "apply", "-f", "-")
 		w.runs(r, 3)
 	})
 }
@@ -280,22 +280,22 @@ func serverSideApplyAfterAnAdvance(m *member, injection optin.Injection) {
 	w := newWorld(m.T)
 	r := release{image: "app:1", color: "A", injection: injection}
 	apply := []string{"apply", "--server-side", "--field-manager=user", "-f", "-"}
-	w.kubectlIn(r.manifest(), apply...)
+	w.KubectlIn(r.manifest(), apply...)
 	w.runs(r, 1)
 	m.next()
 	w.patchConfig("B")
-	w.waitPinned("web", "web", "color", "B")
+	w.WaitPinned("web", "web", "color", "B")
 	m.next()
 	r.color = "B"
-	_, err := cluster.Run(w.ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.ns}, apply...)...)
+	_, err := cluster.Run(w.Ctx, r.deployment("web"), "kubectl", append([]string{"--namespace", w.NS}, apply...)...)
 	if conflict := err != nil && strings.Contains(err.Error(), `conflict with "confrev"`); conflict != (injection == optin.Template) {
 		m.Errorf("a conflict: %v. docs/guide says otherwise. %v", conflict, err)
 	}
-	w.kubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
+	w.KubectlIn(r.deployment("web"), append(apply, "--force-conflicts")...)
 	w.runs(r, 2)
 	w.ownsNothingElse("web")
 	r.image = "app:2"
-	w.kubectlIn(r.deployment("web"), apply...)
+	w.KubectlIn(r.deployment("web"), apply...)
 	w.runs(r, 3)
 }
 
@@ -314,15 +314,15 @@ func applyingWithoutTheWebhook(m *member, injection optin.Injection) {
 	read := w.readers()
 	m.next()
 	w.apply(r)
-	w.barrier()
-	w.waitPinned("web", "web", "color", "A")
-	if got := w.deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
+	w.Barrier()
+	w.WaitPinned("web", "web", "color", "A")
+	if got := w.Deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
 		m.Errorf("after the same once more it was rolled out %s times, want %q", got, again)
 	}
 	if got := w.readers(); !maps.Equal(got, read) {
 		m.Errorf("pods read %v, want %v", got, read)
 	}
-	w.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: w.pinOf("web", "web").Revision}[injection])
+	w.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: w.PinOf("web", "web").Revision}[injection])
 	if injection == optin.Admission {
 		r.image, r.color = "app:2", "B"
 		w.apply(r)

@@ -29,23 +29,23 @@ func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
 	tool := kustomized("", hashedNames)
 	releases := []release{{image: "app:1", color: "A"}, {image: "app:2", color: "B"}, {image: "app:3", color: "C"}, {image: "app:4", color: "D"}}
 	a := w.rollOut(tool, releases[0])
-	w.kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":1}}`)
+	w.Kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":1}}`)
 	b := w.rollOut(tool, releases[1])
 	w.waitOwners(a)
 	c := w.rollOut(tool, releases[2])
 	w.waitGone(a)
 	// An undo finds what it needs.
-	w.undo("web")
+	w.Undo("web")
 	w.podsRead(w.waitNamed(releases[1]))
 	w.waitOwners(b)
 	// Nothing is held: the same deploy once more goes forward again.
 	w.podsRead(w.rollOut(tool, releases[2]))
 	// Nor is an edit of what kustomize made anybody's business.
 	d := w.rollOut(tool, releases[3])
-	generation := w.deployment("web").Generation
-	w.edit(d, "more", "x")
-	w.barrier()
-	if got := w.deployment("web").Generation; got != generation {
+	generation := w.Deployment("web").Generation
+	w.Edit(d, "more", "x")
+	w.Barrier()
+	if got := w.Deployment("web").Generation; got != generation {
 		t.Errorf("an edit moved generation %d to %d", generation, got)
 	}
 	w.waitGone(b)
@@ -72,8 +72,8 @@ func TestPruningHashedNames(t *testing.T) {
 				a := w.rollOut(tool, first)
 				w.rollOut(tool, second)
 				w.waitGone(a)
-				w.undo("web")
-				if named := w.deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; named != a {
+				w.Undo("web")
+				if named := w.Deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; named != a {
 					t.Errorf("undone to %s, want %s", named, a)
 				}
 			})
@@ -82,21 +82,21 @@ func TestPruningHashedNames(t *testing.T) {
 				w := newWorld(t)
 				tool := kustomized("", hashedNames.protected(), flags...)
 				a := w.rollOut(tool, first)
-				w.eventually("the finalizer is on", func() string {
+				w.Eventually("the finalizer is on", func() string {
 					cm := &corev1.ConfigMap{}
-					w.must(w.get(a, cm))
+					w.Must(w.Get(a, cm))
 					return missingFinalizer(cm)
 				})
 				b := w.rollOut(tool, second)
-				w.undo("web")
+				w.Undo("web")
 				w.podsRead(w.waitNamed(first))
 				// Its deletion waits; it is not forgotten.
-				w.kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":0}}`)
+				w.Kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":0}}`)
 				w.rollOut(tool, second)
 				w.waitGone(a)
 				w.podsRead(b)
 				tool.remove(w, second)
-				w.kubectl("delete", "secret", "web", "--ignore-not-found")
+				w.Kubectl("delete", "secret", "web", "--ignore-not-found")
 				w.allIsGone()
 			})
 		})
@@ -107,7 +107,7 @@ func TestPruningHashedNames(t *testing.T) {
 // ReplicaSet at first (rule 7).
 func TestKustomizeInTheOrderOfTheFile(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
-		w.kubectlIn(r.manifest(), "delete", "-f", "-")
+		w.KubectlIn(r.manifest(), "delete", "-f", "-")
 		fifo := plainNames
 		fifo.more = "sortOptions: {order: fifo}\n"
 		tool := kustomized("", fifo)

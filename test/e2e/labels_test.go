@@ -10,6 +10,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/test/gen"
 )
 
 // Rule 21.5: labels of the workload say the same as its annotations, also in a request that changes nothing but the label, and
@@ -17,41 +18,41 @@ import (
 func TestLabelsOfAWorkloadCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), untracked()))
-	w.barrier()
-	if pins := w.pinsText("web"); pins != "" {
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Untracked))
+	w.Barrier()
+	if pins := w.PinsText("web"); pins != "" {
 		t.Fatalf("pinned to %s without opting in", pins)
 	}
-	w.kubectl("label", "deployment/web", keys.Track+"=all")
-	if w.pinOf("web", "web") == (pin.Pin{}) {
+	w.Kubectl("label", "deployment/web", keys.Track+"=all")
+	if w.PinOf("web", "web") == (pin.Pin{}) {
 		t.Error("the request that adds the label pins nothing")
 	}
-	a := w.waitPinned("web", "web", "color", "A")
+	a := w.WaitPinned("web", "web", "color", "A")
 
-	w.kubectl("label", "deployment/web", keys.Advance+"=manual")
-	w.edit("web", "color", "B")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/web")
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Kubectl("label", "deployment/web", keys.Advance+"=manual")
+	w.Edit("web", "color", "B")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/web")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("with the label manual, the pin moved to %s", got)
 	}
-	w.kubectl("label", "deployment/web", keys.Advance+"-")
-	w.waitPinned("web", "web", "color", "B")
+	w.Kubectl("label", "deployment/web", keys.Advance+"-")
+	w.WaitPinned("web", "web", "color", "B")
 
-	w.undo("web", "--to-revision="+w.rolloutRevision("web", a))
-	w.waitHeld("web", "web")
-	if labels := w.deployment("web").Labels; labels[keys.Track] != "all" {
+	w.Undo("web", "--to-revision="+w.rolloutRevision("web", a))
+	w.WaitHeld("web", "web")
+	if labels := w.Deployment("web").Labels; labels[keys.Track] != "all" {
 		t.Errorf("the undo leaves the labels %v", labels)
 	}
-	w.edit("web", "color", "C")
-	c := w.waitPinned("web", "web", "color", "C")
+	w.Edit("web", "color", "C")
+	c := w.WaitPinned("web", "web", "color", "C")
 
-	w.kubectl("label", "--overwrite", "deployment/web", keys.Track+"=none")
-	w.kubectl("annotate", "deployment/web", keys.Track+"=all")
-	w.edit("web", "color", "D")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != c {
+	w.Kubectl("label", "--overwrite", "deployment/web", keys.Track+"=none")
+	w.Kubectl("annotate", "deployment/web", keys.Track+"=all")
+	w.Edit("web", "color", "D")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != c {
 		t.Errorf("with the label none, the pin is %s, want %s", got, c)
 	}
 }
@@ -62,24 +63,24 @@ func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
 	w, _ := deployed(t)
 	labelled := func() bool {
 		cm := &corev1.ConfigMap{}
-		w.must(w.get("web", cm))
+		w.Must(w.Get("web", cm))
 		return cm.Labels[keys.Source] != ""
 	}
 	for range plan.MaxReverts {
-		w.eventually("the source is labelled", func() string {
+		w.Eventually("the source is labelled", func() string {
 			if !labelled() {
 				return "it is not"
 			}
 			return ""
 		})
-		w.kubectl("label", "configmap/web", keys.Source+"-")
+		w.Kubectl("label", "configmap/web", keys.Source+"-")
 	}
-	w.barrier()
+	w.Barrier()
 	if labelled() {
 		t.Error("the label was taken away three times, and is there again")
 	}
 	w.editTo("B")
-	w.barrier()
+	w.Barrier()
 	if labelled() {
 		t.Error("with another change of the source, the label is there again")
 	}

@@ -46,7 +46,7 @@ const (
 func flux() tool {
 	apply := func(w *world, manifests string) {
 		w.Helper()
-		w.engine(manifests, "flux-ssa", "apply", "--inventory", filepath.Join(cluster.Dir, w.ns))
+		w.engine(manifests, "flux-ssa", "apply", "--inventory", filepath.Join(cluster.Dir, w.NS))
 	}
 	return tool{
 		name:     "flux",
@@ -90,22 +90,22 @@ func TestMatrixSelfHeal(t *testing.T) {
 			templates := m.record("web")
 			edited := release{image: "app:1", color: "B", injection: injection}
 			m.heal(edited, func() string {
-				if m.pinOf("web", "web").Number != 2 {
+				if m.PinOf("web", "web").Number != 2 {
 					return "not advanced"
 				}
-				return m.notRolledOut("web")
+				return m.NotRolledOut("web")
 			})
 			m.rolledOut(edited)
 			m.noDrift(edited)
 			m.hadTemplates(templates, 2)
 
 			templates = m.record("web")
-			m.undo("web")
+			m.Undo("web")
 			m.heal(edited, func() string {
-				if m.deployment("web").Annotations[keys.Held] == "" {
+				if m.Deployment("web").Annotations[keys.Held] == "" {
 					return "not held"
 				}
-				return m.notRolledOut("web")
+				return m.NotRolledOut("web")
 			})
 			m.rolledOut(first)
 			m.noDrift(edited)
@@ -134,7 +134,7 @@ func tenTimes(t tool) tool {
 // meantime is no measure: what the Deployment's controller writes just then is a difference to it.)
 func (m *matrix) heal(r release, missing func() string) {
 	m.Helper()
-	m.eventually("it comes about beside self-heal", func() string {
+	m.Eventually("it comes about beside self-heal", func() string {
 		m.tool.deploy(m.world, r)
 		return missing()
 	})
@@ -146,13 +146,13 @@ func (m *matrix) heal(r release, missing func() string) {
 func (w *world) record(name string) (templates func() []string) {
 	w.Helper()
 	watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
-	w.must(err)
+	w.Must(err)
 	// From no resourceVersion: the first event is the Deployment as it is.
-	watching, err := watcher.Watch(w.ctx, &appsv1.DeploymentList{}, client.InNamespace(w.ns), client.MatchingFields{"metadata.name": name})
-	w.must(err)
+	watching, err := watcher.Watch(w.Ctx, &appsv1.DeploymentList{}, client.InNamespace(w.NS), client.MatchingFields{"metadata.name": name})
+	w.Must(err)
 	return func() (had []string) {
 		defer watching.Stop()
-		last := w.deployment(name).ResourceVersion
+		last := w.Deployment(name).ResourceVersion
 		for event := range watching.ResultChan() {
 			d, ok := event.Object.(*appsv1.Deployment)
 			if !ok {
@@ -174,7 +174,7 @@ func (w *world) record(name string) (templates func() []string) {
 
 func (m *matrix) hadTemplates(templates func() []string, want int) {
 	m.Helper()
-	m.barrier()
+	m.Barrier()
 	if had := templates(); len(had) != want {
 		m.Errorf("the Deployment had %d templates, want %d:\n%s", len(had), want, strings.Join(had, "\n"))
 	}
@@ -189,13 +189,13 @@ func TestMatrixAnnotationsByHand(t *testing.T) {
 			w := newWorld(t)
 			r := release{image: "app:1", color: "A", injection: optin.Admission}
 			tool.deploy(w, r)
-			w.kubectl("annotate", "deployment/web", keys.Advance+"=manual")
+			w.Kubectl("annotate", "deployment/web", keys.Advance+"=manual")
 			tool.deploy(w, r)
 			want := "manual"
 			if tool.name == "flux" {
 				want = ""
 			}
-			if got := w.deployment("web").Annotations[keys.Advance]; got != want {
+			if got := w.Deployment("web").Annotations[keys.Advance]; got != want {
 				t.Errorf("%s is %q after the next deploy, want %q", keys.Advance, got, want)
 			}
 		})
@@ -210,7 +210,7 @@ func TestMatrixEditsByHand(t *testing.T) {
 			r := release{image: "app:1", color: "A", injection: injection}
 			m.tool.deploy(m.world, r)
 			m.rolledOut(r)
-			m.edit("web", "color", "B")
+			m.Edit("web", "color", "B")
 			m.rolledOut(release{image: "app:1", color: "B", injection: injection})
 			m.tool.deploy(m.world, r)
 			m.rolledOut(r)
@@ -232,7 +232,7 @@ func TestArgoCDSettingsForInjectionTemplate(t *testing.T) {
       - {name: all, projected: {sources: [{configMap: {name: web}}]}}
 `
 	w.engine(everyPlace, "gitops-engine", "sync")
-	w.waitTemplateNames(w.waitPinned("web", "web", "color", "A").Revision)
+	w.waitTemplateNames(w.WaitPinned("web", "web", "color", "A").Revision)
 	for flag, clean := range map[string]bool{
 		"--server-side-diff=false": false,
 		`--ignore-differences=[{"group": "apps", "kind": "Deployment", "managedFieldsManagers": ["confrev"]}]`: false,
@@ -255,7 +255,7 @@ func selfHeal(member *member, injection optin.Injection) {
 	first := release{image: "app:1", color: "A", injection: injection}
 	m.tool.deploy(m.world, first)
 	m.rolledOut(first)
-	a := m.pinOf("web", "web")
+	a := m.PinOf("web", "web")
 
 	member.next()
 	syncs := 0
@@ -269,22 +269,22 @@ func selfHeal(member *member, injection optin.Injection) {
 
 	member.next()
 	m.tool.deploy(m.world, release{image: "app:1", color: "B", injection: injection})
-	b := m.waitPinned("web", "web", "color", "B")
+	b := m.WaitPinned("web", "web", "color", "B")
 	m.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: b.Revision}[injection])
 }
 
 // heals syncs once, and tells whether that put back something that confrev then wrote again.
 func (m *matrix) heals(r release) bool {
 	m.Helper()
-	before := m.deployment("web").Generation
+	before := m.Deployment("web").Generation
 	m.tool.deploy(m.world, r)
-	if m.deployment("web").Generation == before {
+	if m.Deployment("web").Generation == before {
 		return false
 	}
 	again := false
-	m.eventually("confrev answers", func() string {
+	m.Eventually("confrev answers", func() string {
 		again = m.templateNames() != "web"
-		if !again && len(m.events("Reverted", "web")) == 0 {
+		if !again && len(m.Events("Reverted", "web")) == 0 {
 			return "not yet"
 		}
 		return ""
@@ -303,15 +303,15 @@ func fluxAfterAnUndo(member *member) {
 		m.tool.deploy(m.world, r)
 		m.rolledOut(r)
 	}
-	m.undo("web")
-	m.waitHeld("web", "web")
-	a := m.pinOf("web", "web")
+	m.Undo("web")
+	m.WaitHeld("web", "web")
+	a := m.PinOf("web", "web")
 	templates := m.record("web")
 	member.next()
 	m.tool.deploy(m.world, edited)
-	m.waitEvent("Unpinned", "web", "")
-	m.waitPinned("web", "web", "color", "A")
-	if got := m.pinOf("web", "web"); got != a {
+	m.WaitEvent("Unpinned", "web", "")
+	m.WaitPinned("web", "web", "color", "A")
+	if got := m.PinOf("web", "web"); got != a {
 		m.Errorf("pinned to %s, want %s", got, a)
 	}
 	m.podsRead(a.Revision)

@@ -105,7 +105,7 @@ func (h helm) revision(w *world, r release) string {
 		Revision    int    `json:"revision"`
 		Description string `json:"description"`
 	}
-	w.must(json.Unmarshal([]byte(w.run(h.binary, "history", "web", "--output", "json")), &history))
+	w.Must(json.Unmarshal([]byte(w.run(h.binary, "history", "web", "--output", "json")), &history))
 	for _, entry := range slices.Backward(history) {
 		if entry.Description == r.String() {
 			return fmt.Sprint(entry.Revision)
@@ -127,8 +127,8 @@ func (h helm) drift(w *world, r release) string {
 // run runs a tool in the namespace and gives what it printed.
 func (w *world) run(tool string, args ...string) string {
 	w.Helper()
-	out, err := cluster.Run(w.ctx, "", tool, append([]string{"--namespace", w.ns}, args...)...)
-	w.must(err)
+	out, err := cluster.Run(w.Ctx, "", tool, append([]string{"--namespace", w.NS}, args...)...)
+	w.Must(err)
 	return out
 }
 
@@ -141,7 +141,7 @@ func TestMatrixHelmTakesAFailingUpgradeBack(t *testing.T) {
 			first := release{image: "app:1", color: "A", injection: injection}
 			m.tool.deploy(m.world, first)
 			m.rolledOut(first)
-			m.must(h.failing(m, release{image: "app:2", injection: injection}))
+			m.Must(h.failing(m, release{image: "app:2", injection: injection}))
 			m.rollouts++
 			m.rolledOut(first)
 			m.noDrift(first)
@@ -167,10 +167,10 @@ func TestHelmWaitsForAFaultyConfigurationThatComesWithItsChecksum(t *testing.T) 
 			first := release{image: "app:1", color: "A", injection: optin.Admission, settle: never}
 			m.tool.deploy(m.world, first)
 			m.rolledOut(first)
-			a := m.pinOf("web", "web")
+			a := m.PinOf("web", "web")
 			err := h.failing(m, release{image: "app:1", injection: optin.Admission, settle: never})
 			if h.checksum {
-				m.must(err)
+				m.Must(err)
 				m.rollouts++
 				m.rolledOut(first)
 				return
@@ -178,8 +178,8 @@ func TestHelmWaitsForAFaultyConfigurationThatComesWithItsChecksum(t *testing.T) 
 			if err == nil {
 				m.Error("without a checksum, Helm should be done before the rollout begins")
 			}
-			m.barrier()
-			if got := m.pinOf("web", "web"); got != a {
+			m.Barrier()
+			if got := m.PinOf("web", "web"); got != a {
 				m.Errorf("the pin moved to %s", got)
 			}
 		})
@@ -189,11 +189,11 @@ func TestHelmWaitsForAFaultyConfigurationThatComesWithItsChecksum(t *testing.T) 
 // failing upgrades to a release with a faulty configuration, which Helm should take back. It gives an error if Helm does not.
 func (h helm) failing(m *matrix, r release) error {
 	m.Helper()
-	r.color = "faulty in " + m.ns
+	r.color = "faulty in " + m.NS
 	m.keepUnready(revisionOf(configMap("web", "color", r.color)))
 	// Long enough for Helm to come back from it as well, on a busy machine.
-	args := append([]string{"--namespace", m.ns}, h.upgrade(m.world, r, h.atomic, "--timeout=30s")...)
-	_, err := cluster.Run(m.ctx, "", h.binary, args...)
+	args := append([]string{"--namespace", m.NS}, h.upgrade(m.world, r, h.atomic, "--timeout=30s")...)
+	_, err := cluster.Run(m.Ctx, "", h.binary, args...)
 	if err == nil || !strings.Contains(err.Error(), "rolled back") {
 		return fmt.Errorf("the upgrade should fail, and be rolled back: %w", cmp.Or(err, errors.New("it went well")))
 	}
@@ -214,19 +214,19 @@ func TestHelm4AfterAnUndo(t *testing.T) {
 				m.tool.deploy(m.world, r)
 				m.rolledOut(r)
 			}
-			m.undo("web")
-			m.waitHeld("web", "web")
+			m.Undo("web")
+			m.WaitHeld("web", "web")
 			// Helm writes the ConfigMap before it meets the conflict: its change is not to roll out by itself.
-			m.kubectl("annotate", "deployment/web", keys.Settle+"="+never, "--overwrite")
+			m.Kubectl("annotate", "deployment/web", keys.Settle+"="+never, "--overwrite")
 			next := release{image: "app:3", color: "C", injection: injection, settle: never}
-			args := append([]string{"--namespace", m.ns}, helm4.upgrade(m.world, next)...)
-			_, err := cluster.Run(m.ctx, "", helm4.binary, args...)
+			args := append([]string{"--namespace", m.NS}, helm4.upgrade(m.world, next)...)
+			_, err := cluster.Run(m.Ctx, "", helm4.binary, args...)
 			for field, want := range map[string]bool{".image": image == "app:2", ".envFrom": injection == optin.Template} {
 				if got := err != nil && strings.Contains(err.Error(), "conflict") && strings.Contains(err.Error(), field); got != want {
 					m.Errorf("conflict over %s: %t, want %t: %v", field, got, want, err)
 				}
 			}
-			if got := m.kubectl("get", "configmap/web", "-o", "jsonpath={.data.color}"); got != next.color {
+			if got := m.Kubectl("get", "configmap/web", "-o", "jsonpath={.data.color}"); got != next.color {
 				m.Errorf("the ConfigMap has %s", got)
 			}
 			m.world.run(helm4.binary, helm4.upgrade(m.world, next, "--force-conflicts")...)

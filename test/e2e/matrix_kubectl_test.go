@@ -41,18 +41,18 @@ func redeployed(t tool) tool {
 // that are unique per deploy leave nothing to hold.
 func undone(t tool) tool {
 	t.held = !t.attach
-	t.rollBack = func(w *world, _, _ release) { w.undo("web") }
+	t.rollBack = func(w *world, _, _ release) { w.Undo("web") }
 	return t
 }
 
-func deleted(w *world, r release) { w.kubectlIn(r.manifest(), "delete", "-f", "-") }
+func deleted(w *world, r release) { w.KubectlIn(r.manifest(), "delete", "-f", "-") }
 
 // applied is kubectl apply.
 func applied(name string, flags ...string) tool {
 	return redeployed(tool{
 		name: name,
 		deploy: func(w *world, r release) {
-			w.kubectlIn(r.manifest(), append([]string{"apply", "-f", "-"}, flags...)...)
+			w.KubectlIn(r.manifest(), append([]string{"apply", "-f", "-"}, flags...)...)
 		},
 		remove: deleted,
 		drift:  diffed(flags...),
@@ -68,7 +68,7 @@ func diffed(flags ...string) func(*world, release) string {
 // diff gives what kubectl diff shows. It exits with an error when it finds a difference.
 func (w *world) diff(manifest string, args ...string) string {
 	w.Helper()
-	out, err := cluster.Run(w.ctx, manifest, "kubectl", append([]string{"--namespace", w.ns, "diff"}, args...)...)
+	out, err := cluster.Run(w.Ctx, manifest, "kubectl", append([]string{"--namespace", w.NS, "diff"}, args...)...)
 	if err != nil && out == "" {
 		w.Fatal(err)
 	}
@@ -80,13 +80,13 @@ func changed(name string, change func(w *world, r release)) tool {
 	return redeployed(tool{
 		name: name,
 		deploy: func(w *world, r release) {
-			err := w.get("web", &appsv1.Deployment{})
+			err := w.Get("web", &appsv1.Deployment{})
 			if err == nil {
 				change(w, r)
 				return
 			}
-			w.must(client.IgnoreNotFound(err))
-			w.kubectlIn(r.manifest(), "create", "-f", "-")
+			w.Must(client.IgnoreNotFound(err))
+			w.KubectlIn(r.manifest(), "create", "-f", "-")
 		},
 		remove: deleted,
 		drift:  diffed(),
@@ -102,7 +102,7 @@ func edited(w *world, r release) {
 	if r.settle != "" {
 		commands += fmt.Sprintf(`; s/^( *)%s: .*/&\n\1%s: %s/`, slashes(keys.Track), slashes(keys.Settle), r.settle)
 	}
-	w.must(w.kubectlEdit(editor(commands), "configmap/web", "deployment/web"))
+	w.Must(w.kubectlEdit(editor(commands), "configmap/web", "deployment/web"))
 }
 
 func slashes(key string) string { return strings.ReplaceAll(key, "/", `\/`) }
@@ -114,7 +114,7 @@ func editor(commands string) string { return "sed -i -E '" + commands + "'" }
 func patched(w *world, r release) {
 	w.patchConfig(r.color)
 	if r.settle != "" {
-		w.kubectl("annotate", "deployment/web", keys.Settle+"="+r.settle, "--overwrite")
+		w.Kubectl("annotate", "deployment/web", keys.Settle+"="+r.settle, "--overwrite")
 	}
-	w.kubectl("set", "image", "deployment/web", "app="+r.image)
+	w.Kubectl("set", "image", "deployment/web", "app="+r.image)
 }

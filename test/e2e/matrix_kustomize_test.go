@@ -66,7 +66,7 @@ generatorOptions: `+n.options+`
 
 // kustomized is kubectl apply -k, with ConfigMaps that kustomize generates.
 func kustomized(name string, n naming, flags ...string) tool {
-	run := func(w *world, r release, args ...string) { w.kubectl(append(args, "-k", w.kustomization(r, n))...) }
+	run := func(w *world, r release, args ...string) { w.Kubectl(append(args, "-k", w.kustomization(r, n))...) }
 	return redeployed(tool{
 		name:   name,
 		attach: len(n.annotation) > 0,

@@ -138,10 +138,10 @@ func (m *matrix) run(injection optin.Injection) {
 	m.upgrade(upgraded)
 	m.tool.rollBack(m.world, upgraded, edited)
 	m.rolledOut(edited)
-	m.barrier()
+	m.Barrier()
 	m.rolledOutTimes(m.rollouts)
 	if m.tool.held {
-		m.waitHeld("web", "web")
+		m.WaitHeld("web", "web")
 	} else {
 		m.noDrift(edited)
 	}
@@ -164,10 +164,10 @@ func (m *matrix) upgrade(r release) {
 // it counts changes of its annotations too.)
 func (m *matrix) again(r release) {
 	m.Helper()
-	before := m.deployment("web")
+	before := m.Deployment("web")
 	m.tool.deploy(m.world, r)
-	m.barrier()
-	after := m.deployment("web")
+	m.Barrier()
+	after := m.Deployment("web")
 	if diff := cmp.Diff(before.Spec.Template, after.Spec.Template); diff != "" {
 		m.Errorf("deploying %s again changed the template (-before +after):\n%s", r, diff)
 	}
@@ -182,7 +182,7 @@ func (m *matrix) rolledOut(r release) {
 	read := m.waitReleased(r)
 	m.rollouts++
 	m.rolledOutTimes(m.rollouts)
-	d := m.deployment("web")
+	d := m.Deployment("web")
 	if got := d.Spec.Template.Spec.Containers[0].Image; got != r.image {
 		m.Errorf("the image is %s, want %s", got, r.image)
 	}
@@ -199,20 +199,20 @@ func (m *matrix) rolledOut(r release) {
 func (m *matrix) waitReleased(r release) string {
 	m.Helper()
 	if !m.tool.attach {
-		return m.waitPinned("web", "web", "color", r.color).Revision
+		return m.WaitPinned("web", "web", "color", r.color).Revision
 	}
 	var named string
-	m.eventually(fmt.Sprintf("%s is rolled out", r), func() string {
-		d := m.deployment("web")
+	m.Eventually(fmt.Sprintf("%s is rolled out", r), func() string {
+		d := m.Deployment("web")
 		named = d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
 		cm := &corev1.ConfigMap{}
-		if err := m.get(named, cm); err != nil {
+		if err := m.Get(named, cm); err != nil {
 			return err.Error()
 		}
 		if cm.Data["color"] != r.color || d.Spec.Template.Annotations[keys.Pins] != "" {
 			return fmt.Sprintf("it names %s with %q, pins %q", named, cm.Data["color"], d.Spec.Template.Annotations[keys.Pins])
 		}
-		return m.notRolledOut("web")
+		return m.NotRolledOut("web")
 	})
 	return named
 }
@@ -221,12 +221,12 @@ func (m *matrix) waitReleased(r release) string {
 // the rest server-side would meet a conflict.
 func (w *world) ownsNothingElse(deployment string) {
 	w.Helper()
-	for _, entry := range w.deployment(deployment).ManagedFields {
+	for _, entry := range w.Deployment(deployment).ManagedFields {
 		if entry.Manager != keys.FieldManager {
 			continue
 		}
 		fields := &fieldpath.Set{}
-		w.must(fields.FromJSON(entry.FieldsV1.GetRawReader()))
+		w.Must(fields.FromJSON(entry.FieldsV1.GetRawReader()))
 		fields.Leaves().Iterate(func(path fieldpath.Path) {
 			if text := path.String(); !strings.HasSuffix(text, ".annotations") && !strings.Contains(text, ".annotations."+keys.Prefix) {
 				w.Errorf("confrev owns %s of %s", text, deployment)
@@ -255,10 +255,10 @@ func (m *matrix) noDrift(r release) {
 // quiet fails if confrev met a conflict, or took the tool for one that reverts its work.
 func (w *world) quiet() {
 	w.Helper()
-	if lines := errorsLogged(w.T, w.ns); len(lines) > 0 {
+	if lines := errorsLogged(w.T, w.NS); len(lines) > 0 {
 		w.Errorf("confrev logged: %s", lines[0])
 	}
-	if notes := w.events("Reverted", "web"); len(notes) > 0 {
+	if notes := w.Events("Reverted", "web"); len(notes) > 0 {
 		w.Errorf("confrev reported: %s", notes[0])
 	}
 }
@@ -266,9 +266,9 @@ func (w *world) quiet() {
 // allIsGone waits until nothing is left of an uninstalled release: no source, no revision.
 func (w *world) allIsGone() {
 	w.Helper()
-	w.eventually("all is gone", func() string {
+	w.Eventually("all is gone", func() string {
 		left := &corev1.ConfigMapList{}
-		w.must(cluster.Client.List(w.ctx, left, client.InNamespace(w.ns)))
+		w.Must(cluster.Client.List(w.Ctx, left, client.InNamespace(w.NS)))
 		names := ""
 		for _, cm := range left.Items {
 			if cm.Name != "kube-root-ca.crt" && cm.Annotations[keys.SourceName] != "barrier" && cm.Name != "barrier" {

@@ -8,6 +8,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/gen"
 )
 
 // undoTools are the tools that deploy after a rollback by hand.
@@ -57,7 +58,7 @@ func TestMatrixUndoOfTheConfigurationAndNewCode(t *testing.T) {
 			m.undone(release{image: "app:1", color: "A", injection: injection}, release{image: "app:1", color: "B", injection: injection})
 			m.tool.deploy(m.world, release{image: "app:2", color: "B", injection: injection})
 			m.rolledOut(release{image: "app:2", color: "A", injection: injection})
-			m.waitHeld("web", "web")
+			m.WaitHeld("web", "web")
 			fixed := release{image: "app:2", color: "C", injection: injection}
 			m.tool.deploy(m.world, fixed)
 			m.rolledOut(fixed)
@@ -76,7 +77,7 @@ func TestMatrixUndoOfTheConfigurationAndTheSameRelease(t *testing.T) {
 			m.undone(first, edited)
 			m.again(edited)
 			m.again(edited)
-			m.waitHeld("web", "web")
+			m.WaitHeld("web", "web")
 			m.waitReleased(first)
 			m.quiet()
 		})
@@ -90,8 +91,8 @@ func (m *matrix) undone(first, second release) {
 		m.tool.deploy(m.world, r)
 		m.rolledOut(r)
 	}
-	m.undo("web")
-	m.waitHeld("web", "web")
+	m.Undo("web")
+	m.WaitHeld("web", "web")
 	m.rolledOut(first)
 }
 
@@ -99,28 +100,28 @@ func (m *matrix) undone(first, second release) {
 func TestAnIncidentEndsNoHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
-	a := w.waitPinned("web", "web", "color", "A")
-	w.edit("web", "color", "B")
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	b := w.waitPinned("web", "web", "color", "B")
-	w.undo("web")
-	w.waitHeld("web", "web")
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.Edit("web", "color", "B")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	b := w.WaitPinned("web", "web", "color", "B")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
 	for _, command := range [][]string{
 		{"rollout", "restart", "deployment/web"},
 		{"set", "resources", "deployment/web", "--limits=cpu=200m"},
 		{"set", "env", "deployment/web", "LOG=debug"},
 		{"scale", "deployment/web", "--replicas=2"},
 	} {
-		w.kubectl(command...)
-		w.barrier()
-		if got := w.pinOf("web", "web"); got != a {
+		w.Kubectl(command...)
+		w.Barrier()
+		if got := w.PinOf("web", "web"); got != a {
 			t.Fatalf("after %v the pin is %s, want %s", command, got, a)
 		}
-		w.waitHeld("web", "web")
+		w.WaitHeld("web", "web")
 	}
-	w.kubectl("set", "image", "deployment/web", "app=app:3")
-	if got := w.pinOf("web", "web"); got.Revision != b.Revision {
+	w.Kubectl("set", "image", "deployment/web", "app=app:3")
+	if got := w.PinOf("web", "web"); got.Revision != b.Revision {
 		t.Errorf("fixed code has %s, want %s", got, b)
 	}
 }
@@ -129,35 +130,35 @@ func TestAnIncidentEndsNoHold(t *testing.T) {
 func TestAnUndoTakesAlongNothingThatWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.Advance, "on-deploy")))
-	a := w.waitPinned("web", "web", "color", "A")
-	w.edit("web", "color", "B")
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.waitPinned("web", "web", "color", "B")
-	w.edit("web", "color", "C")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/web")
-	w.undo("web")
-	w.barrier()
-	if d := w.deployment("web"); w.pinOf("web", "web") != a || d.Spec.Template.Spec.Containers[0].Image != "app:1" {
-		t.Errorf("image %s with %s, want app:1 with %s", d.Spec.Template.Spec.Containers[0].Image, w.pinOf("web", "web"), a)
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.Advance, "on-deploy")))
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.Edit("web", "color", "B")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.WaitPinned("web", "web", "color", "B")
+	w.Edit("web", "color", "C")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/web")
+	w.Undo("web")
+	w.Barrier()
+	if d := w.Deployment("web"); w.PinOf("web", "web") != a || d.Spec.Template.Spec.Containers[0].Image != "app:1" {
+		t.Errorf("image %s with %s, want app:1 with %s", d.Spec.Template.Spec.Containers[0].Image, w.PinOf("web", "web"), a)
 	}
 	w.podsRead(a.Revision)
-	w.kubectl("set", "image", "deployment/web", "app=app:3")
-	w.waitPinned("web", "web", "color", "C")
+	w.Kubectl("set", "image", "deployment/web", "app=app:3")
+	w.WaitPinned("web", "web", "color", "C")
 }
 
 // Rule 21.5: kubectl rollout undo restores the annotations of an old ReplicaSet. confrev's are kept as they were.
 func TestAnUndoKeepsSettings(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
 	w.editTo("B")
-	w.kubectl("annotate", "deployment/web", keys.Advance+"=manual", keys.Settle+"=1s")
-	w.undo("web", "--to-revision=1")
-	w.waitHeld("web", "web")
-	d := w.deployment("web")
-	if d.Annotations[keys.Advance] != "manual" || d.Annotations[keys.Settle] != "1s" || w.pinOf("web", "web") != a {
-		t.Errorf("pinned to %s, with %v", w.pinOf("web", "web"), d.Annotations)
+	w.Kubectl("annotate", "deployment/web", keys.Advance+"=manual", keys.Settle+"=1s")
+	w.Undo("web", "--to-revision=1")
+	w.WaitHeld("web", "web")
+	d := w.Deployment("web")
+	if d.Annotations[keys.Advance] != "manual" || d.Annotations[keys.Settle] != "1s" || w.PinOf("web", "web") != a {
+		t.Errorf("pinned to %s, with %v", w.PinOf("web", "web"), d.Annotations)
 	}
 }
 
@@ -168,20 +169,20 @@ func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	const long = 15 * time.Second
 	w, a := deployed(t)
 	b := w.editTo("B")
-	w.kubectl("annotate", "deployment/web", keys.Settle+"="+long.String())
-	w.edit("web", "color", "C")
+	w.Kubectl("annotate", "deployment/web", keys.Settle+"="+long.String())
+	w.Edit("web", "color", "C")
 	// The part of the settle time that the undo is to take back.
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != b {
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != b {
 		t.Fatalf("pinned to %s before the undo: the machine is too slow for a settle time of %s", got, long)
 	}
 	undone := time.Now()
-	w.undo("web")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Undo("web")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("after the undo it is pinned to %s, want %s", got, a)
 	}
-	w.waitPinned("web", "web", "color", "C")
+	w.WaitPinned("web", "web", "color", "C")
 	// Whatever the machine does, this is never too short: confrev cannot have seen the undo before it was made.
 	if waited := time.Since(undone); waited < long {
 		t.Errorf("content that waits rolled out %s after the undo, want %s at least", waited, long)

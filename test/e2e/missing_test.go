@@ -17,59 +17,59 @@ import (
 func TestMissingSourceIsPinnedWhenItAppears(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("other", "k", "v"), deployment("web", envFrom("web", "other")))
-	if w.pinOf("web", "other") == (pin.Pin{}) {
+	w.Create(configMap("other", "k", "v"), deployment("web", envFrom("web", "other")))
+	if w.PinOf("web", "other") == (pin.Pin{}) {
 		t.Error("one missing source stopped the rest")
 	}
-	w.waitEvent("SourceMissing", "web", "configmap/web does not exist")
-	if got := w.pinOf("web", "web"); got != (pin.Pin{}) {
+	w.WaitEvent("SourceMissing", "web", "configmap/web does not exist")
+	if got := w.PinOf("web", "web"); got != (pin.Pin{}) {
 		t.Errorf("a source that does not exist is pinned to %s", got)
 	}
-	w.create(configMap("web", "k", "v"))
-	w.waitPinned("web", "web", "k", "v")
+	w.Create(configMap("web", "k", "v"))
+	w.WaitPinned("web", "web", "k", "v")
 }
 
 // Rule 6.
 func TestRequiredKeyMissingGivesNoPinAndKeepsAnEarlierOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "other", "1"), deployment("web", envKey("web", "needed", false)))
-	w.waitEvent("KeyMissing", "web", `"needed"`)
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != (pin.Pin{}) {
+	w.Create(configMap("web", "other", "1"), deployment("web", envKey("web", "needed", false)))
+	w.WaitEvent("KeyMissing", "web", `"needed"`)
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != (pin.Pin{}) {
 		t.Fatalf("without its key the source is pinned to %s", got)
 	}
-	w.edit("web", "needed", "1")
-	pinned := w.waitPinned("web", "web", "needed", "1")
+	w.Edit("web", "needed", "1")
+	pinned := w.WaitPinned("web", "web", "needed", "1")
 
-	w.kubectl("patch", "configmap", "web", "--type=json", "-p", `[{"op":"remove","path":"/data/needed"}]`)
-	w.waitEvent("KeyMissing", "web", "pods keep using its revision "+pinned.String())
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != pinned {
+	w.Kubectl("patch", "configmap", "web", "--type=json", "-p", `[{"op":"remove","path":"/data/needed"}]`)
+	w.WaitEvent("KeyMissing", "web", "pods keep using its revision "+pinned.String())
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != pinned {
 		t.Errorf("the pin moved to %s, want %s", got, pinned)
 	}
-	w.edit("web", "needed", "2")
-	w.waitPinned("web", "web", "needed", "2")
+	w.Edit("web", "needed", "2")
+	w.WaitPinned("web", "web", "needed", "2")
 }
 
 // Rule 6.
 func TestOptionalSourceAndKeyRollOutWhenTheyAppear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("keys", "other", "1"), deployment("web", envKey("web", "k", true), envKey("keys", "k", true)))
-	pinned := w.waitPinned("web", "keys", "other", "1")
-	w.barrier()
-	if notes := w.events("SourceMissing", "web"); len(notes) > 0 {
+	w.Create(configMap("keys", "other", "1"), deployment("web", envKey("web", "k", true), envKey("keys", "k", true)))
+	pinned := w.WaitPinned("web", "keys", "other", "1")
+	w.Barrier()
+	if notes := w.Events("SourceMissing", "web"); len(notes) > 0 {
 		t.Errorf("an optional source is no reason to warn: %q", notes)
 	}
-	before := len(w.replicaSets("web"))
-	w.create(configMap("web", "k", "v"))
-	w.waitPinned("web", "web", "k", "v")
-	w.edit("keys", "k", "v")
-	if now := w.waitPinned("web", "keys", "k", "v"); now == pinned {
+	before := len(w.ReplicaSets("web"))
+	w.Create(configMap("web", "k", "v"))
+	w.WaitPinned("web", "web", "k", "v")
+	w.Edit("keys", "k", "v")
+	if now := w.WaitPinned("web", "keys", "k", "v"); now == pinned {
 		t.Errorf("the pin did not move from %s", pinned)
 	}
-	if got := len(w.replicaSets("web")) - before; got != 2 {
+	if got := len(w.ReplicaSets("web")) - before; got != 2 {
 		t.Errorf("two sources that appeared made %d ReplicaSets, want 2", got)
 	}
 }
@@ -78,23 +78,23 @@ func TestOptionalSourceAndKeyRollOutWhenTheyAppear(t *testing.T) {
 func TestDeletedAndRecreatedSource(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	w.kubectl("delete", "configmap", "web")
-	w.waitEvent("SourceMissing", "web", "pods keep using its revision "+a.String())
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Kubectl("delete", "configmap", "web")
+	w.WaitEvent("SourceMissing", "web", "pods keep using its revision "+a.String())
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Fatalf("the pin is %s, want %s", got, a)
 	}
-	if w.gone(a.Revision) {
+	if w.Gone(a.Revision) {
 		t.Fatalf("revision %s went with its source", a.Revision)
 	}
-	w.create(configMap("web", "color", "A"))
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Create(configMap("web", "color", "A"))
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Fatalf("the same content under a new source moved the pin to %s", got)
 	}
-	w.kubectl("delete", "configmap", "web")
-	w.create(configMap("web", "color", "B"))
-	w.waitPinned("web", "web", "color", "B")
+	w.Kubectl("delete", "configmap", "web")
+	w.Create(configMap("web", "color", "B"))
+	w.WaitPinned("web", "web", "color", "B")
 }
 
 // A copy that a quota forbids is said on the workload, stops no other source, and is made once there is room.
@@ -103,26 +103,26 @@ func TestQuotaThatForbidsTheCopyIsSaid(t *testing.T) {
 	w, a := deployed(t)
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
-	w.create(quota)
-	w.eventually("the quota counts", func() string {
-		w.must(w.get("full", quota))
+	w.Create(quota)
+	w.Eventually("the quota counts", func() string {
+		w.Must(w.Get("full", quota))
 		if len(quota.Status.Used) == 0 {
 			return "not yet"
 		}
 		return ""
 	})
-	w.edit("web", "color", "B")
-	w.waitEvent("RevisionRefused", "web", "exceeded quota")
-	if got := w.pinOf("web", "web"); got != a {
+	w.Edit("web", "color", "B")
+	w.WaitEvent("RevisionRefused", "web", "exceeded quota")
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin moved to %s", got)
 	}
-	w.kubectl("delete", "resourcequota", "full")
+	w.Kubectl("delete", "resourcequota", "full")
 	// Nothing tells confrev that there is room again: it tries once a minute.
-	w.within(time.Minute+patience, "the copy is made", func() string {
-		if now := w.pinOf("web", "web"); now == a {
+	w.Within(time.Minute+patience, "the copy is made", func() string {
+		if now := w.PinOf("web", "web"); now == a {
 			return "pinned to " + now.String()
 		}
 		return ""
 	})
-	w.waitPinned("web", "web", "color", "B")
+	w.WaitPinned("web", "web", "color", "B")
 }

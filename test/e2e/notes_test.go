@@ -18,7 +18,7 @@ import (
 func TestANoteLeavesWhatAppliesPrune(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.kubectl("label", "namespace", w.ns, keys.Track+"=all")
+	w.Kubectl("label", "namespace", w.NS, keys.Track+"=all")
 	manifest := func(more string) string {
 		return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -37,8 +37,8 @@ spec:
 	}
 	set := &appsv1.StatefulSet{}
 	pinnedTo := func(number string) {
-		w.eventually("web is pinned to revision "+number, func() string {
-			w.must(w.get("web", set))
+		w.Eventually("web is pinned to revision "+number, func() string {
+			w.Must(w.Get("web", set))
 			if pins := set.Spec.Template.Annotations[keys.Pins]; !strings.HasSuffix(pins, "@"+number) ||
 				set.Status.ObservedGeneration < set.Generation || set.Status.UpdatedReplicas != 1 {
 				return fmt.Sprintf("pins %q, status %+v", pins, set.Status)
@@ -46,17 +46,17 @@ spec:
 			return ""
 		})
 	}
-	w.create(configMap("web", "color", "A"))
-	w.kubectlIn(manifest("  minReadySeconds: 1"), "apply", "-f", "-")
+	w.Create(configMap("web", "color", "A"))
+	w.KubectlIn(manifest("  minReadySeconds: 1"), "apply", "-f", "-")
 	pinnedTo("1")
-	w.edit("web", "color", "B")
+	w.Edit("web", "color", "B")
 	pinnedTo("2")
 	// Without the source, the webhook cannot know that the undo is a hold. So it is the controller that notes it later.
-	w.kubectl("delete", "configmap", "web")
-	w.kubectl("rollout", "undo", "statefulset/web")
-	w.create(configMap("web", "color", "B"))
-	w.eventually("web is held", func() string {
-		w.must(w.get("web", set))
+	w.Kubectl("delete", "configmap", "web")
+	w.Kubectl("rollout", "undo", "statefulset/web")
+	w.Create(configMap("web", "color", "B"))
+	w.Eventually("web is held", func() string {
+		w.Must(w.Get("web", set))
 		if set.Annotations[keys.Held] == "" {
 			return fmt.Sprintf("annotations %q", set.Annotations)
 		}
@@ -65,8 +65,8 @@ spec:
 	if set.Annotations[corev1.LastAppliedConfigAnnotation] == "" {
 		t.Error("the note took the manifest that was applied away")
 	}
-	w.kubectlIn(manifest(""), "apply", "-f", "-")
-	w.must(w.get("web", set))
+	w.KubectlIn(manifest(""), "apply", "-f", "-")
+	w.Must(w.Get("web", set))
 	if set.Spec.MinReadySeconds != 0 {
 		t.Error("a field that was taken out of the manifest stays")
 	}

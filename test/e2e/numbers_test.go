@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // Rule 5: two writers that do not see each other's revisions, such as two replicas of the webhook whose caches lag, may give two
@@ -14,20 +15,20 @@ import (
 // pinned to says nothing about what this one rolled out.
 func anUndoHoldsWhateverNumbersOthersHave(m *member) {
 	w, a := deployed(m.T)
-	w.create(deployment("other", envFrom("web"), annotated(keys.Advance, "manual")))
-	w.waitPinned("other", "web", "color", "A")
+	w.Create(deployment("other", envFrom("web"), gen.Annotated(keys.Advance, "manual")))
+	w.WaitPinned("other", "web", "color", "A")
 	b := w.editTo("B")
 	c := w.editTo("C")
 	// The other workload has B, with the number that C has.
 	w.unguarded("annotate", "--overwrite", "configmap/"+b.Revision, fmt.Sprintf("%s=%d", keys.Number, c.Number))
-	w.kubectl("patch", "deployment/other", "--type=merge", "-p", fmt.Sprintf(
+	w.Kubectl("patch", "deployment/other", "--type=merge", "-p", fmt.Sprintf(
 		`{"spec":{"template":{"metadata":{"annotations":{%q:"configmap/web=%s@%d"}}}}}`, keys.Pins, b.Revision, c.Number))
-	w.waitPinned("other", "web", "color", "B")
+	w.WaitPinned("other", "web", "color", "B")
 	m.next()
-	w.undo("web", "--to-revision=1")
+	w.Undo("web", "--to-revision=1")
 	m.next()
-	w.waitHeld("web", "web")
-	if got := w.pinOf("web", "web"); got != a {
+	w.WaitHeld("web", "web")
+	if got := w.PinOf("web", "web"); got != a {
 		m.Errorf("after the undo the pin is %s, want %s", got, a)
 	}
 }
@@ -36,20 +37,20 @@ func anUndoHoldsWhateverNumbersOthersHave(m *member) {
 // that is the next change.
 func TestAHoldIsOverOnceTheSourceFollowedTheUndo(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, annotated(keys.Settle, "0s"))
+	w, a := deployed(t, gen.Annotated(keys.Settle, "0s"))
 	b := w.editTo("B")
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.edit("web", "color", "A")
-	w.eventually("the note of the hold is over", func() string {
-		note := w.deployment("web").Annotations[keys.Held]
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Edit("web", "color", "A")
+	w.Eventually("the note of the hold is over", func() string {
+		note := w.Deployment("web").Annotations[keys.Held]
 		if note != "" && note[len(note)-len(";ended"):] != ";ended" {
 			return note
 		}
 		return ""
 	})
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Fatalf("the pin is %s, want %s", got, a)
 	}
 	if again := w.editTo("B"); again.Revision != b.Revision || again.Number <= b.Number {

@@ -22,19 +22,19 @@ func TestNamespaceLabelOptsEveryKindInAndOut(t *testing.T) {
 		}
 		a.createWorkload(nil)
 		none.createWorkload(map[string]string{keys.Track: "none"})
-		w.barrier()
+		w.Barrier()
 		if got := a.pinned(); got != (pins{}) {
 			w.Fatalf("pinned to %s without opting in", got)
 		}
-		w.kubectl("label", "namespace", w.ns, keys.Track+"=all")
+		w.Kubectl("label", "namespace", w.NS, keys.Track+"=all")
 		before := a.reads("A")
 		a.waitOwned(before)
-		w.barrier()
+		w.Barrier()
 		if got := none.pinned(); got != (pins{}) {
 			w.Errorf("pinned to %s in spite of none", got)
 		}
 
-		w.kubectl("label", "namespace", w.ns, keys.Track+"-")
+		w.Kubectl("label", "namespace", w.NS, keys.Track+"-")
 		a.staysAsItIs(before)
 	})
 }
@@ -44,8 +44,8 @@ func TestOptingOutLeavesEveryKindAsItIs(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, before := w.launch(s, "web")
 		a.waitOwned(before)
-		w.barrier()
-		w.kubectl("annotate", a.templateResource(), keys.Track+"=none", "--overwrite")
+		w.Barrier()
+		w.Kubectl("annotate", a.templateResource(), keys.Track+"=none", "--overwrite")
 		a.staysAsItIs(before)
 	})
 }
@@ -56,14 +56,14 @@ func (a *app) staysAsItIs(p pins) {
 	a.Helper()
 	generation := a.templateObject().GetGeneration()
 	a.editBoth("unseen")
-	a.barrier()
+	a.Barrier()
 	if got := a.templateObject().GetGeneration(); got != generation {
 		a.Errorf("opting out changed the template: it is pinned to %s, was to %s", a.pinned(), p)
 	}
 	if a.start != nil {
 		a.start(a)
 	} else {
-		a.kubectl("delete", "pod", a.living()[0].Name, "--wait=true")
+		a.Kubectl("delete", "pod", a.living()[0].Name, "--wait=true")
 	}
 	a.allRead(p)
 	a.waitMade(p)
@@ -79,21 +79,21 @@ func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 		a.createSources("A")
 		a.createWorkload(nil)
 		a.own(a.object().GetAPIVersion(), a.object().GetKind(), string(a.object().GetUID()))
-		w.waitEvent("OwnerIgnored", a.templateObject().GetName(), "configmap/"+a.conf)
-		w.barrier()
+		w.WaitEvent("OwnerIgnored", a.templateObject().GetName(), "configmap/"+a.conf)
+		w.Barrier()
 		if got := a.pinned(); got != (pins{}) {
 			w.Fatalf("an ownerReference pinned it to %s", got)
 		}
-		w.kubectl("annotate", "namespace", w.ns, keys.Owners+"=true")
+		w.Kubectl("annotate", "namespace", w.NS, keys.Owners+"=true")
 		var p pins
-		w.eventually("the owned source is pinned", func() string {
+		w.Eventually("the owned source is pinned", func() string {
 			if p = a.pinned(); p.conf == (pin.Pin{}) {
 				return "not yet"
 			}
 			return ""
 		})
-		w.edit(a.conf, sourceKey, "B")
-		w.eventually("the edit is pinned", func() string {
+		w.Edit(a.conf, sourceKey, "B")
+		w.Eventually("the edit is pinned", func() string {
 			if got := a.pinned(); got.conf == p.conf {
 				return "not yet"
 			}
@@ -102,8 +102,8 @@ func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 		if got := a.pinned(); got.secret != (pin.Pin{}) {
 			w.Errorf("the Secret is pinned to %s", got.secret)
 		}
-		if n := len(w.events("OwnerIgnored", a.templateObject().GetName())); n != 1 {
-			w.Errorf("it was said %d times", n)
+		if notes := w.Events("OwnerIgnored", a.templateObject().GetName()); len(notes) != 1 {
+			w.Errorf("it was said %d times: %q", len(notes), notes)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 // own makes the workload an owner of its ConfigMap.
 func (a *app) own(apiVersion, kind, uid string) {
 	a.Helper()
-	a.kubectl("patch", "configmap", a.conf, "--type=merge", "-p", fmt.Sprintf(
+	a.Kubectl("patch", "configmap", a.conf, "--type=merge", "-p", fmt.Sprintf(
 		`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q}]}}`, apiVersion, kind, a.name, uid))
 }
 
@@ -122,24 +122,24 @@ func TestPoliciesLiveAndIgnore(t *testing.T) {
 	for _, policy := range []string{"live", "ignore", "revision", "typo"} {
 		source := configMap(policy, "k", "A")
 		source.Annotations = map[string]string{keys.Policy: policy}
-		w.create(source)
+		w.Create(source)
 	}
-	w.create(deployment("web", envFrom("live", "ignore", "revision", "typo")))
-	w.waitPinned("web", "revision", "k", "A")
-	w.waitPinned("web", "typo", "k", "A")
-	w.waitEvent("InvalidMode", "web", `"typo" is not a policy`)
-	w.barrier()
-	generation := w.deployment("web").Generation
-	w.edit("live", "k", "B")
-	w.edit("ignore", "k", "B")
-	w.barrier()
-	if got := w.deployment("web").Generation; got != generation {
-		t.Errorf("an edit that is not to be followed changed the template: %s", w.pinsText("web"))
+	w.Create(deployment("web", envFrom("live", "ignore", "revision", "typo")))
+	w.WaitPinned("web", "revision", "k", "A")
+	w.WaitPinned("web", "typo", "k", "A")
+	w.WaitEvent("InvalidMode", "web", `"typo" is not a policy`)
+	w.Barrier()
+	generation := w.Deployment("web").Generation
+	w.Edit("live", "k", "B")
+	w.Edit("ignore", "k", "B")
+	w.Barrier()
+	if got := w.Deployment("web").Generation; got != generation {
+		t.Errorf("an edit that is not to be followed changed the template: %s", w.PinsText("web"))
 	}
-	if got := w.pins("web"); len(got) != 2 {
+	if got := w.Pins("web"); len(got) != 2 {
 		t.Errorf("pinned to %s", got)
 	}
-	w.eventually("pods read the live sources", func() string {
+	w.Eventually("pods read the live sources", func() string {
 		for _, names := range w.reads() {
 			if !strings.HasPrefix(names, "ignore+live+revision-") {
 				return names
@@ -148,14 +148,14 @@ func TestPoliciesLiveAndIgnore(t *testing.T) {
 		return ""
 	})
 	// A source that comes under another policy: its pin goes with the next change, and not before.
-	w.kubectl("annotate", "configmap", "revision", keys.Policy+"=live", "--overwrite")
-	w.barrier()
-	if got := w.deployment("web").Generation; got != generation {
-		t.Errorf("a change of policy alone changed the template: %s", w.pinsText("web"))
+	w.Kubectl("annotate", "configmap", "revision", keys.Policy+"=live", "--overwrite")
+	w.Barrier()
+	if got := w.Deployment("web").Generation; got != generation {
+		t.Errorf("a change of policy alone changed the template: %s", w.PinsText("web"))
 	}
-	w.edit("typo", "k", "B")
-	w.waitPinned("web", "typo", "k", "B")
-	if got := w.pins("web"); len(got) != 1 {
+	w.Edit("typo", "k", "B")
+	w.WaitPinned("web", "typo", "k", "B")
+	if got := w.Pins("web"); len(got) != 1 {
 		t.Errorf("pinned to %s", got)
 	}
 }
@@ -176,15 +176,15 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 	} {
 		obj := objectOf(webApp, name, spec)
 		obj.SetAnnotations(map[string]string{keys.Track: "all"})
-		w.create(obj)
+		w.Create(obj)
 	}
 	for _, name := range []string{"text", "list", "odd"} {
-		w.waitEvent("NoPodTemplate", name, "spec.template of the WebApp is not a pod template")
+		w.WaitEvent("NoPodTemplate", name, "spec.template of the WebApp is not a pod template")
 	}
 	w.launch(subjectOf("Configured"), "web")
 	got := w.plugin("doctor", "-o", "json")
 	var d cli.Diagnosis
-	w.must(json.Unmarshal([]byte(got.stdout), &d))
+	w.Must(json.Unmarshal([]byte(got.stdout), &d))
 	for _, name := range []string{"text", "list", "odd"} {
 		if found(d, "NoPodTemplate", "webapp/"+name) == nil {
 			t.Errorf("doctor finds nothing in %s: %+v", name, got)
@@ -198,10 +198,10 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 	bare := objectOf(webApp, "bare", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{
 		map[string]any{"name": "app", "envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": "bare"}}}}}}}})
 	bare.SetAnnotations(map[string]string{keys.Track: "all"})
-	w.create(configMap("bare", "k", "v"), bare)
-	w.eventually("a template without metadata is pinned", func() string {
+	w.Create(configMap("bare", "k", "v"), bare)
+	w.Eventually("a template without metadata is pinned", func() string {
 		obj := newWebApp()
-		w.must(w.get("bare", obj))
+		w.Must(w.Get("bare", obj))
 		if text := templatePins(obj.Object, "spec.template"); !strings.HasPrefix(text, "configmap/bare=bare-") {
 			return text
 		}

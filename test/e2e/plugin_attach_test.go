@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // attachJob applies docs/examples/attach-job.yaml without its Job, and gives the Job's arguments and the flag to act with its
@@ -26,18 +27,18 @@ import (
 func (w *world) attachJob(verbs string) (args []string, as string) {
 	w.Helper()
 	text, err := os.ReadFile(filepath.Join(env.Root(), "docs", "examples", "attach-job.yaml"))
-	w.must(err)
+	w.Must(err)
 	job, rights, _ := strings.Cut(string(text), "\n---\n")
 	var shown batchv1.Job
-	w.must(yaml.UnmarshalStrict([]byte(job), &shown))
-	w.kubectlIn(job, "apply", "--dry-run=server", "-f", "-")
+	w.Must(yaml.UnmarshalStrict([]byte(job), &shown))
+	w.KubectlIn(job, "apply", "--dry-run=server", "-f", "-")
 	if !strings.Contains(rights, "verbs: [get, patch]\n") {
 		w.Fatalf("the example has other rights:\n%s", rights)
 	}
-	w.kubectlIn(strings.Replace(rights, "verbs: [get, patch]\n", "verbs: ["+verbs+"]\n", 1), "apply", "-f", "-")
-	as = "--as=system:serviceaccount:" + w.ns + ":web-attach"
-	w.eventually("the Job has its rights", func() string {
-		_, err := cluster.Kubectl(w.ctx, "auth", "can-i", "patch", "configmaps", "--namespace", w.ns, as)
+	w.KubectlIn(strings.Replace(rights, "verbs: [get, patch]\n", "verbs: ["+verbs+"]\n", 1), "apply", "-f", "-")
+	as = "--as=system:serviceaccount:" + w.NS + ":web-attach"
+	w.Eventually("the Job has its rights", func() string {
+		_, err := cluster.Kubectl(w.Ctx, "auth", "can-i", "patch", "configmaps", "--namespace", w.NS, as)
 		return errorText(err)
 	})
 	return shown.Spec.Template.Spec.Containers[0].Args, as
@@ -66,7 +67,7 @@ spec:
 // ownersOf gives the names of an object's owners, sorted.
 func (w *world) ownersOf(obj client.Object, name string) []string {
 	w.Helper()
-	w.must(w.get(name, obj))
+	w.Must(w.Get(name, obj))
 	var names []string
 	for _, owner := range obj.GetOwnerReferences() {
 		names = append(names, owner.Name)
@@ -79,7 +80,7 @@ func (w *world) ownersOf(obj client.Object, name string) []string {
 func (w *world) reading(config string) string {
 	w.Helper()
 	sets := &appsv1.ReplicaSetList{}
-	w.must(cluster.Client.List(w.ctx, sets, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, sets, client.InNamespace(w.NS)))
 	var names []string
 	for _, rs := range sets.Items {
 		if env := rs.Spec.Template.Spec.Containers[0].EnvFrom; len(env) > 0 && env[0].ConfigMapRef.Name == config {
@@ -102,20 +103,20 @@ func TestPluginAttachToARollout(t *testing.T) {
 	// The Job may start before there is anything.
 	waiting := make(chan outcome)
 	go func() { waiting <- w.plugin(append(slices.Clone(args), as)...) }()
-	w.create(configMap("web-7", "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"))
-	w.kubectlIn(rolloutOf("web-7"), "apply", "-f", "-")
+	w.Create(configMap("web-7", "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"))
+	w.KubectlIn(rolloutOf("web-7"), "apply", "-f", "-")
 	got := <-waiting
 	first := w.reading("web-7")
 	if want := fmt.Sprintf("configmap/web-7 attached to replicaset/%[1]s\nsecret/web-7 attached to replicaset/%[1]s\n", first); got.stdout != want || got.status != 0 {
 		t.Errorf("status %d: %s%s, want %s", got.status, got.stdout, got.stderr, want)
 	}
 	// As configmap-attacher is called, and once more.
-	w.confrev("attach", "-rollout", "web", "-namespace", w.ns, "-configmaps", "web-7", as).
+	w.confrev("attach", "-rollout", "web", "-namespace", w.NS, "-configmaps", "web-7", as).
 		says("configmap/web-7 is attached already to replicaset/" + first)
 
 	for _, version := range []string{"web-8", "web-9"} {
-		w.create(configMap(version, "v", version), secret(version, corev1.SecretTypeOpaque, "v", version))
-		w.kubectlIn(rolloutOf(version), "apply", "-f", "-")
+		w.Create(configMap(version, "v", version), secret(version, corev1.SecretTypeOpaque, "v", version))
+		w.KubectlIn(rolloutOf(version), "apply", "-f", "-")
 		// What the template refers to needs no names.
 		w.confrev("attach", "--rollout=web", as).says("configmap/"+version+" attached", "secret/"+version+" attached")
 		if owners := w.ownersOf(&corev1.Secret{}, version); !slices.Equal(owners, []string{w.reading(version)}) {
@@ -124,10 +125,10 @@ func TestPluginAttachToARollout(t *testing.T) {
 	}
 	// revisionHistoryLimit is 1, so the first goes.
 	w.waitGone("web-7")
-	if w.gone("web-8") || w.gone("web-9") {
+	if w.Gone("web-8") || w.Gone("web-9") {
 		t.Error("a version went that a ReplicaSet needs")
 	}
-	w.kubectl("delete", "rollout", "web")
+	w.Kubectl("delete", "rollout", "web")
 	w.waitGone("web-8")
 	w.waitGone("web-9")
 }
@@ -137,8 +138,8 @@ func TestPluginAttachWhereOwnersAreEnforced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	args, as := w.attachJob("get, patch")
-	w.create(configMap("web-7", "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"))
-	w.kubectlIn(rolloutOf("web-7"), "apply", "-f", "-")
+	w.Create(configMap("web-7", "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"))
+	w.KubectlIn(rolloutOf("web-7"), "apply", "-f", "-")
 	w.confrev(append(args, as)...).fails(1, "attach configmap/web-7", "OwnerReferencesPermissionEnforcement: add the right to delete")
 }
 
@@ -147,24 +148,24 @@ func TestPluginAttachToADeployment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owned := configMap("app-7", "v", "7")
-	w.create(configMap("keeper", "v", "1"))
+	w.Create(configMap("keeper", "v", "1"))
 	keeper := &corev1.ConfigMap{}
-	w.must(w.get("keeper", keeper))
+	w.Must(w.Get("keeper", keeper))
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "keeper", UID: keeper.UID}}
 	labelled := configMap("flags-7", "v", "7")
 	labelled.Labels = map[string]string{"release": "7"}
-	w.create(owned, labelled, secret("db-7", corev1.SecretTypeOpaque, "v", "7"), deployment("web", untracked(), envFrom("app-7")))
+	w.Create(owned, labelled, secret("db-7", corev1.SecretTypeOpaque, "v", "7"), deployment("web", gen.Untracked, envFrom("app-7")))
 	w.confrev("attach", "--deployment=web").says("configmap/app-7 attached")
 	rs := w.reading("app-7")
 	w.confrev("attach", "--deployment=web", "--selector=release=7", "--secrets=db-7").says("configmap/flags-7 attached", "secret/db-7 attached")
-	w.kubectl("label", "replicaset", rs, "configMap=app-7")
+	w.Kubectl("label", "replicaset", rs, "configMap=app-7")
 	w.confrev("attach", "--replicaset-selector=configMap=app-7", "--configmaps=app-7").says("configmap/app-7 is attached already to replicaset/" + rs)
 	if owners := w.ownersOf(&corev1.ConfigMap{}, "app-7"); !slices.Equal(owners, []string{"keeper", rs}) {
 		t.Errorf("app-7 is owned by %v", owners)
 	}
 
 	// One that is missing does not keep the others from being attached.
-	w.create(configMap("late", "v", "1"))
+	w.Create(configMap("late", "v", "1"))
 	got := w.plugin("attach", "--deployment=web", "--configmaps=gone,late")
 	if got.status != 1 || !strings.Contains(got.stdout, "configmap/late attached") || !strings.Contains(got.stderr, `configmaps "gone" not found`) ||
 		strings.Count(got.stderr, "\n") != 1 {
@@ -184,22 +185,22 @@ func TestPluginAttachToADeployment(t *testing.T) {
 func TestPluginAttachToAPausedDeployment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app-6", "v", "6"), configMap("app-7", "v", "7"), deployment("web", untracked(), envFrom("app-6")))
+	w.Create(configMap("app-6", "v", "6"), configMap("app-7", "v", "7"), deployment("web", gen.Untracked, envFrom("app-6")))
 	w.confrev("attach", "--deployment=web").says("configmap/app-6 attached")
-	w.kubectl("rollout", "pause", "deployment/web")
-	w.kubectl("patch", "deployment", "web", "--type=json",
+	w.Kubectl("rollout", "pause", "deployment/web")
+	w.Kubectl("patch", "deployment", "web", "--type=json",
 		`--patch=[{"op":"replace","path":"/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"app-7"}]`)
 	w.confrev("attach", "--deployment=web", "--configmaps=app-7", "--timeout=2s").fails(1, "waited 2s", `deployment "web" is paused`)
 	if owners := w.ownersOf(&corev1.ConfigMap{}, "app-7"); len(owners) > 0 {
 		t.Errorf("app-7 is owned by %v", owners)
 	}
-	w.kubectl("rollout", "resume", "deployment/web")
+	w.Kubectl("rollout", "resume", "deployment/web")
 	w.confrev("attach", "--deployment=web", "--configmaps=app-7").says("configmap/app-7 attached")
 	if owners := w.ownersOf(&corev1.ConfigMap{}, "app-7"); !slices.Equal(owners, []string{w.reading("app-7")}) {
 		t.Errorf("app-7 is owned by %v", owners)
 	}
 	// An undo's ReplicaSet is older, and current again.
-	w.kubectl("rollout", "undo", "deployment/web")
+	w.Kubectl("rollout", "undo", "deployment/web")
 	w.confrev("attach", "--deployment=web").says("configmap/app-6 is attached already to replicaset/" + w.reading("app-6"))
 }
 
@@ -207,7 +208,7 @@ func TestPluginAttachToAPausedDeployment(t *testing.T) {
 func TestPluginAttachWithoutWhatIsOptional(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app-7", "v", "7"), deployment("web", untracked(), envFrom("app-7"), envKey("maybe", "k", true)))
+	w.Create(configMap("app-7", "v", "7"), deployment("web", gen.Untracked, envFrom("app-7"), envKey("maybe", "k", true)))
 	w.confrev("attach", "--deployment=web").says("configmap/app-7 attached", "configmap/maybe does not exist, and is optional")
 	// Whoever names it wants it.
 	w.confrev("attach", "--deployment=web", "--configmaps=maybe").fails(1, `configmaps "maybe" not found`)
@@ -231,13 +232,13 @@ func TestPluginAttachExamples(t *testing.T) {
 	for _, name := range []string{"app-7", "flags-7"} {
 		cm := configMap(name, "v", "7")
 		cm.Labels = map[string]string{"release": "7"}
-		w.create(cm)
+		w.Create(cm)
 	}
-	w.create(secret("db-7", corev1.SecretTypeOpaque, "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"), configMap("web-7", "v", "7"),
-		deployment("web", untracked(), envFrom("app-7"), func(d *appsv1.Deployment) {
+	w.Create(secret("db-7", corev1.SecretTypeOpaque, "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"), configMap("web-7", "v", "7"),
+		deployment("web", gen.Untracked, envFrom("app-7"), func(d *appsv1.Deployment) {
 			d.Spec.Template.Labels["configMap"] = "app-7"
 			d.Spec.Selector.MatchLabels["configMap"] = "app-7"
 		}))
-	w.kubectlIn(strings.ReplaceAll(rolloutOf("web-7"), "app: web}", "app: rollout}"), "apply", "-f", "-")
+	w.KubectlIn(strings.ReplaceAll(rolloutOf("web-7"), "app: web}", "app: rollout}"), "apply", "-f", "-")
 	w.examples("", nil, "attach")
 }

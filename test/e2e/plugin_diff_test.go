@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/test/gen"
 )
 
 func TestPluginDiff(t *testing.T) {
@@ -15,13 +17,13 @@ func TestPluginDiff(t *testing.T) {
 	w := newWorld(t)
 	app := configMap("app", "v", "1", "same", "x", "gone", "y")
 	app.BinaryData = map[string][]byte{"bin": {0xff, 0}}
-	w.create(app, deployment("web", envKey("app", "v", false)))
-	w.waitPinned("web", "app", "v", "1")
+	w.Create(app, deployment("web", envKey("app", "v", false)))
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("diff", "deployment/web").says()
-	w.edit("app", "v", "2")
-	w.waitPinned("web", "app", "v", "2")
-	w.kubectl("patch", "configmap", "app", "--type=merge", "-p", `{"data":{"v":"3","gone":null,"empty":""},"binaryData":{"bin":"AP8B"}}`)
-	w.waitPinned("web", "app", "v", "3")
+	w.Edit("app", "v", "2")
+	w.WaitPinned("web", "app", "v", "2")
+	w.Kubectl("patch", "configmap", "app", "--type=merge", "-p", `{"data":{"v":"3","gone":null,"empty":""},"binaryData":{"bin":"AP8B"}}`)
+	w.WaitPinned("web", "app", "v", "3")
 
 	w.confrev("diff", "configmap/app").ends(1, "-2\n", "+3\n", "-y\n", "+(empty)\n", "-binary, 2 bytes, sha256:", "+binary, 3 bytes, sha256:")
 	w.confrev("diff", "cm/app", "--from=1", "--to=2").ends(1, "-1\n", "+2\n", "--- configmap/app@1/app-", "+++ configmap/app@2/app-", "/v\t")
@@ -36,12 +38,12 @@ func TestPluginDiff(t *testing.T) {
 		t.Errorf("it shows what the workload does not use:\n%s", out)
 	}
 	// What was one file of both is two: the key v.k of app, and the key k of app.v.
-	w.edit("app", "v.k", "1")
-	w.create(configMap("app.v", "k", "1"), deployment("two", envFrom("app", "app.v")))
-	w.waitPinned("two", "app.v", "k", "1")
-	w.kubectl("annotate", "deployment/two", "confrev.io/advance=manual")
-	w.edit("app.v", "k", "one")
-	w.edit("app", "v.k", "two")
+	w.Edit("app", "v.k", "1")
+	w.Create(configMap("app.v", "k", "1"), deployment("two", envFrom("app", "app.v")))
+	w.WaitPinned("two", "app.v", "k", "1")
+	w.Kubectl("annotate", "deployment/two", "confrev.io/advance=manual")
+	w.Edit("app.v", "k", "one")
+	w.Edit("app", "v.k", "two")
 	w.confrev("diff", "deployment/two").ends(1, "+one\n", "+two\n", "+++ configmap/app.v/k\t", "+++ configmap/app/v.k\t")
 	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=diff -rq", "kubectl-confrev", "diff", "configmap/app", "--from=1", "--to=2")
 	if got.status != 1 || !strings.Contains(got.stdout, "differ") {
@@ -53,11 +55,11 @@ func TestPluginDiff(t *testing.T) {
 func TestPluginDiffMasksSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db"}, StringData: map[string]string{"password": "old-value", "user": "same-value"}})
-	w.create(deployment("web", secretVolume("db")))
-	w.eventually("pinned", func() string { return w.unpinned("web", "secret/db=", "@1") })
-	w.kubectl("patch", "secret", "db", "-p", `{"stringData":{"password":"new-value"}}`)
-	w.eventually("advanced", func() string { return w.unpinned("web", "secret/db=", "@2") })
+	w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db"}, StringData: map[string]string{"password": "old-value", "user": "same-value"}})
+	w.Create(deployment("web", secretVolume("db")))
+	w.Eventually("pinned", func() string { return w.unpinned("web", "secret/db=", "@1") })
+	w.Kubectl("patch", "secret", "db", "-p", `{"stringData":{"password":"new-value"}}`)
+	w.Eventually("advanced", func() string { return w.unpinned("web", "secret/db=", "@2") })
 	for _, args := range [][]string{{"secret/db"}, {"secret/db", "--from=1", "--to=source"}} {
 		out := w.confrev(append([]string{"diff"}, args...)...).ends(1, "-*** (before)", "+*** (after)").stdout
 		if strings.Contains(out, "value") || strings.Contains(out, "user") {
@@ -70,9 +72,9 @@ func TestPluginDiffMasksSecrets(t *testing.T) {
 	if strings.Contains(out, "b2xkLXZhbHVl") || strings.Contains(out, "old-value") {
 		t.Errorf("it shows\n%s", out)
 	}
-	w.eventually("restored", func() string {
+	w.Eventually("restored", func() string {
 		secret := &corev1.Secret{}
-		w.must(w.get("db", secret))
+		w.Must(w.Get("db", secret))
 		if got := string(secret.Data["password"]); got != "old-value" {
 			return got
 		}
@@ -83,17 +85,17 @@ func TestPluginDiffMasksSecrets(t *testing.T) {
 // unpinned complains while a Deployment has not rolled out such pins: until its controller has made a ReplicaSet of them, the next
 // edit leaves no trace of them.
 func (w *world) unpinned(name, prefix, suffix string) string {
-	if text := w.pinsText(name); !strings.HasPrefix(text, prefix) || !strings.HasSuffix(text, suffix) {
+	if text := w.PinsText(name); !strings.HasPrefix(text, prefix) || !strings.HasSuffix(text, suffix) {
 		return "pins are " + text
 	}
-	return w.notRolledOut(name)
+	return w.NotRolledOut(name)
 }
 
 func TestPluginDiffSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), configMap("fresh", "v", "1"), deployment("web", envFrom("app")), deployment("plain", untracked()))
-	w.waitPinned("web", "app", "v", "1")
+	w.Create(configMap("app", "v", "1"), configMap("fresh", "v", "1"), deployment("web", envFrom("app")), deployment("plain", gen.Untracked))
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("diff").fails(2, "which")
 	w.confrev("diff", "configmap/fresh").fails(2, "configmap/fresh has no revisions")
 	w.confrev("diff", "configmap/app").fails(2, "has no revision before 1", "--from=1 --to=source")

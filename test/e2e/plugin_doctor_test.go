@@ -14,6 +14,7 @@ import (
 
 	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // found gives the finding of a reason about an object.
@@ -28,18 +29,18 @@ func found(d cli.Diagnosis, reason, object string) *cli.Finding {
 func TestPluginDoctor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("lost", envFrom("nothing")),
-		deployment("torn", envFrom("app"), annotated(keys.Settle, "soon")))
-	w.waitPinned("web", "app", "color", "A")
-	w.edit("app", "color", "B")
-	w.waitPinned("web", "app", "color", "B")
-	w.undo("web")
-	w.waitHeld("web", "app")
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("lost", envFrom("nothing")),
+		deployment("torn", envFrom("app"), gen.Annotated(keys.Settle, "soon")))
+	w.WaitPinned("web", "app", "color", "A")
+	w.Edit("app", "color", "B")
+	w.WaitPinned("web", "app", "color", "B")
+	w.Undo("web")
+	w.WaitHeld("web", "app")
 	// As if there had been no policies when it was made: nothing pins it, so nothing refuses it; then it says that it is pinned,
 	// by the only way that is open to those who run pods.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stray"}, Spec: deployment("stray", envFrom("app")).Spec.Template.Spec}
-	w.create(pod)
-	w.kubectl("patch", "pod/stray", "--subresource=status", "--type=merge", "-p",
+	w.Create(pod)
+	w.Kubectl("patch", "pod/stray", "--subresource=status", "--type=merge", "-p",
 		`{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}`)
 
 	var d cli.Diagnosis
@@ -65,11 +66,11 @@ func TestPluginDoctor(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if got := w.plugin("doctor"); got.status != 3 || !strings.Contains(got.stdout, "Warning: deployment/lost in "+w.ns) || !strings.Contains(got.stdout, "  fix: ") {
+	if got := w.plugin("doctor"); got.status != 3 || !strings.Contains(got.stdout, "Warning: deployment/lost in "+w.NS) || !strings.Contains(got.stdout, "  fix: ") {
 		t.Errorf("%+v", got)
 	}
 	held := found(d, "Held", "deployment/web")
-	if held != nil && (!strings.Contains(held.Message, "configmap/app") || !strings.HasSuffix(held.Fix, "kubectl confrev resume deployment/web -n "+w.ns)) {
+	if held != nil && (!strings.Contains(held.Message, "configmap/app") || !strings.HasSuffix(held.Fix, "kubectl confrev resume deployment/web -n "+w.NS)) {
 		t.Errorf("%+v", held)
 	}
 	for _, line := range examplesOf(t, "doctor") {
@@ -81,8 +82,8 @@ func TestPluginDoctor(t *testing.T) {
 func TestPluginDoctorRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "color", "A")
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "color", "A")
 	w.pluginFails(1, `unknown command "web"`, "doctor", "web")
 	w.pluginFails(1, "invalid argument", "doctor", "--long=ages")
 	w.pluginFails(1, "cannot reach the API server", "doctor", w.unreachable())
@@ -104,11 +105,11 @@ func TestPluginDoctorFindsALeak(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	keeper, leak := configMap("keeper", "k", "v"), orphan()
-	w.create(keeper)
+	w.Create(keeper)
 	leak.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: keeper.Name, UID: keeper.UID}}
-	w.create(leak)
+	w.Create(leak)
 	due := leak.CreationTimestamp.Add(2 * grace)
-	w.within(2*grace+patience, "doctor finds the leak", func() string {
+	w.Within(2*grace+patience, "doctor finds the leak", func() string {
 		if time.Now().Before(due) {
 			return "it is young still"
 		}
@@ -129,8 +130,8 @@ func TestPluginDoctorFindsALeak(t *testing.T) {
 func TestPluginDoctorOfLostRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app"), annotated(keys.Track, "none")))
-	w.kubectl("patch", "deployment/web", "--type=merge", "-p",
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app"), gen.Annotated(keys.Track, "none")))
+	w.Kubectl("patch", "deployment/web", "--type=merge", "-p",
 		`{"spec":{"replicas":0,"template":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}}}`)
 	var d cli.Diagnosis
 	w.pluginJSON(&d, "doctor")
@@ -146,10 +147,10 @@ func TestPluginPrintsNoEscapes(t *testing.T) {
 	const escapes, shown = "\x1b[2J\x1b]0;gone\a\u202e", `\x1b[2J\x1b]0;gone\a\u202e`
 	app := configMap("app", "color", "A")
 	app.Annotations = map[string]string{keys.ChangeCause: "because " + escapes}
-	w.create(app, deployment("web", envFrom("app")), deployment("torn", envFrom("app"), annotated(keys.Settle, "soon"+escapes)),
-		deployment("odd", envFrom("app"), annotated(keys.RestartOn, "no"+escapes)))
-	w.waitPinned("web", "app", "color", "A")
-	w.waitEvent("InvalidSettle", "torn", "")
+	w.Create(app, deployment("web", envFrom("app")), deployment("torn", envFrom("app"), gen.Annotated(keys.Settle, "soon"+escapes)),
+		deployment("odd", envFrom("app"), gen.Annotated(keys.RestartOn, "no"+escapes)))
+	w.WaitPinned("web", "app", "color", "A")
+	w.WaitEvent("InvalidSettle", "torn", "")
 	for command, must := range map[string]string{
 		"doctor": "soon" + shown, "history configmap/app": "because ", "status": "", "uses configmap/app": "", "diff configmap/app": "",
 	} {

@@ -13,11 +13,11 @@ import (
 func TestPluginHistory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A", "size", "1"), configMap("unused", "k", "v"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "color", "A")
-	w.kubectl("annotate", "configmap/app", "kubernetes.io/change-cause=warmer", "--overwrite")
-	w.kubectl("patch", "configmap/app", "--type=merge", "-p", `{"data":{"color":"B","size":null,"shape":"round"}}`)
-	second := w.waitPinned("web", "app", "color", "B")
+	w.Create(configMap("app", "color", "A", "size", "1"), configMap("unused", "k", "v"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "color", "A")
+	w.Kubectl("annotate", "configmap/app", "kubernetes.io/change-cause=warmer", "--overwrite")
+	w.Kubectl("patch", "configmap/app", "--type=merge", "-p", `{"data":{"color":"B","size":null,"shape":"round"}}`)
+	second := w.WaitPinned("web", "app", "color", "B")
 	w.plugin("status", "deployment/web", "--wait")
 
 	got := w.plugin("history", "configmap/app")
@@ -66,8 +66,8 @@ func TestPluginHistoryOfSecret(t *testing.T) {
 func TestPluginHistoryRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	revision := w.waitPinned("web", "app", "color", "A").Revision
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	revision := w.WaitPinned("web", "app", "color", "A").Revision
 	w.pluginFails(1, "say of what", "history")
 	w.pluginFails(1, "a name is missing", "history", "configmap")
 	w.pluginFails(1, `configmaps "nothing" not found`, "history", "configmap/nothing")

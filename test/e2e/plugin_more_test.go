@@ -16,6 +16,7 @@ import (
 	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // What a verb writes it prints, as the object that it then is.
@@ -26,7 +27,7 @@ func TestPluginPrintsWhatItWroteAsJSON(t *testing.T) {
 	prints := func(args ...string) (d appsv1.Deployment) {
 		t.Helper()
 		out := w.confrev(append(args, "-o", "json")...).says().stdout
-		if err := json.Unmarshal([]byte(out), &d); err != nil || d.Kind != "Deployment" || d.APIVersion != "apps/v1" || d.Name != "web" || d.Namespace != w.ns {
+		if err := json.Unmarshal([]byte(out), &d); err != nil || d.Kind != "Deployment" || d.APIVersion != "apps/v1" || d.Name != "web" || d.Namespace != w.NS {
 			t.Fatalf("%v prints %v:\n%s", args, err, out)
 		}
 		if d.ResourceVersion == "" {
@@ -41,15 +42,15 @@ func TestPluginPrintsWhatItWroteAsJSON(t *testing.T) {
 		}
 	}
 	pinnedTo(prints("undo", "deployment/web"), "2")
-	w.waitHeld("web", "app")
+	w.WaitHeld("web", "app")
 	pinnedTo(prints("resume", "deployment/web"), "3")
-	w.waitPinned("web", "app", "v", "3")
-	w.eventually("the hold ends", func() string { return w.deployment("web").Annotations[keys.Held] })
-	w.kubectl("annotate", "deployment/web", keys.Advance+"=manual")
-	w.edit("app", "v", "4")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/app")
+	w.WaitPinned("web", "app", "v", "3")
+	w.Eventually("the hold ends", func() string { return w.Deployment("web").Annotations[keys.Held] })
+	w.Kubectl("annotate", "deployment/web", keys.Advance+"=manual")
+	w.Edit("app", "v", "4")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/app")
 	pinnedTo(prints("advance", "deployment/web"), "4")
-	w.waitPinned("web", "app", "v", "4")
+	w.WaitPinned("web", "app", "v", "4")
 	if got := prints("untrack", "deployment/web").Annotations[keys.Track]; got != "none" {
 		t.Errorf("untracked, it prints track %q", got)
 	}
@@ -62,12 +63,12 @@ func TestPluginPrintsWhatItWroteAsJSON(t *testing.T) {
 func TestPluginTrackAndCreateWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web", untracked(), envFrom("app")))
+	w.Create(configMap("app", "v", "1"), deployment("web", gen.Untracked, envFrom("app")))
 	reader := w.account("reader", rights("apps", []string{"deployments"}, "get"), rights("", []string{"configmaps"}, "get"))
 	w.confrev("track", "deployment/web", "configmap/app", reader).fails(1, "forbidden", "cannot patch")
 	w.confrev("create", "configmap", "new", "--from-literal=k=v", reader).fails(1, "forbidden", "cannot create")
 	w.confrev("create", "configmap", "new", "--from-literal=k=v", "--owner=deployment/web", w.account("nobody")).fails(1, "forbidden", "deployments")
-	if !w.gone("new") || w.deployment("web").Annotations[keys.Track] != "" {
+	if !w.Gone("new") || w.Deployment("web").Annotations[keys.Track] != "" {
 		t.Error("it was done nevertheless")
 	}
 }
@@ -75,19 +76,19 @@ func TestPluginTrackAndCreateWithoutTheRight(t *testing.T) {
 func TestPluginSetVolumeOfAClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app"), replicas(0)))
-	first := w.waitPinned("web", "app", "v", "1")
+	w.Create(configMap("app", "v", "1"), deployment("web", envFrom("app"), gen.Replicas(0)))
+	first := w.WaitPinned("web", "app", "v", "1")
 	w.confrev("set", "volume", "deployment/web", "-t", "pvc", "--mount-path=/data").fails(1, "needs --claim-name")
 	w.confrev("set", "volume", "deployment/web", "-t", "pvc", "--claim-name=data", "--name=store", "--mount-path=/data").says("deployment.apps/web volumes updated")
-	spec := w.deployment("web").Spec.Template.Spec
+	spec := w.Deployment("web").Spec.Template.Spec
 	if len(spec.Volumes) != 1 || spec.Volumes[0].Name != "store" || spec.Volumes[0].PersistentVolumeClaim == nil ||
 		spec.Volumes[0].PersistentVolumeClaim.ClaimName != "data" || len(spec.Containers[0].VolumeMounts) != 1 || spec.Containers[0].VolumeMounts[0].MountPath != "/data" {
 		t.Errorf("it has %+v and %+v", spec.Volumes, spec.Containers[0].VolumeMounts)
 	}
 	w.confrev("set", "volume", "deployment/web").says("pvc/data as store\n", "mounted at /data in app\n")
 	w.confrev("set", "volume", "deployment/web", "--remove", "--name=store").says("updated")
-	if left := w.deployment("web").Spec.Template.Spec.Volumes; len(left) != 0 || w.pinOf("web", "app") != first {
-		t.Errorf("left are %v, and the pin %s", left, w.pinOf("web", "app"))
+	if left := w.Deployment("web").Spec.Template.Spec.Volumes; len(left) != 0 || w.PinOf("web", "app") != first {
+		t.Errorf("left are %v, and the pin %s", left, w.PinOf("web", "app"))
 	}
 }
 
@@ -107,8 +108,8 @@ func TestPluginCreateFromAnEnvFileAndWithAHash(t *testing.T) {
 	create("configmap", "app", "--from-env-file=app.env")
 	create("secret", "generic", "app", "--from-env-file=app.env")
 	cm, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	w.must(w.get("app", cm))
-	w.must(w.get("app", secret))
+	w.Must(w.Get("app", cm))
+	w.Must(w.Get("app", secret))
 	if len(cm.Data) != 2 || cm.Data["LEVEL"] != "info" || cm.Data["COLOR"] != "blue=green" || string(secret.Data["COLOR"]) != "blue=green" || len(secret.Data) != 2 {
 		t.Errorf("they have %v and %v", cm.Data, secret.Data)
 	}
@@ -149,10 +150,10 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 	objects := []string{"configmap", "deployment"}
 	for i, obj := range []any{configMap("app", "v", "1"), deployment("web", envFrom("app"))} {
 		text, err := json.Marshal(obj)
-		w.must(err)
+		w.Must(err)
 		text = append([]byte(map[string]string{"configmap": `{"apiVersion":"v1","kind":"ConfigMap",`, "deployment": `{"apiVersion":"apps/v1","kind":"Deployment",`}[objects[i]]), text[1:]...)
-		_, err = bare.Run(w.ctx, string(text), "kubectl", "apply", "-f", "-")
-		w.must(err)
+		_, err = bare.Run(w.Ctx, string(text), "kubectl", "apply", "-f", "-")
+		w.Must(err)
 	}
 
 	var d cli.Diagnosis
@@ -188,7 +189,7 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 		}
 	}
 	live := &appsv1.Deployment{}
-	w.must(bare.Client.Get(w.ctx, types.NamespacedName{Namespace: "default", Name: "web"}, live))
+	w.Must(bare.Client.Get(w.Ctx, types.NamespacedName{Namespace: "default", Name: "web"}, live))
 	if len(live.Spec.Template.Annotations) > 0 {
 		t.Errorf("the template was changed, though nothing resolves pins: %v", live.Spec.Template.Annotations)
 	}
@@ -201,8 +202,8 @@ func TestPluginKnowsAKindInItsConfiguredVersion(t *testing.T) {
 	w := newWorld(t)
 	app := objectOf(prunedApp, "app", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
 		"name": "app", "image": "app:1", "envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": "conf"}}}}}}}})
-	w.create(configMap("conf", "k", "v"), app)
-	if preferred := w.kubectl("get", "prunedapp", "app", "-o", "jsonpath={.apiVersion}"); preferred != "e2e.confrev.io/v2" {
+	w.Create(configMap("conf", "k", "v"), app)
+	if preferred := w.Kubectl("get", "prunedapp", "app", "-o", "jsonpath={.apiVersion}"); preferred != "e2e.confrev.io/v2" {
 		t.Fatalf("kubectl reads it as %s: this test shows nothing", preferred)
 	}
 	for _, name := range []string{"prunedapp/app", "prunedapps.v1.e2e.confrev.io/app"} {
@@ -214,7 +215,7 @@ func TestPluginKnowsAKindInItsConfiguredVersion(t *testing.T) {
 			}
 		}
 	}
-	w.must(w.get("app", app))
+	w.Must(w.Get("app", app))
 	if got := app.GetAnnotations()[keys.Track]; got != "all" {
 		t.Errorf("track wrote %q", got)
 	}

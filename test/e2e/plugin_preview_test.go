@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 const previewed = `
@@ -25,12 +26,12 @@ data:
 func TestPluginPreview(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.kubectlIn(strings.ReplaceAll(previewed, `"2"`, `"1"`), "apply", "-f", "-")
-	w.create(deployment("web", envFrom("app")), deployment("key", envKey("app", "other", false)),
-		deployment("manual", envFrom("app"), annotated(keys.Advance, "manual")), deployment("plain", untracked(), envFrom("app")),
+	w.KubectlIn(strings.ReplaceAll(previewed, `"2"`, `"1"`), "apply", "-f", "-")
+	w.Create(deployment("web", envFrom("app")), deployment("key", envKey("app", "other", false)),
+		deployment("manual", envFrom("app"), gen.Annotated(keys.Advance, "manual")), deployment("plain", gen.Untracked, envFrom("app")),
 		deployment("stranger"))
 	for _, name := range []string{"web", "key", "manual"} {
-		w.waitPinned(name, "app", "v", "1")
+		w.WaitPinned(name, "app", "v", "1")
 	}
 	dir := t.TempDir()
 	w.writeFile(dir, "app.yaml", previewed)
@@ -57,22 +58,22 @@ func TestPluginPreview(t *testing.T) {
 		t.Errorf("it says nothing of %v:\n%s", want, got.stdout)
 	}
 	table := w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml")
-	if line := strings.Join(table.rowOf(w.ns, "deployment/web"), " "); table.status != 0 || !strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2") {
+	if line := strings.Join(table.rowOf(w.NS, "deployment/web"), " "); table.status != 0 || !strings.Contains(line, "yes") || !strings.Contains(line, "configmap/app: revision 1 -> 2") {
 		t.Errorf("for people it says, with status %d, %q of deployment/web:\n%s%s", table.status, line, table.stdout, table.stderr)
 	}
-	w.kubectl("rollout", "pause", "deployment/web")
+	w.Kubectl("rollout", "pause", "deployment/web")
 	if got := w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml").stdout; !strings.Contains(got, "when resumed") {
 		t.Errorf("of a paused Deployment it says\n%s", got)
 	}
-	w.kubectl("rollout", "resume", "deployment/web")
-	if n := w.pinOf("web", "app").Number; n != 1 {
+	w.Kubectl("rollout", "resume", "deployment/web")
+	if n := w.PinOf("web", "app").Number; n != 1 {
 		t.Errorf("a preview moved a pin to %d", n)
 	}
-	if left := w.revisions("app"); len(left) != 1 {
+	if left := w.Revisions("app"); len(left) != 1 {
 		t.Errorf("a preview left %d revisions", len(left))
 	}
-	w.must(w.previewOfWorkload(dir))
-	w.must(os.Mkdir(filepath.Join(dir, "deploy"), 0o700))
+	w.Must(w.previewOfWorkload(dir))
+	w.Must(os.Mkdir(filepath.Join(dir, "deploy"), 0o700))
 	w.writeFile(dir, "deploy/app.yaml", previewed)
 	w.examples(dir, nil, "preview")
 }
@@ -93,7 +94,7 @@ func (w *world) previewOfWorkload(dir string) error {
 			w.Errorf("status %d, want %q:\n%s%s", got.status, want, got.stdout, got.stderr)
 		}
 	}
-	if image := w.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
+	if image := w.Deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
 		w.Errorf("a preview set the image %s", image)
 	}
 	return nil
@@ -124,21 +125,21 @@ func TestPluginPreviewKnowsAnUndoFromADeploy(t *testing.T) {
 		if got.status != 0 || !strings.Contains(line, "yes its template changes configmap/app: "+want) {
 			w.Errorf("status %d, want %q:\n%s%s", got.status, want, got.stdout, got.stderr)
 		}
-		w.kubectlIn(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
-		w.barrier()
-		if got := w.pinsText("web"); got != pins {
+		w.KubectlIn(manifest, "apply", "--server-side", "--force-conflicts", "-f", "-")
+		w.Barrier()
+		if got := w.PinsText("web"); got != pins {
 			w.Errorf("applied, it is pinned to %s, want %s", got, pins)
 		}
 	}
-	w.create(configMap("app", "v", "1"))
-	w.kubectlIn(first("app:1", ""), "apply", "--server-side", "-f", "-")
-	w.waitPinned("web", "app", "v", "1")
-	a := w.pinsText("web")
-	w.edit("app", "v", "2")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/app")
-	w.kubectlIn(first("app:2", ""), "apply", "--server-side", "-f", "-")
-	w.waitPinned("web", "app", "v", "2")
-	b := w.pinsText("web")
+	w.Create(configMap("app", "v", "1"))
+	w.KubectlIn(first("app:1", ""), "apply", "--server-side", "-f", "-")
+	w.WaitPinned("web", "app", "v", "1")
+	a := w.PinsText("web")
+	w.Edit("app", "v", "2")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/app")
+	w.KubectlIn(first("app:2", ""), "apply", "--server-side", "-f", "-")
+	w.WaitPinned("web", "app", "v", "2")
+	b := w.PinsText("web")
 	previews(first("app:1", a), "held at revision 1: it was rolled back from this content", a)
 	previews(first("app:2", ""), "rolled out to revision 2 with the workload", b)
 }
@@ -146,25 +147,25 @@ func TestPluginPreviewKnowsAnUndoFromADeploy(t *testing.T) {
 // onDeploy is a manifest of Deployment web that takes along ConfigMap app with its deploys only.
 func (w *world) onDeploy(image, pins string) string {
 	w.Helper()
-	d := deployment("web", envFrom("app"), annotated(keys.Advance, "on-deploy"))
+	d := deployment("web", envFrom("app"), gen.Annotated(keys.Advance, "on-deploy"))
 	d.APIVersion, d.Kind = "apps/v1", "Deployment"
 	d.Spec.Template.Spec.Containers[0].Image = image
 	if pins != "" {
 		d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
 	}
 	text, err := json.Marshal(d)
-	w.must(err)
+	w.Must(err)
 	return string(text)
 }
 
 // preview says when the webhook did not answer its dry run: what it shows then is what the controller does afterwards.
 func previewWithoutTheWebhook(m *member) {
 	w := newWorld(m.T)
-	w.create(configMap("app", "v", "1"))
-	w.kubectlIn(w.onDeploy("app:1", ""), "apply", "--server-side", "-f", "-")
-	w.waitPinned("web", "app", "v", "1")
-	w.edit("app", "v", "2")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/app")
+	w.Create(configMap("app", "v", "1"))
+	w.KubectlIn(w.onDeploy("app:1", ""), "apply", "--server-side", "-f", "-")
+	w.WaitPinned("web", "app", "v", "1")
+	w.Edit("app", "v", "2")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/app")
 	previews := func(along bool, note string) {
 		w.Helper()
 		got := w.runIn("", w.onDeploy("app:2", ""), "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")

@@ -11,22 +11,23 @@ import (
 
 	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // What people see of the policy rotate.
 func TestPluginOfWhatRotates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(certificate("cert", "A"), deployment("web", secretVolume("cert")), deployment("other", untracked(), secretVolume("cert")))
+	w.Create(certificate("cert", "A"), deployment("web", secretVolume("cert")), deployment("other", gen.Untracked, secretVolume("cert")))
 	w.waitFollowed("web", "secret/cert")
-	w.eventually("it is rolled out", func() string { return w.notRolledOut("web") })
+	w.Eventually("it is rolled out", func() string { return w.NotRolledOut("web") })
 	restarts := strings.Fields("Restarts <all> 1 rotates: pods read it live, and no undo brings old content back")
 	// The plugin has the classes from the chart's Deployment.
 	external := secret("external", corev1.SecretTypeOpaque, "password", "A")
 	external.Labels = map[string]string{"reconcile.external-secrets.io/managed": "true"}
-	w.create(external, deployment("external", secretVolume("external")))
+	w.Create(external, deployment("external", secretVolume("external")))
 	w.waitFollowed("external", "secret/external")
-	w.eventually("it is rolled out", func() string { return w.notRolledOut("external") })
+	w.Eventually("it is rolled out", func() string { return w.NotRolledOut("external") })
 	w.shows(w.plugin("uses", "secret/external"), 0, []string{"secret/external", "deployment/external"}, restarts...)
 
 	got := w.plugin("uses", "secret/cert")
@@ -46,16 +47,16 @@ func TestPluginOfWhatRotates(t *testing.T) {
 	renewed := certificate("cert", "B")
 	renewed.APIVersion, renewed.Kind = "v1", "Secret"
 	text, err := json.Marshal(renewed)
-	w.must(err)
+	w.Must(err)
 	preview := w.runIn("", string(text), "kubectl", "confrev", "preview", "--server-side", "--force-conflicts", "-f", "-")
-	if line := strings.Join(preview.rowOf(w.ns, "deployment/web"), " "); preview.status != 0 || !strings.Contains(line, "yes") || !strings.Contains(line, "secret/cert: revision 1 -> 2") {
+	if line := strings.Join(preview.rowOf(w.NS, "deployment/web"), " "); preview.status != 0 || !strings.Contains(line, "yes") || !strings.Contains(line, "secret/cert: revision 1 -> 2") {
 		t.Errorf("preview: status %d\n%s%s", preview.status, preview.stdout, preview.stderr)
 	}
 
 	// Where its rotation waits, a person can let it go on.
-	w.kubectl("annotate", "deployment/web", keys.Advance+"=manual")
+	w.Kubectl("annotate", "deployment/web", keys.Advance+"=manual")
 	w.rotate("cert", "C")
-	w.waitEvent("WaitingToAdvance", "web", "secret/cert")
+	w.WaitEvent("WaitingToAdvance", "web", "secret/cert")
 	w.pluginPrints("advance", "deployment/web")
 	w.waitRotated("web", "cert", "")
 	if got := w.plugin("doctor"); strings.Contains(got.stdout, "secret/cert") {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/test/gen"
 )
 
 // printing are command lines of every verb that has the flag --output, in a namespace in which deployment/web uses secret/db.
@@ -42,11 +43,11 @@ var printing = map[string][]string{
 func TestPluginPrintsNoValueOfASecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Annotations: map[string]string{"example.com/original": "canary-1"}},
-		StringData: map[string]string{"password": "canary-1"}}, deployment("web", secretVolume("db")), deployment("owner", untracked()))
-	w.eventually("pinned", func() string { return w.unpinned("web", "secret/db=", "@1") })
-	w.kubectl("patch", "secret", "db", "-p", `{"stringData":{"password":"canary-2"}}`)
-	w.eventually("advanced", func() string { return w.unpinned("web", "secret/db=", "@2") })
+	w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Annotations: map[string]string{"example.com/original": "canary-1"}},
+		StringData: map[string]string{"password": "canary-1"}}, deployment("web", secretVolume("db")), deployment("owner", gen.Untracked))
+	w.Eventually("pinned", func() string { return w.unpinned("web", "secret/db=", "@1") })
+	w.Kubectl("patch", "secret", "db", "-p", `{"stringData":{"password":"canary-2"}}`)
+	w.Eventually("advanced", func() string { return w.unpinned("web", "secret/db=", "@2") })
 	dir := t.TempDir()
 	w.writeFile(dir, "db.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: canary-3}\n")
 

@@ -11,29 +11,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 func TestPluginSetOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web", untracked(), envFrom("app")))
+	w.Create(configMap("app", "v", "1"), deployment("web", gen.Untracked, envFrom("app")))
 	w.confrev("set", "owner", "configmap/app", "deployment/web", "--dry-run=server").says("configmap/app owned (server dry run)")
 	var cm corev1.ConfigMap
-	w.must(json.Unmarshal([]byte(w.confrev("set", "owner", "cm/app", "deploy/web", "--dry-run=client", "-o", "json").says().stdout), &cm))
+	w.Must(json.Unmarshal([]byte(w.confrev("set", "owner", "cm/app", "deploy/web", "--dry-run=client", "-o", "json").says().stdout), &cm))
 	if len(cm.OwnerReferences) != 1 {
 		t.Errorf("it would have the owners %v", cm.OwnerReferences)
 	}
-	if track := w.deployment("web").Annotations[keys.Track]; track != "" {
+	if track := w.Deployment("web").Annotations[keys.Track]; track != "" {
 		t.Fatalf("a dry run lists %s", track)
 	}
 	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app owned", "confrev.io/track of deployment/web: (nothing) -> configmap/app", "a rollout",
 		"deleting deployment/web now deletes configmap/app too", "kubectl confrev set owner configmap/app deployment/web --remove")
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app unchanged")
 	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("deployment/web no longer owns it", "kubectl confrev untrack deployment/web configmap/app")
-	w.must(w.get("app", &cm))
+	w.Must(w.Get("app", &cm))
 	cm = corev1.ConfigMap{}
-	w.must(w.get("app", &cm))
+	w.Must(w.Get("app", &cm))
 	if len(cm.OwnerReferences) != 0 {
 		t.Errorf("owners are left: %v", cm.OwnerReferences)
 	}
@@ -52,37 +53,37 @@ func TestPluginSetOwner(t *testing.T) {
 func TestPluginSetOwnerLeavesWhatIsTracked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"))
+	w.Create(configMap("app", "v", "1"))
 	for name, test := range map[string]struct{ track, owners, want string }{
 		"listed": {"configmap/other", "", "configmap/app,configmap/other"}, "all": {"all", "", "all"}, "consents": {"", "true", ""}, "out": {"none", "true", "none"},
 	} {
-		options := []deploymentOption{untracked(), envFrom("app")}
+		options := []deploymentOption{gen.Untracked, envFrom("app")}
 		for key, value := range map[string]string{keys.Track: test.track, keys.Owners: test.owners} {
 			if value != "" {
-				options = append(options, annotated(key, value))
+				options = append(options, gen.Annotated(key, value))
 			}
 		}
-		w.create(deployment(name, options...))
+		w.Create(deployment(name, options...))
 		if name == "out" {
 			w.confrev("set", "owner", "configmap/app", "deployment/out").fails(1, "deployment/out is opted out of everything", "kubectl confrev track deployment/out configmap/app")
 			w.confrev("create", "configmap", "new", "--owner=deployment/out").fails(1, "deployment/out is opted out of everything")
 		} else {
 			w.confrev("set", "owner", "configmap/app", "deployment/"+name).says("configmap/app owned")
 		}
-		if got := w.deployment(name).Annotations[keys.Track]; got != test.want {
+		if got := w.Deployment(name).Annotations[keys.Track]; got != test.want {
 			t.Errorf("%s: %s is %q, want %q", name, keys.Track, got, test.want)
 		}
 	}
 	var cm corev1.ConfigMap
-	w.must(w.get("app", &cm))
-	if len(cm.OwnerReferences) != 3 || !w.gone("new") {
+	w.Must(w.Get("app", &cm))
+	if len(cm.OwnerReferences) != 3 || !w.Gone("new") {
 		t.Errorf("it has the owners %v", cm.OwnerReferences)
 	}
 	// A namespace that opts all in: a list would narrow that.
-	w.kubectl("label", "namespace", w.ns, keys.Track+"=all")
-	w.create(deployment("inherits", untracked(), envFrom("app")))
+	w.Kubectl("label", "namespace", w.NS, keys.Track+"=all")
+	w.Create(deployment("inherits", gen.Untracked, envFrom("app")))
 	w.confrev("set", "owner", "configmap/app", "deployment/inherits").says("configmap/app owned")
-	if got := w.deployment("inherits").Annotations[keys.Track]; got != "" {
+	if got := w.Deployment("inherits").Annotations[keys.Track]; got != "" {
 		t.Errorf("%s is %q", keys.Track, got)
 	}
 }
@@ -90,7 +91,7 @@ func TestPluginSetOwnerLeavesWhatIsTracked(t *testing.T) {
 func TestPluginCreateWithOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", untracked(), envFrom("app")))
+	w.Create(deployment("web", gen.Untracked, envFrom("app")))
 	dir := t.TempDir()
 	w.writeFile(dir, "config.yml", "level: info\n")
 	got := w.runIn(dir, "", "kubectl", "confrev", "create", "configmap", "app", "--from-file=config.yml", "--from-literal=v=1", "--owner", "deployment/web")
@@ -98,18 +99,18 @@ func TestPluginCreateWithOwner(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", got.status, got.stdout, got.stderr)
 	}
 	var cm corev1.ConfigMap
-	w.must(w.get("app", &cm))
+	w.Must(w.Get("app", &cm))
 	if cm.Data["config.yml"] != "level: info\n" || len(cm.OwnerReferences) != 1 {
 		t.Errorf("it has %v and the owners %v", cm.Data, cm.OwnerReferences)
 	}
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("create", "configmap", "app", "--owner=deployment/web").fails(1, `configmaps "app" already exists`)
-	if got := w.deployment("web").Annotations[keys.Track]; got != "configmap/app" {
+	if got := w.Deployment("web").Annotations[keys.Track]; got != "configmap/app" {
 		t.Errorf("%s is %q", keys.Track, got)
 	}
 	out := w.confrev("create", "secret", "generic", "db", "--type=example.com/x", "--from-literal=k=v", "--owner=deployment/web", "--dry-run=client", "-o", "json").says().stdout
 	var secret corev1.Secret
-	w.must(json.Unmarshal([]byte(out), &secret))
+	w.Must(json.Unmarshal([]byte(out), &secret))
 	if secret.Type != "example.com/x" || len(secret.OwnerReferences) != 1 || secret.Kind != "Secret" {
 		t.Errorf("it would create\n%s", out)
 	}
@@ -123,7 +124,7 @@ func TestPluginCreateWithOwner(t *testing.T) {
 	w.confrev("create", "secret", "generic", "new", w.account("nobody")).fails(1, "forbidden", "cannot create")
 	w.examples(dir, nil, "create", "configmap")
 	w.examples(dir, nil, "create", "secret", "generic")
-	w.kubectl("delete", "configmap/app", "secret/db")
+	w.Kubectl("delete", "configmap/app", "secret/db")
 	w.examples(dir, nil, "create")
 	w.examples(dir, nil, "create", "secret")
 }
@@ -131,21 +132,21 @@ func TestPluginCreateWithOwner(t *testing.T) {
 func TestPluginSetVolume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web"))
+	w.Create(configMap("app", "v", "1"), deployment("web"))
 	add := []string{"set", "volume", "deployment/web", "-t", "configmap", "--configmap-name=app", "--mount-path=/etc/app"}
 	var would appsv1.Deployment
-	w.must(json.Unmarshal([]byte(w.confrev(append(add, "--dry-run=client", "-o", "json")...).says().stdout), &would))
+	w.Must(json.Unmarshal([]byte(w.confrev(append(add, "--dry-run=client", "-o", "json")...).says().stdout), &would))
 	if len(would.Spec.Template.Spec.Volumes) != 1 {
 		t.Errorf("it would have the volumes %v", would.Spec.Template.Spec.Volumes)
 	}
 	w.confrev(add...).says("deployment.apps/web volumes updated", "rolls out now")
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev(add...).says("unchanged", "mounted there already")
 	w.confrev("set", "volume", "deployment/web", "-t", "emptydir", "--name=tmp", "--mount-path=/tmp", "--containers=app", "--read-only").says("updated")
 	w.confrev("set", "volume", "deployment/web").says("deployment/web\n", "configmap/app as app\n", "mounted at /etc/app in app\n",
 		"emptydir as tmp\n", "mounted at /tmp in app, read-only\n")
 	w.confrev("set", "volume", "deployment/web", "--remove", "--name=app").says("updated")
-	spec := w.deployment("web").Spec.Template.Spec
+	spec := w.Deployment("web").Spec.Template.Spec
 	if len(spec.Volumes) != 1 || spec.Volumes[0].Name != "tmp" || len(spec.Containers[0].VolumeMounts) != 1 {
 		t.Errorf("left are %v and %v", spec.Volumes, spec.Containers[0].VolumeMounts)
 	}

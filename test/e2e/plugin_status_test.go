@@ -15,6 +15,7 @@ import (
 
 	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // rowOf gives the fields of the line of a table that begins with these fields.
@@ -43,9 +44,9 @@ func TestPluginStatus(t *testing.T) {
 	}
 	// A pipeline must not pass because of a misspelled selector.
 	w.pluginFails(1, "nothing to wait for", "status", "--wait")
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("other", untracked()))
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")), deployment("other", gen.Untracked))
 	w.pluginFails(1, `nothing to wait for: no workload with the labels "app=tpyo"`, "status", "-l", "app=tpyo", "--wait")
-	first := w.waitPinned("web", "app", "color", "A")
+	first := w.WaitPinned("web", "app", "color", "A")
 	web := []string{"deployment/web", "configmap/app"}
 	w.shows(w.plugin("status", "--wait"), 0, web, "1", "1", "RolledOut", "1@1")
 	w.shows(w.plugin("status", "deploy", "other"), 0, []string{"deployment/other", "<none>"}, "-", "-", "Untracked", "-")
@@ -54,11 +55,11 @@ func TestPluginStatus(t *testing.T) {
 	}
 
 	// No settle time is waited for: the plan looks at the source itself.
-	w.edit("app", "color", "B")
+	w.Edit("app", "color", "B")
 	w.shows(w.plugin("status", "deploy/web", "--wait", "--timeout=5m"), 0, web, "2", "2", "RolledOut", "1@2")
-	w.undo("web")
-	w.waitHeld("web", "app")
-	w.waitPinned("web", "app", "color", "A")
+	w.Undo("web")
+	w.WaitHeld("web", "app")
+	w.WaitPinned("web", "app", "color", "A")
 	w.shows(w.plugin("status", "--wait"), 3, web, "1", "2", "Held", "1@1")
 
 	var list cli.StatusList
@@ -67,7 +68,7 @@ func TestPluginStatus(t *testing.T) {
 	}
 	item := list.Items[0]
 	source := item.Sources[0]
-	if list.Kind != "StatusList" || item.Workload != "deployment/web" || item.Namespace != w.ns || item.State != "Held" || source.Source != "configmap/app" ||
+	if list.Kind != "StatusList" || item.Workload != "deployment/web" || item.Namespace != w.NS || item.State != "Held" || source.Source != "configmap/app" ||
 		source.Pinned.Name != first.Revision || source.Current.Number != 2 || source.Pods[0].Count != 1 {
 		t.Errorf("as JSON: %+v", item)
 	}
@@ -83,18 +84,18 @@ func TestPluginStatus(t *testing.T) {
 func TestPluginStatusOfWhatIsNotRolledOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("lost", envFrom("nothing")),
-		deployment("careful", envFrom("app"), annotated("confrev.io/advance", "manual")))
-	w.waitPinned("careful", "app", "color", "A")
-	w.edit("app", "color", "B")
+	w.Create(configMap("app", "color", "A"), deployment("lost", envFrom("nothing")),
+		deployment("careful", envFrom("app"), gen.Annotated("confrev.io/advance", "manual")))
+	w.WaitPinned("careful", "app", "color", "A")
+	w.Edit("app", "color", "B")
 	got := w.plugin("status")
 	w.shows(got, 3, []string{"deployment/lost", "configmap/nothing"}, "-", "-", "Missing", "-")
 	w.shows(got, 3, []string{"deployment/careful", "configmap/app"}, "1", "2", "Waiting", "1@1")
-	w.kubectl("rollout", "pause", "deployment/careful")
-	w.kubectl("annotate", "deployment/careful", "confrev.io/advance=auto", "--overwrite")
+	w.Kubectl("rollout", "pause", "deployment/careful")
+	w.Kubectl("annotate", "deployment/careful", "confrev.io/advance=auto", "--overwrite")
 	// A pause stops the rollout, and not the pin.
-	w.eventually("the pin moves", func() string {
-		if got := w.pinOf("careful", "app"); got.Number != 2 {
+	w.Eventually("the pin moves", func() string {
+		if got := w.PinOf("careful", "app"); got.Number != 2 {
 			return "pinned to " + got.String()
 		}
 		return ""
@@ -103,10 +104,10 @@ func TestPluginStatusOfWhatIsNotRolledOut(t *testing.T) {
 	w.ends(3, "deployment/lost is Missing: configmap/nothing does not exist", "deployment/lost")
 	w.ends(3, "deployment/careful is Paused: spec.paused is set", "deployment/careful")
 	// Content that the workload uses no key of: its numbers differ, and nothing is wrong.
-	w.create(configMap("keys", "used", "1", "other", "1"), deployment("web", envKey("keys", "used", false)))
-	w.waitPinned("web", "keys", "used", "1")
-	w.edit("keys", "other", "2")
-	w.barrier()
+	w.Create(configMap("keys", "used", "1", "other", "1"), deployment("web", envKey("keys", "used", false)))
+	w.WaitPinned("web", "keys", "used", "1")
+	w.Edit("keys", "other", "2")
+	w.Barrier()
 	got = w.plugin("status", "deployment/web")
 	w.shows(got, 0, []string{"deployment/web", "configmap/keys"}, "1", "2", "RolledOut", "1@1")
 	if !strings.Contains(got.stderr, "deployment/web stays on revision 1 of configmap/keys: only keys that it does not use have changed since") {
@@ -131,12 +132,12 @@ func TestPluginStatusOfAFailedRollout(t *testing.T) {
 		d.Spec.ProgressDeadlineSeconds = new(int32(5))
 		d.Spec.Template.Spec.NodeSelector = map[string]string{"no": "such"}
 	})
-	w.create(configMap("app", "color", "A"), stuck)
+	w.Create(configMap("app", "color", "A"), stuck)
 	w.ends(4, "deployment/web is Failed: it exceeded its progress deadline: 0 of 1 pods are available; that does not end by itself", "deployment/web")
 	if got := w.plugin("status"); got.status != 4 {
 		t.Errorf("without --wait the status is %d", got.status)
 	}
-	w.kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
+	w.Kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
 	if got := w.plugin("status", "deployment/web", "--wait", "--timeout=5m"); got.status != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -148,12 +149,12 @@ func TestPluginStatusOfAFailedRollout(t *testing.T) {
 func TestPluginStatusWatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "color", "A")
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "color", "A")
 	watching := w.command("", "kubectl", "confrev", "status", "--watch")
 	out, err := watching.StdoutPipe()
-	w.must(err)
-	w.must(env.Start(watching))
+	w.Must(err)
+	w.Must(env.Start(watching))
 	impatient := time.AfterFunc(patience, func() { _ = watching.Process.Kill() })
 	defer impatient.Stop()
 	lines := bufio.NewScanner(out)
@@ -167,9 +168,9 @@ func TestPluginStatusWatch(t *testing.T) {
 		t.Fatalf("ended before the line %q", want)
 	}
 	until("deployment/web configmap/app 1 1 RolledOut 1@1")
-	w.edit("app", "color", "B")
+	w.Edit("app", "color", "B")
 	until("deployment/web configmap/app 2 2 RolledOut 1@2")
-	w.must(watching.Process.Signal(os.Interrupt))
+	w.Must(watching.Process.Signal(os.Interrupt))
 	for lines.Scan() {
 		// Until it ends.
 	}
@@ -179,8 +180,8 @@ func TestPluginStatusWatch(t *testing.T) {
 func TestPluginStatusRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "color", "A")
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "color", "A")
 	w.pluginFails(1, `deployments.apps "nobody" not found`, "status", "deployment/nobody")
 	w.pluginFails(1, `the server doesn't have a resource type "deploymint"`, "status", "deploymint/web")
 	w.pluginFails(1, "configmaps are not a kind of workload", "status", "configmap/app")
@@ -207,9 +208,9 @@ func TestPluginRequests(t *testing.T) {
 		mark := auditMark(t)
 		w.pluginPrints(args...)
 		requests, err := cluster.Requests(mark, func(r env.Request) bool {
-			return r.Object.Namespace == w.ns && strings.HasPrefix(r.UserAgent, "kubectl-confrev/")
+			return r.Object.Namespace == w.NS && strings.HasPrefix(r.UserAgent, "kubectl-confrev/")
 		})
-		w.must(err)
+		w.Must(err)
 		t.Logf("%s: %v", strings.Join(args, " "), requests)
 		counts := map[string]int{}
 		for _, r := range requests {
@@ -220,14 +221,14 @@ func TestPluginRequests(t *testing.T) {
 	add := func(from, to int) {
 		for i := from; i < to; i++ {
 			name := fmt.Sprintf("web-%d", i)
-			w.create(configMap(name, "k", "v"), deployment(name, envFrom(name), replicas(0)))
+			w.Create(configMap(name, "k", "v"), deployment(name, envFrom(name), gen.Replicas(0)))
 		}
 		for i := from; i < to; i++ {
 			name := fmt.Sprintf("web-%d", i)
-			w.waitPinned(name, name, "k", "v")
+			w.WaitPinned(name, name, "k", "v")
 		}
 		// Until a revision notes the version of its source, the plugin has to read the source.
-		w.barrier()
+		w.Barrier()
 	}
 	add(0, 2)
 	commands := [][]string{{"status"}, {"history", "configmap/web-0"}, {"history", "configmap/web-0", "-o", "json"}}
@@ -247,8 +248,8 @@ func TestPluginRequests(t *testing.T) {
 func TestPluginStatusExamples(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "color", "A")
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "color", "A")
 	for _, line := range examplesOf(t, "status") {
 		if strings.Contains(line, " -A") {
 			// Other tests' workloads need not be rolled out.

@@ -70,12 +70,12 @@ func (w *world) runIn(dir, input string, command ...string) outcome {
 func (w *world) command(dir string, command ...string) *exec.Cmd {
 	w.Helper()
 	tools, err := buildPlugin()
-	w.must(err)
+	w.Must(err)
 	name := command[0]
 	if own := filepath.Join(tools, name); name == "kubectl" || name == "kubectl-confrev" {
 		name = own
 	}
-	cmd := exec.CommandContext(w.ctx, name, command[1:]...)
+	cmd := exec.CommandContext(w.Ctx, name, command[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "KUBECONFIG="+w.kubeconfig())
 	return cmd
@@ -85,10 +85,10 @@ func (w *world) command(dir string, command ...string) *exec.Cmd {
 func (w *world) kubeconfig() string {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	w.must(err)
-	config.Contexts[config.CurrentContext].Namespace = w.ns
+	w.Must(err)
+	config.Contexts[config.CurrentContext].Namespace = w.NS
 	path := filepath.Join(w.TempDir(), "kubeconfig")
-	w.must(clientcmd.WriteToFile(*config, path))
+	w.Must(clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -135,16 +135,16 @@ func (w *world) pluginFails(status int, contains string, args ...string) {
 func (w *world) unreachable() string {
 	w.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
+	w.Must(err)
 	address := listener.Addr().String()
-	w.must(listener.Close())
+	w.Must(listener.Close())
 	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	w.must(err)
+	w.Must(err)
 	for _, c := range config.Clusters {
 		c.Server = "https://" + address
 	}
 	path := filepath.Join(w.TempDir(), "unreachable")
-	w.must(clientcmd.WriteToFile(*config, path))
+	w.Must(clientcmd.WriteToFile(*config, path))
 	return "--kubeconfig=" + path
 }
 
@@ -154,12 +154,12 @@ func (w *world) account(name string, rules ...rbacv1.PolicyRule) string {
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: w.ns}},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: w.NS}},
 	}
-	w.create(role, binding)
-	user := "system:serviceaccount:" + w.ns + ":" + name
+	w.Create(role, binding)
+	user := "system:serviceaccount:" + w.NS + ":" + name
 	for _, rule := range rules {
-		w.eventually("the rights of "+name, func() string { return w.lacks(user, rule) })
+		w.Eventually("the rights of "+name, func() string { return w.lacks(user, rule) })
 	}
 	return "--as=" + user
 }
@@ -169,9 +169,9 @@ func (w *world) lacks(user string, rule rbacv1.PolicyRule) string {
 	w.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: w.ns, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+			Namespace: w.NS, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]},
 	}}
-	w.must(cluster.Client.Create(w.ctx, review))
+	w.Must(cluster.Client.Create(w.Ctx, review))
 	if !review.Status.Allowed {
 		return fmt.Sprintf("%s may not %s %s yet", user, rule.Verbs[0], rule.Resources[0])
 	}

@@ -10,31 +10,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 func TestPluginTrackAndUntrack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), configMap("other", "v", "1"), deployment("web", untracked(), envFrom("app", "other")))
+	w.Create(configMap("app", "v", "1"), configMap("other", "v", "1"), deployment("web", gen.Untracked, envFrom("app", "other")))
 
 	w.confrev("track", "deployment/web", "configmap/app", "--dry-run=server").says("deployment.apps/web tracks (server dry run)")
 	out := w.confrev("track", "deployment/web", "cm/app", "--dry-run=client", "-o", "json").says().stdout
 	var would appsv1.Deployment
-	w.must(json.Unmarshal([]byte(out), &would))
+	w.Must(json.Unmarshal([]byte(out), &would))
 	if got := would.Annotations[keys.Track]; got != "configmap/app" {
 		t.Errorf("it would track %q", got)
 	}
-	if got := w.deployment("web").Annotations[keys.Track]; got != "" {
+	if got := w.Deployment("web").Annotations[keys.Track]; got != "" {
 		t.Fatalf("a dry run tracks %q", got)
 	}
 	w.confrev("track", "deployment/web", "configmap/app").says("deployment.apps/web tracks", "confrev.io/track: (nothing) -> configmap/app",
 		"a controller pins configmap/app at once, which is a rollout")
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("track", "deployment/web", "configmap/other").says("configmap/app -> configmap/app,configmap/other", "pins configmap/other at once")
 	w.confrev("track", "deployment/web", "configmap/other").says("unchanged", "configmap/app,configmap/other")
 	w.confrev("track", "deployment/web", "configmap/unused").says("does not refer to configmap/unused")
 	w.confrev("untrack", "deployment/web", "configmap/unused").says("-> configmap/app,configmap/other")
-	w.waitPinned("web", "other", "v", "1")
+	w.WaitPinned("web", "other", "v", "1")
 	w.confrev("untrack", "deployment/web", "configmap/other").says("deployment.apps/web untracked", "-> configmap/app")
 	w.confrev("untrack", "deployment/web", "configmap/other").fails(1, "does not list configmap/other: it is configmap/app")
 
@@ -42,9 +43,9 @@ func TestPluginTrackAndUntrack(t *testing.T) {
 	w.confrev("untrack", "deployment/web", "configmap/app").fails(1, "tracks all, which has no exceptions",
 		"kubectl annotate deployment/web confrev.io/track=configmap/other --overwrite", "kubectl annotate configmap/app confrev.io/policy=live")
 	w.confrev("untrack", "deployment/web").says("all -> none", "pins stay")
-	w.edit("app", "v", "2")
-	w.barrier()
-	if n := w.pinOf("web", "app").Number; n != 1 {
+	w.Edit("app", "v", "2")
+	w.Barrier()
+	if n := w.PinOf("web", "app").Number; n != 1 {
 		t.Errorf("untracked, it advanced to %d", n)
 	}
 }
@@ -52,17 +53,17 @@ func TestPluginTrackAndUntrack(t *testing.T) {
 func TestPluginUntrackSaysWhatStillOptsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", tracking("configmap/app,configmap/other"), annotated(keys.Owners, "true"), envFrom("app", "other")))
+	w.Create(deployment("web", gen.Tracking("configmap/app,configmap/other"), gen.Annotated(keys.Owners, "true"), envFrom("app", "other")))
 	app := configMap("app", "v", "1")
-	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: w.deployment("web").UID}}
-	w.create(app, configMap("other", "v", "1"))
+	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: w.Deployment("web").UID}}
+	w.Create(app, configMap("other", "v", "1"))
 	w.confrev("untrack", "deployment/web", "configmap/app").says("-> configmap/other", "configmap/app is still tracked, since deployment/web owns it")
 }
 
 func TestPluginTrackSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web"), deployment("odd", tracking("nonsense")))
+	w.Create(deployment("web"), deployment("odd", gen.Tracking("nonsense")))
 	reader := w.account("reader", rights("apps", []string{"deployments"}, "get"))
 	for _, verb := range []string{"track", "untrack"} {
 		w.confrev(verb).fails(1, "which workload")
@@ -77,7 +78,7 @@ func TestPluginTrackSaysWhatIsWrong(t *testing.T) {
 func TestPluginExamplesOfTrack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web", untracked(), envFrom("app")))
+	w.Create(configMap("app", "v", "1"), deployment("web", gen.Untracked, envFrom("app")))
 	w.examples("", nil, "track")
 	w.confrev("untrack", "deployment/web").says()
 	w.examples("", nil, "untrack")

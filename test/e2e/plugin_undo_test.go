@@ -12,16 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // threeRevisions makes a Deployment that has rolled out three contents of ConfigMap app, and is on the last.
 func (w *world) threeRevisions() {
 	w.Helper()
-	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "v", "1")
+	w.Create(configMap("app", "v", "1"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "v", "1")
 	for _, v := range []string{"2", "3"} {
-		w.edit("app", "v", v)
-		w.waitPinned("web", "app", "v", v)
+		w.Edit("app", "v", v)
+		w.WaitPinned("web", "app", "v", v)
 	}
 }
 
@@ -29,40 +30,40 @@ func TestPluginUndoTakesBackTheConfigurationAndLeavesTheImage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.threeRevisions()
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
 
 	would := w.confrev("undo", "deployment/web", "--dry-run=server", "-o", "json").says()
 	var shown appsv1.Deployment
-	w.must(json.Unmarshal([]byte(would.stdout), &shown))
+	w.Must(json.Unmarshal([]byte(would.stdout), &shown))
 	if pins := shown.Spec.Template.Annotations[keys.Pins]; !strings.HasSuffix(pins, "@2") || shown.Kind != "Deployment" {
 		t.Errorf("the dry run gives a %s with pins %q", shown.Kind, pins)
 	}
 	w.confrev("undo", "deploy", "web", "--dry-run=client").says("deployment.apps/web rolled back (dry run)", "revision 3 -> 2")
-	if n := w.pinOf("web", "app").Number; n != 3 {
+	if n := w.PinOf("web", "app").Number; n != 3 {
 		t.Fatalf("a dry run moved the pin to %d", n)
 	}
 	w.confrev("undo", "deployment/web").says("deployment.apps/web rolled back", "configmap/app: revision 3 -> 2", "held there until configmap/app changes",
 		"kubectl confrev resume deployment/web")
-	w.waitPinned("web", "app", "v", "2")
-	w.waitHeld("web", "app")
-	if image := w.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:2" {
+	w.WaitPinned("web", "app", "v", "2")
+	w.WaitHeld("web", "app")
+	if image := w.Deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:2" {
 		t.Errorf("the image went to %s", image)
 	}
 	// Held: nothing moves it forward, and a second undo goes on backwards.
-	w.barrier()
-	if n := w.pinOf("web", "app").Number; n != 2 {
+	w.Barrier()
+	if n := w.PinOf("web", "app").Number; n != 2 {
 		t.Errorf("the pin moved to %d", n)
 	}
 	if out := w.confrev("undo", "deployment/web", "cm/app", "-o", "name").says().stdout; out != "deployment.apps/web\n" {
 		t.Errorf("-o name gives %q", out)
 	}
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("undo", "deployment/web", "configmap/app", "--to-revision=1").says("deployment.apps/web unchanged", "at revision 1 already")
 	w.confrev("undo", "deployment/web", "configmap/app", "--to-revision=2").says("revision 1 -> 2")
 
 	w.confrev("resume", "deployment/web").says("deployment.apps/web resumed", "configmap/app: revision 2 -> 3", "rolls out now")
-	w.waitPinned("web", "app", "v", "3")
-	w.eventually("the note of the hold goes", func() string { return w.deployment("web").Annotations[keys.Held] })
+	w.WaitPinned("web", "app", "v", "3")
+	w.Eventually("the note of the hold goes", func() string { return w.Deployment("web").Annotations[keys.Held] })
 	w.confrev("resume", "deployment/web", "configmap/app").says("deployment.apps/web unchanged", "has its present content already (revision 3)")
 }
 
@@ -70,18 +71,18 @@ func TestPluginUndoTakesBackTheConfigurationAndLeavesTheImage(t *testing.T) {
 func TestPluginUndoHoldsInItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app"), annotated(keys.Advance, "manual")))
-	w.waitPinned("web", "app", "v", "1")
-	w.edit("app", "v", "2")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/app changed")
+	w.Create(configMap("app", "v", "1"), deployment("web", envFrom("app"), gen.Annotated(keys.Advance, "manual")))
+	w.WaitPinned("web", "app", "v", "1")
+	w.Edit("app", "v", "2")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/app changed")
 	w.confrev("resume", "deployment/web").says("unchanged", "kubectl confrev advance deployment/web")
 	w.confrev("advance", "deployment/web").says("deployment.apps/web advanced", "revision 1 -> 2")
-	w.waitPinned("web", "app", "v", "2")
+	w.WaitPinned("web", "app", "v", "2")
 	w.confrev("advance", "deployment/web").says("unchanged")
 
 	out := w.confrev("undo", "deployment/web", "--dry-run=client", "-o", "json").says().stdout
 	var would appsv1.Deployment
-	w.must(json.Unmarshal([]byte(out), &would))
+	w.Must(json.Unmarshal([]byte(out), &would))
 	if note := would.Annotations[keys.Held]; !strings.Contains(note, "@2;on=") {
 		t.Errorf("it would be held from %q", note)
 	}
@@ -90,32 +91,32 @@ func TestPluginUndoHoldsInItsOwnRequest(t *testing.T) {
 func TestPluginUndoWithTheRevisionsInTheTemplate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), deployment("web", envFrom("app"), annotated(keys.Injection, "template")))
-	first := w.waitPinned("web", "app", "v", "1")
-	w.edit("app", "v", "2")
-	w.waitPinned("web", "app", "v", "2")
+	w.Create(configMap("app", "v", "1"), deployment("web", envFrom("app"), gen.Annotated(keys.Injection, "template")))
+	first := w.WaitPinned("web", "app", "v", "1")
+	w.Edit("app", "v", "2")
+	w.WaitPinned("web", "app", "v", "2")
 	w.confrev("undo", "deployment/web").says("revision 2 -> 1")
-	if name := w.deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; name != first.Revision {
+	if name := w.Deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; name != first.Revision {
 		t.Errorf("the template names %s, want %s", name, first.Revision)
 	}
-	w.waitHeld("web", "app")
+	w.WaitHeld("web", "app")
 }
 
 func TestPluginUndoOfSeveralSourcesGoesBackTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), configMap("other", "v", "1"), deployment("web", envFrom("app", "other")))
-	w.waitPinned("web", "other", "v", "1")
-	w.edit("other", "v", "2")
-	w.waitPinned("web", "other", "v", "2")
-	w.edit("app", "v", "2")
-	w.waitPinned("web", "app", "v", "2")
+	w.Create(configMap("app", "v", "1"), configMap("other", "v", "1"), deployment("web", envFrom("app", "other")))
+	w.WaitPinned("web", "other", "v", "1")
+	w.Edit("other", "v", "2")
+	w.WaitPinned("web", "other", "v", "2")
+	w.Edit("app", "v", "2")
+	w.WaitPinned("web", "app", "v", "2")
 	w.confrev("undo", "deployment/web", "--to-revision=1").fails(1, "deployment/web has several sources", "configmap/app")
 	w.confrev("undo", "deployment/web").says("configmap/app: revision 2 -> 1")
-	if n := w.pinOf("web", "other").Number; n != 2 {
+	if n := w.PinOf("web", "other").Number; n != 2 {
 		t.Errorf("the other source went to %d too", n)
 	}
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("undo", "deployment/web").says("configmap/other: revision 2 -> 1")
 }
 
@@ -125,17 +126,17 @@ func TestPluginUndoRestoresTheSource(t *testing.T) {
 	w.threeRevisions()
 	w.confrev("undo", "deployment/web", "--restore-source", "--dry-run=client").says("configmap/app restored (dry run)")
 	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored", "content of revision 2", "again")
-	w.waitPinned("web", "app", "v", "2")
+	w.WaitPinned("web", "app", "v", "2")
 	w.confrev("undo", "deployment/web", "configmap/app", "--restore-source", "--to-revision=1").says("content of revision 1")
-	w.waitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "app", "v", "1")
 	// What a workload is held on is what to restore.
-	w.edit("app", "v", "bad")
-	w.waitPinned("web", "app", "v", "bad")
+	w.Edit("app", "v", "bad")
+	w.WaitPinned("web", "app", "v", "bad")
 	w.confrev("undo", "deployment/web").says("held there")
-	w.waitHeld("web", "app")
-	held := w.pinOf("web", "app")
+	w.WaitHeld("web", "app")
+	held := w.PinOf("web", "app")
 	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored")
-	if now := w.waitPinned("web", "app", "v", "1"); now.Revision != held.Revision {
+	if now := w.WaitPinned("web", "app", "v", "1"); now.Revision != held.Revision {
 		t.Errorf("held on %s, and restored to %s", held, now)
 	}
 }
@@ -143,9 +144,9 @@ func TestPluginUndoRestoresTheSource(t *testing.T) {
 func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"), configMap("else", "v", "1"), deployment("web", envFrom("app", "else"), tracking("configmap/app")),
-		deployment("plain", untracked(), envFrom("app")))
-	w.waitPinned("web", "app", "v", "1")
+	w.Create(configMap("app", "v", "1"), configMap("else", "v", "1"), deployment("web", envFrom("app", "else"), gen.Tracking("configmap/app")),
+		deployment("plain", gen.Untracked, envFrom("app")))
+	w.WaitPinned("web", "app", "v", "1")
 	reader := w.account("reader", rights("apps", []string{"deployments", "replicasets"}, "get", "list"),
 		rights("", []string{"configmaps", "namespaces"}, "get", "list"))
 	for _, verb := range []string{"undo", "resume", "advance"} {
@@ -165,8 +166,8 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 	w.confrev("undo", "deployment/web").fails(1, "no revision of configmap/app before 1", "there is 1")
 	w.confrev("undo", "deployment/web", "--to-revision=7").fails(1, "configmap/app has no revision 7: there is 1")
 	w.confrev("undo", "deployment/web", "--to-revision=-1").fails(1, "--to-revision=-1")
-	w.edit("app", "v", "2")
-	w.waitPinned("web", "app", "v", "2")
+	w.Edit("app", "v", "2")
+	w.WaitPinned("web", "app", "v", "2")
 	w.confrev("undo", "deployment/web", reader).fails(1, "forbidden", "cannot patch")
 	w.confrev("undo", "deployment/web", "--restore-source", reader).fails(1, "forbidden", "cannot update")
 }
@@ -195,14 +196,14 @@ func TestPluginCompletesWorkloadsSourcesAndRevisions(t *testing.T) {
 func TestPluginKnowsTheAnnotationsOfOtherTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "v", "1"),
-		deployment("web", envFrom("app"), untracked(), annotated("reloader.stakater.com/auto", "true"), annotated(keys.Advance, "manual")))
+	w.Create(configMap("app", "v", "1"),
+		deployment("web", envFrom("app"), gen.Untracked, gen.Annotated("reloader.stakater.com/auto", "true"), gen.Annotated(keys.Advance, "manual")))
 	w.waitFollowed("web", "configmap/app")
 	if out := w.runIn("", strings.ReplaceAll(previewed, `"2"`, `"3"`), "kubectl", "confrev", "preview", "-f", "-").stdout; !strings.Contains(out, "as confrev.io/advance says") {
 		t.Errorf("preview says:\n%s", out)
 	}
-	w.edit("app", "v", "2")
-	w.waitEvent("WaitingToAdvance", "web", "configmap/app changed")
+	w.Edit("app", "v", "2")
+	w.WaitEvent("WaitingToAdvance", "web", "configmap/app changed")
 	w.confrev("undo", "deployment/web").fails(1, "deployment/web has no pins to take back: nothing is copied in mode restart")
 	w.confrev("advance", "deployment/web").says("deployment.apps/web advanced", "configmap/app: restarts for its present content")
 	w.waitRestarted("web", "configmap/app", "")
@@ -214,13 +215,13 @@ func TestPluginUndoWithoutARightToChangeRevisions(t *testing.T) {
 	w := newWorld(t)
 	w.threeRevisions()
 	newest := &corev1.ConfigMap{}
-	w.must(w.get(w.pinOf("web", "app").Revision, newest))
+	w.Must(w.Get(w.PinOf("web", "app").Revision, newest))
 	onCall := w.account("on-call", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
 		rights("", []string{"configmaps"}, "get", "list"))
 	w.confrev("undo", "deployment/web", "--to-revision=1", onCall).says("revision 3 -> 1")
-	w.waitHeld("web", "app")
+	w.WaitHeld("web", "app")
 	// One that was made within the last second needs no note that it is about to be pinned.
-	w.eventually("the newest revision is a second old", func() string {
+	w.Eventually("the newest revision is a second old", func() string {
 		if age := time.Since(newest.CreationTimestamp.Time); age <= time.Second {
 			return age.String()
 		}
@@ -230,8 +231,8 @@ func TestPluginUndoWithoutARightToChangeRevisions(t *testing.T) {
 	if resumed.status != 0 || !strings.Contains(resumed.stdout, "revision 1 -> 3") || !strings.HasPrefix(resumed.stderr, "note: confrev's controller has to note") {
 		t.Errorf("status %d: %s%s", resumed.status, resumed.stdout, resumed.stderr)
 	}
-	third := w.waitPinned("web", "app", "v", "3")
-	w.owned(third.Revision, "web")
+	third := w.WaitPinned("web", "app", "v", "3")
+	w.WaitOwned(third.Revision, "web")
 }
 
 // Every kind goes back and on again by the plugin, also while confrev is down: the hold is noted, and the pods of the kinds that
@@ -252,7 +253,7 @@ func pluginSteersWhileConfrevIsDown(m *member, s subject) {
 		m.Errorf("pods read %s, want %s", got, second)
 	}
 	m.next()
-	a.barrier()
+	a.Barrier()
 	if got := a.pinned(); got != second {
 		m.Errorf("confrev moves it from %s to %s", second, got)
 	}

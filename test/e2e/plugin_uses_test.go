@@ -8,20 +8,21 @@ import (
 
 	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 func TestPluginUses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), configMap("lonely", "k", "v"),
+	w.Create(configMap("app", "color", "A"), configMap("lonely", "k", "v"),
 		deployment("web", envFrom("app")),
 		deployment("one-key", envKey("app", "color", false)),
-		deployment("careful", envFrom("app"), annotated(keys.Advance, "manual")),
-		deployment("restarting", envFrom("app"), annotated(keys.Mode, "restart")),
-		deployment("other", envFrom("app"), untracked()),
+		deployment("careful", envFrom("app"), gen.Annotated(keys.Advance, "manual")),
+		deployment("restarting", envFrom("app"), gen.Annotated(keys.Mode, "restart")),
+		deployment("other", envFrom("app"), gen.Untracked),
 		deployment("elsewhere"))
 	for _, name := range []string{"web", "one-key", "careful"} {
-		w.waitPinned(name, "app", "color", "A")
+		w.WaitPinned(name, "app", "color", "A")
 	}
 	got := w.plugin("uses", "configmap/app")
 	for workload, want := range map[string]string{
@@ -38,10 +39,10 @@ func TestPluginUses(t *testing.T) {
 	}
 
 	// A hold ends when the source changes.
-	w.edit("app", "color", "B")
-	w.waitPinned("web", "app", "color", "B")
-	w.undo("web")
-	w.waitHeld("web", "app")
+	w.Edit("app", "color", "B")
+	w.WaitPinned("web", "app", "color", "B")
+	w.Undo("web")
+	w.WaitHeld("web", "app")
 	var list cli.UseList
 	if status := w.pluginJSON(&list, "uses", "cm/app"); status != 0 || len(list.Items) != 5 || list.Kind != "UseList" {
 		t.Fatalf("status %d, %+v", status, list)
@@ -51,7 +52,7 @@ func TestPluginUses(t *testing.T) {
 			t.Errorf("%+v", item)
 		}
 	}
-	w.kubectl("annotate", "configmap/app", "confrev.io/policy=ignore")
+	w.Kubectl("annotate", "configmap/app", "confrev.io/policy=ignore")
 	w.shows(w.plugin("uses", "configmap/app"), 0, []string{"configmap/app", "deployment/web"},
 		strings.Fields("Stays <all> 1 confrev.io/policy: ignore; pods read the source itself")...)
 	if got := w.plugin("uses", "configmap/lonely"); got.status != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No workload") {
@@ -68,8 +69,8 @@ func TestPluginUses(t *testing.T) {
 func TestPluginUsesRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	w.waitPinned("web", "app", "color", "A")
+	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	w.WaitPinned("web", "app", "color", "A")
 	w.pluginFails(1, "say of what", "uses")
 	w.pluginFails(1, `configmaps "nothing" not found`, "uses", "configmap/nothing")
 	w.pluginFails(1, "deployments.apps/web is no source", "uses", "deployment/web")

@@ -31,8 +31,8 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 	plain := configMap("plain", "key", "canary-of-a-stranger")
 	bystander := deployment("bystander", envFrom("plain"))
 	bystander.Annotations = nil
-	w.create(plain, bystander)
-	bystander = w.deployment("bystander")
+	w.Create(plain, bystander)
+	bystander = w.Deployment("bystander")
 	ports := listening(t, confrev.PID())
 	if len(ports) != 3 {
 		t.Errorf("confrev listens on %v: want the ports of health, metrics and webhooks, and no other", ports)
@@ -50,10 +50,10 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 		}
 	}
 	requests, err := cluster.ConfrevRequests(mark)
-	w.must(err)
+	w.Must(err)
 	escalations := 0
 	for _, r := range requests {
-		if r.Object.Namespace == w.ns && r.Object.Resource != "events" {
+		if r.Object.Namespace == w.NS && r.Object.Resource != "events" {
 			escalations++
 			t.Errorf("confrev did %s for one without credentials", r)
 		}
@@ -79,8 +79,8 @@ func (s *stranger) send(method, url string, body []byte) {
 	if s.answered == nil {
 		s.answered = map[string]int{}
 	}
-	request, err := http.NewRequestWithContext(s.ctx, method, url, bytes.NewReader(body))
-	s.must(err)
+	request, err := http.NewRequestWithContext(s.Ctx, method, url, bytes.NewReader(body))
+	s.Must(err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := s.client.Do(request)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *stranger) send(method, url string, body []byte) {
 		return
 	}
 	said, err := io.ReadAll(response.Body)
-	s.must(response.Body.Close())
+	s.Must(response.Body.Close())
 	if err != nil {
 		s.answered["none"]++
 		return
@@ -98,7 +98,7 @@ func (s *stranger) send(method, url string, body []byte) {
 	secrets := []string{"canary"}
 	if len(body) == 0 {
 		// A review is answered with what it has.
-		secrets = append(secrets, s.ns, "bystander")
+		secrets = append(secrets, s.NS, "bystander")
 	}
 	for _, secret := range secrets {
 		if bytes.Contains(said, []byte(secret)) {
@@ -116,7 +116,7 @@ func (s *stranger) knock(port int, of *appsv1.Deployment) {
 		for _, path := range []string{
 			"/", "/healthz", "/readyz", "/livez", "/readyz/webhooks", "/healthz?verbose", "/readyz?verbose", "/metrics", "/metrics/cadvisor", "/debug/pprof/",
 			"/debug/pprof/heap?debug=1", "/debug/pprof/cmdline", "/debug/vars", "/debug/flags/v", "/configz", "/pin-workloads", "/pin-workloads/",
-			"/pin-workloads/..%2f..%2fmetrics", "/resolve-pins", "/api/v1/namespaces/" + s.ns + "/configmaps/plain", "/version",
+			"/pin-workloads/..%2f..%2fmetrics", "/resolve-pins", "/api/v1/namespaces/" + s.NS + "/configmaps/plain", "/version",
 		} {
 			for method, body := range map[string][]byte{http.MethodGet: nil, http.MethodDelete: nil, http.MethodPost: review, http.MethodPut: review} {
 				s.send(method, at+path, body)
@@ -135,7 +135,7 @@ func (s *stranger) wantNotFound(url string) {
 	if err != nil {
 		return
 	}
-	s.must(response.Body.Close())
+	s.Must(response.Body.Close())
 	if response.StatusCode < http.StatusBadRequest {
 		s.Errorf("%s is answered: %s", url, response.Status)
 	}
@@ -162,13 +162,13 @@ func (s *stranger) review(object, old *appsv1.Deployment) []byte {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 		"request": map[string]any{
-			"uid": "forged", "operation": "UPDATE", "namespace": s.ns, "name": "bystander", "object": object, "oldObject": old,
+			"uid": "forged", "operation": "UPDATE", "namespace": s.NS, "name": "bystander", "object": object, "oldObject": old,
 			"kind":     map[string]string{"group": "apps", "version": "v1", "kind": "Deployment"},
 			"resource": map[string]string{"group": "apps", "version": "v1", "resource": "deployments"},
 			"userInfo": map[string]string{"username": "system:masters"},
 		},
 	})
-	s.must(err)
+	s.Must(err)
 	return text
 }
 

@@ -14,23 +14,23 @@ import (
 func TestAKindThatKeepsNoPinsIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"))
+	w.Create(configMap("web", "color", "A"))
 	app := objectOf(prunedApp, "web", map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
 		"name": "app", "image": "app:1", "envFrom": []any{map[string]any{"configMapRef": map[string]any{"name": "web"}}}}}}}})
 	app.SetAnnotations(map[string]string{keys.Track: "all"})
-	w.create(app)
-	w.waitEvent("PinsNotKept", "web", "the API server does not keep annotations at spec.template.metadata of this prunedapp")
-	w.waitEvent("RevisionCreated", "web", "Created revision")
-	w.barrier()
-	if notes := w.events("RevisionCreated", "web"); len(notes) != 1 {
+	w.Create(app)
+	w.WaitEvent("PinsNotKept", "web", "the API server does not keep annotations at spec.template.metadata of this prunedapp")
+	w.WaitEvent("RevisionCreated", "web", "Created revision")
+	w.Barrier()
+	if notes := w.Events("RevisionCreated", "web"); len(notes) != 1 {
 		t.Errorf("tried %d times: %q", len(notes), notes)
 	}
-	w.edit("web", "color", "B")
-	w.eventually("it is tried again with other content, and the revisions go", func() string {
-		if notes := w.events("RevisionCreated", "web"); len(notes) < 2 {
+	w.Edit("web", "color", "B")
+	w.Eventually("it is tried again with other content, and the revisions go", func() string {
+		if notes := w.Events("RevisionCreated", "web"); len(notes) < 2 {
 			return notes[0]
 		}
-		if left := w.revisions("web"); len(left) > 0 {
+		if left := w.Revisions("web"); len(left) > 0 {
 			return left[0].Name
 		}
 		return ""

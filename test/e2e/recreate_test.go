@@ -17,22 +17,23 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/test/gen"
 )
 
 // undoneTo has Deployments that share ConfigMap web, each rolled back from image 2 with content B to image 1 with content A.
 func (w *world) undoneTo(options []deploymentOption, names ...string) (a, b pin.Pin) {
 	w.Helper()
-	w.create(configMap("web", "color", "A"))
+	w.Create(configMap("web", "color", "A"))
 	for _, name := range names {
-		w.create(deployment(name, append([]deploymentOption{envFrom("web")}, options...)...))
-		a = w.waitPinned(name, "web", "color", "A")
+		w.Create(deployment(name, append([]deploymentOption{envFrom("web")}, options...)...))
+		a = w.WaitPinned(name, "web", "color", "A")
 	}
-	w.edit("web", "color", "B")
+	w.Edit("web", "color", "B")
 	for _, name := range names {
-		w.kubectl("set", "image", "deployment/"+name, "app=app:2")
-		b = w.waitPinned(name, "web", "color", "B")
-		w.undo(name, "--to-revision=1")
-		w.waitHeld(name, "web")
+		w.Kubectl("set", "image", "deployment/"+name, "app=app:2")
+		b = w.WaitPinned(name, "web", "color", "B")
+		w.Undo(name, "--to-revision=1")
+		w.WaitHeld(name, "web")
 	}
 	return a, b
 }
@@ -47,8 +48,8 @@ func TestReplaceForceKeepsAHold(t *testing.T) {
 			w := newWorld(t)
 			// The other one uses the revision all the while, so that it is there whenever garbage collection looks.
 			a, _ := w.undoneTo(nil, "web", "other")
-			live := w.deployment("web")
-			manifest := w.kubectl("get", "deployment/web", "-o", "yaml")
+			live := w.Deployment("web")
+			manifest := w.Kubectl("get", "deployment/web", "-o", "yaml")
 			if !noted {
 				manifest = strings.ReplaceAll(manifest, keys.Held+":", "example.com/held:")
 			}
@@ -56,19 +57,19 @@ func TestReplaceForceKeepsAHold(t *testing.T) {
 			if got.status != 0 || !strings.Contains(got.stderr, "configmap/web stays on revision "+a.String()) {
 				t.Errorf("status %d:\n%s%s", got.status, got.stdout, got.stderr)
 			}
-			if w.deployment("web").UID == live.UID {
+			if w.Deployment("web").UID == live.UID {
 				t.Fatal("it is the same Deployment")
 			}
-			w.waitHeld("web", "web")
-			w.barrier()
-			if got := w.pinOf("web", "web"); got != a {
+			w.WaitHeld("web", "web")
+			w.Barrier()
+			if got := w.PinOf("web", "web"); got != a {
 				t.Errorf("it is pinned to %s, want %s", got, a)
 			}
-			w.owned(a.Revision, "web", "other")
+			w.WaitOwned(a.Revision, "web", "other")
 			w.podsRead(a.Revision)
 			w.onlyReplicaSets("web", 1)
-			w.edit("web", "color", "fixed")
-			w.waitPinned("web", "web", "color", "fixed")
+			w.Edit("web", "color", "fixed")
+			w.WaitPinned("web", "web", "color", "fixed")
 		})
 	}
 }
@@ -81,16 +82,16 @@ func TestAnExportedManifestInAnotherNamespace(t *testing.T) {
 		t.Run(string(injection), func(t *testing.T) {
 			t.Parallel()
 			from, to := newWorld(t), newWorld(t)
-			a, _ := from.undoneTo([]deploymentOption{injecting(injection), annotated(keys.Advance, "on-deploy")}, "web")
-			to.create(configMap("web", "color", "B"))
+			a, _ := from.undoneTo([]deploymentOption{injecting(injection), gen.Annotated(keys.Advance, "on-deploy")}, "web")
+			to.Create(configMap("web", "color", "B"))
 			got := to.runIn("", from.exported("deployments"), "kubectl", "apply", "-f", "-")
 			if got.status != 0 || !strings.Contains(got.stderr, "is not a revision of it in this namespace") {
 				t.Errorf("status %d:\n%s%s", got.status, got.stdout, got.stderr)
 			}
-			b := to.waitPinned("web", "web", "color", "B")
+			b := to.WaitPinned("web", "web", "color", "B")
 			to.podsRead(b.Revision)
-			to.barrier()
-			if d := to.deployment("web"); d.Annotations[keys.Held] != "" || !to.gone(a.Revision) {
+			to.Barrier()
+			if d := to.Deployment("web"); d.Annotations[keys.Held] != "" || !to.Gone(a.Revision) {
 				t.Errorf("it is held: %s", d.Annotations[keys.Held])
 			}
 			if names := map[optin.Injection]string{optin.Admission: "web", optin.Template: b.Revision}; to.templateNames() != names[injection] {
@@ -107,58 +108,58 @@ func TestARestoredBackupRunsWhatItRan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, _ := w.undoneTo(nil, "web")
-	w.create(configMap("kept", "v", "1"), deployment("manual", envFrom("kept"), annotated(keys.Advance, "manual")))
-	waiting := w.waitPinned("manual", "kept", "v", "1")
-	w.edit("kept", "v", "2")
-	w.waitEvent("WaitingToAdvance", "manual", "configmap/kept")
-	w.create(configMap("plain", "v", "1"), deployment("plain", envFrom("plain")), deployment("late", envFrom("plain")))
-	plain := w.waitPinned("plain", "plain", "v", "1")
-	w.waitPinned("late", "plain", "v", "1")
+	w.Create(configMap("kept", "v", "1"), deployment("manual", envFrom("kept"), gen.Annotated(keys.Advance, "manual")))
+	waiting := w.WaitPinned("manual", "kept", "v", "1")
+	w.Edit("kept", "v", "2")
+	w.WaitEvent("WaitingToAdvance", "manual", "configmap/kept")
+	w.Create(configMap("plain", "v", "1"), deployment("plain", envFrom("plain")), deployment("late", envFrom("plain")))
+	plain := w.WaitPinned("plain", "plain", "v", "1")
+	w.WaitPinned("late", "plain", "v", "1")
 
 	sources, workloads := w.exported("configmaps"), w.exported("deployments")
-	w.kubectl("delete", "deployment", "--all")
-	w.eventually("the revisions go", func() string {
+	w.Kubectl("delete", "deployment", "--all")
+	w.Eventually("the revisions go", func() string {
 		left := &corev1.ConfigMapList{}
-		w.must(cluster.Client.List(w.ctx, left, client.InNamespace(w.ns), client.HasLabels{keys.Content}))
+		w.Must(cluster.Client.List(w.Ctx, left, client.InNamespace(w.NS), client.HasLabels{keys.Content}))
 		if len(left.Items) > 0 {
 			return fmt.Sprint(len(left.Items), " are left")
 		}
 		return ""
 	})
-	w.kubectl("delete", "configmap", "web", "kept", "plain")
-	w.kubectlIn(sources, "apply", "-f", "-")
-	w.kubectlIn(workloads, "apply", "-f", "-")
-	w.waitHeld("web", "web")
-	w.barrier()
+	w.Kubectl("delete", "configmap", "web", "kept", "plain")
+	w.KubectlIn(sources, "apply", "-f", "-")
+	w.KubectlIn(workloads, "apply", "-f", "-")
+	w.WaitHeld("web", "web")
+	w.Barrier()
 	for name, want := range map[string]pin.Pin{"web": a, "manual": waiting, "plain": plain, "late": plain} {
 		source := map[string]string{"web": "web", "manual": "kept"}[name]
 		if source == "" {
 			source = "plain"
 		}
-		if got := w.pinOf(name, source); got != want {
+		if got := w.PinOf(name, source); got != want {
 			t.Errorf("%s is pinned to %s, want %s", name, got, want)
 		}
 		w.onlyReplicaSets(name, 1)
-		w.owned(want.Revision, w.users(want.Revision)...)
+		w.WaitOwned(want.Revision, w.users(want.Revision)...)
 	}
 
 	// Its source is restored from Git first, with newer content.
 	late := w.exported("deployments", "late")
-	w.kubectl("delete", "deployment/late")
-	w.kubectl("annotate", "deployment/plain", keys.Advance+"=manual")
-	w.edit("plain", "v", "2")
-	w.kubectlIn(late, "apply", "-f", "-")
-	w.waitHeld("late", "plain")
-	w.waitEvent("Held", "late", plain.String())
+	w.Kubectl("delete", "deployment/late")
+	w.Kubectl("annotate", "deployment/plain", keys.Advance+"=manual")
+	w.Edit("plain", "v", "2")
+	w.KubectlIn(late, "apply", "-f", "-")
+	w.WaitHeld("late", "plain")
+	w.WaitEvent("Held", "late", plain.String())
 	w.confrev("resume", "deployment/late").says("")
-	w.waitPinned("late", "plain", "v", "2")
+	w.WaitPinned("late", "plain", "v", "2")
 }
 
 // users lists the Deployments that pin a revision.
 func (w *world) users(revision string) (names []string) {
 	w.Helper()
 	all := &appsv1.DeploymentList{}
-	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, all, client.InNamespace(w.NS)))
 	for _, d := range all.Items {
 		if strings.Contains(d.Spec.Template.Annotations[keys.Pins], "="+revision+"@") {
 			names = append(names, d.Name)
@@ -175,11 +176,11 @@ func (w *world) exported(what ...string) string {
 		Kind       string           `json:"kind"`
 		Items      []map[string]any `json:"items"`
 	}
-	out := w.kubectl(append([]string{"get", "-o", "json"}, what...)...)
+	out := w.Kubectl(append([]string{"get", "-o", "json"}, what...)...)
 	if len(what) > 1 {
 		out = `{"apiVersion":"v1","kind":"List","items":[` + out + `]}`
 	}
-	w.must(json.Unmarshal([]byte(out), &list))
+	w.Must(json.Unmarshal([]byte(out), &list))
 	// Every namespace has these ConfigMaps by itself.
 	list.Items = slices.DeleteFunc(list.Items, func(obj map[string]any) bool {
 		meta, _ := obj["metadata"].(map[string]any)
@@ -191,6 +192,6 @@ func (w *world) exported(what ...string) string {
 		obj["metadata"] = map[string]any{"name": meta["name"], "labels": meta["labels"], "annotations": meta["annotations"]}
 	}
 	text, err := json.Marshal(list)
-	w.must(err)
+	w.Must(err)
 	return string(text)
 }

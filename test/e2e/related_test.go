@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // Events of one reason about one workload are not folded into the first when they are about different sources, or different keys of
@@ -22,27 +23,27 @@ func TestEachSourceHasItsOwnEvents(t *testing.T) {
 			action(name)
 		}
 	}
-	w.create(deployment("late", replicas(0), envFrom("one", "two")))
+	w.Create(deployment("late", gen.Replicas(0), envFrom("one", "two")))
 	both(func(name string) { w.waitRelated("SourceMissing", "late", name) })
 
-	both(func(name string) { w.create(configMap(name, "a", "1", "b", "1")) })
-	w.create(deployment("gone", replicas(0), envFrom("one", "two")),
-		deployment("waits", replicas(0), envFrom("one", "two"), annotated(keys.Advance, "manual")),
-		deployment("lacks", replicas(0), envKey("one", "a", false), envKey("one", "b", false), envKey("two", "a", false)))
+	both(func(name string) { w.Create(configMap(name, "a", "1", "b", "1")) })
+	w.Create(deployment("gone", gen.Replicas(0), envFrom("one", "two")),
+		deployment("waits", gen.Replicas(0), envFrom("one", "two"), gen.Annotated(keys.Advance, "manual")),
+		deployment("lacks", gen.Replicas(0), envKey("one", "a", false), envKey("one", "b", false), envKey("two", "a", false)))
 	both(func(name string) {
 		for _, d := range []string{"gone", "waits", "lacks"} {
-			w.waitPinned(d, name, "a", "1")
+			w.WaitPinned(d, name, "a", "1")
 		}
 	})
 	both(func(name string) {
-		w.kubectl("patch", "configmap", name, "--type=json", "-p", `[{"op":"remove","path":"/data/a"}]`)
+		w.Kubectl("patch", "configmap", name, "--type=json", "-p", `[{"op":"remove","path":"/data/a"}]`)
 		w.waitRelated("WaitingToAdvance", "waits", name)
-		w.waitEvent("KeyMissing", "lacks", "configmap/"+name+` lacks ["a"]`)
+		w.WaitEvent("KeyMissing", "lacks", "configmap/"+name+` lacks ["a"]`)
 	})
-	w.kubectl("patch", "configmap", "one", "--type=json", "-p", `[{"op":"remove","path":"/data/b"},{"op":"add","path":"/data/a","value":"2"}]`)
-	w.waitEvent("KeyMissing", "lacks", `configmap/one lacks ["b"]`)
+	w.Kubectl("patch", "configmap", "one", "--type=json", "-p", `[{"op":"remove","path":"/data/b"},{"op":"add","path":"/data/a","value":"2"}]`)
+	w.WaitEvent("KeyMissing", "lacks", `configmap/one lacks ["b"]`)
 	both(func(name string) {
-		w.kubectl("delete", "configmap", name)
+		w.Kubectl("delete", "configmap", name)
 		w.waitRelated("SourceMissing", "gone", name)
 	})
 }
@@ -50,9 +51,9 @@ func TestEachSourceHasItsOwnEvents(t *testing.T) {
 // waitRelated waits for an event about a Deployment that is related to a ConfigMap and speaks of it.
 func (w *world) waitRelated(reason, regarding, configMap string) {
 	w.Helper()
-	w.waitEvent(reason, regarding, "configmap/"+configMap+" ")
+	w.WaitEvent(reason, regarding, "configmap/"+configMap+" ")
 	all := &eventsv1.EventList{}
-	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, all, client.InNamespace(w.NS)))
 	if !slices.ContainsFunc(all.Items, func(e eventsv1.Event) bool {
 		return e.Reason == reason && e.Regarding.Name == regarding && e.Related != nil && e.Related.Kind == "ConfigMap" && e.Related.Name == configMap
 	}) {

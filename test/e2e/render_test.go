@@ -34,7 +34,7 @@ func withPlugin(t *testing.T, input, tool string, args ...string) (string, error
 func (w *world) render(manifests string, args ...string) string {
 	w.Helper()
 	out, err := withPlugin(w.T, manifests, "kubectl", append([]string{"confrev", "render"}, args...)...)
-	w.must(err)
+	w.Must(err)
 	return out
 }
 
@@ -62,16 +62,16 @@ spec:
 // named gives the ConfigMap that the template of web names.
 func (w *world) named(deployment string) string {
 	w.Helper()
-	return w.deployment(deployment).Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+	return w.Deployment(deployment).Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
 }
 
 // rolledOut waits until a Deployment is rolled out with a ConfigMap of the given color, and gives its name.
 func (w *world) rolledOut(deployment, color string) string {
 	w.Helper()
-	w.eventually(deployment+" rolled out with "+color, func() string { return w.notRolledOut(deployment) })
+	w.Eventually(deployment+" rolled out with "+color, func() string { return w.NotRolledOut(deployment) })
 	name := w.named(deployment)
 	cm := &corev1.ConfigMap{}
-	w.must(w.get(name, cm))
+	w.Must(w.Get(name, cm))
 	if cm.Data["color"] != color || cm.Immutable == nil || !*cm.Immutable {
 		w.Fatalf("%s names %s: %+v", deployment, name, cm)
 	}
@@ -80,7 +80,7 @@ func (w *world) rolledOut(deployment, color string) string {
 
 func (w *world) wantReplicaSets(deployment string, want int) {
 	w.Helper()
-	if got := len(w.replicaSets(deployment)); got != want {
+	if got := len(w.ReplicaSets(deployment)); got != want {
 		w.Errorf("%s has %d ReplicaSets, want %d", deployment, got, want)
 	}
 }
@@ -91,7 +91,7 @@ func TestRenderedManifestsRollOutAndBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	deploy := func(color string) string {
-		w.kubectlIn(w.render(colors(color)), "apply", "-f", "-")
+		w.KubectlIn(w.render(colors(color)), "apply", "-f", "-")
 		return w.rolledOut("web", color)
 	}
 	a := deploy("A")
@@ -102,7 +102,7 @@ func TestRenderedManifestsRollOutAndBack(t *testing.T) {
 	w.waitOwners(a)
 	w.wantReplicaSets("web", 2)
 	deploy("B")
-	w.undo("web")
+	w.Undo("web")
 	if got := w.rolledOut("web", "A"); got != a {
 		t.Errorf("undo leads to %s, want %s", got, a)
 	}
@@ -112,14 +112,14 @@ func TestRenderedManifestsRollOutAndBack(t *testing.T) {
 	w.waitOwners(c)
 	// What the controller makes of the same content.
 	other := newWorld(t)
-	other.create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
-	if pinned := other.waitPinned("web", "app", "color", "A"); pinned.Revision != a {
+	other.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+	if pinned := other.WaitPinned("web", "app", "color", "A"); pinned.Revision != a {
 		t.Errorf("the controller names %s what was rendered as %s", pinned.Revision, a)
 	}
-	w.kubectl("delete", "deployment", "web")
+	w.Kubectl("delete", "deployment", "web")
 	w.waitGone(a)
 	w.waitGone(c)
-	if w.gone("app") {
+	if w.Gone("app") {
 		t.Error("the source went")
 	}
 }
@@ -128,13 +128,13 @@ func TestRenderedManifestsRollOutAndBack(t *testing.T) {
 func TestRenderTakesWhatWasExported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.kubectlIn(colors("A"), "apply", "-f", "-")
+	w.KubectlIn(colors("A"), "apply", "-f", "-")
 	// What is exported carries its resourceVersion: until it is rolled out, the next status makes applying it a conflict.
-	w.eventually("rolled out", func() string { return w.notRolledOut("web") })
+	w.Eventually("rolled out", func() string { return w.NotRolledOut("web") })
 	for _, form := range []string{"json", "yaml"} {
-		rendered := w.render(w.kubectl("get", "configmap/app", "deployment/web", "-o", form))
+		rendered := w.render(w.Kubectl("get", "configmap/app", "deployment/web", "-o", form))
 		for _, how := range []string{"--server-side=false", "--server-side=true"} {
-			out := w.kubectlIn(rendered, "apply", "--dry-run=server", how, "--force-conflicts="+strings.TrimPrefix(how, "--server-side="), "-f", "-")
+			out := w.KubectlIn(rendered, "apply", "--dry-run=server", how, "--force-conflicts="+strings.TrimPrefix(how, "--server-side="), "-f", "-")
 			if strings.Count(out, "configmap/app-") != 1 || strings.Count(out, "\n") != 3 {
 				t.Errorf("from %s with %s:\n%s", form, how, out)
 			}
@@ -148,8 +148,8 @@ func TestRenderedChecksumsRollOut(t *testing.T) {
 	w := newWorld(t)
 	for i, color := range []string{"A", "B"} {
 		for range 2 {
-			w.kubectlIn(w.render(colors(color), "--mode", "checksum"), "apply", "-f", "-")
-			w.eventually("rolled out", func() string { return w.notRolledOut("web") })
+			w.KubectlIn(w.render(colors(color), "--mode", "checksum"), "apply", "-f", "-")
+			w.Eventually("rolled out", func() string { return w.NotRolledOut("web") })
 			w.wantReplicaSets("web", i+1)
 		}
 	}
@@ -180,11 +180,11 @@ func TestRenderAsHelmPostRenderer(t *testing.T) {
 		args func(w *world) []string
 	}{
 		"Helm 4": {"helm", func(w *world) []string {
-			return []string{"--post-renderer", "confrev", "--post-renderer-args", "--namespace=" + w.ns}
+			return []string{"--post-renderer", "confrev", "--post-renderer-args", "--namespace=" + w.NS}
 		}},
 		"Helm 3": {"helm3", func(w *world) []string {
 			return []string{"--post-renderer", filepath.Join(tools, "kubectl-confrev"), "--post-renderer-args", "render",
-				"--post-renderer-args", "--keep-for=helm", "--post-renderer-args", "--namespace=" + w.ns}
+				"--post-renderer-args", "--keep-for=helm", "--post-renderer-args", "--namespace=" + w.NS}
 		}},
 	}
 	for name, tt := range tests {
@@ -198,8 +198,8 @@ func TestRenderAsHelmPostRenderer(t *testing.T) {
 func helmStory(w *world, tool string, postRenderer func(*world) []string) {
 	helm := func(args ...string) {
 		w.Helper()
-		_, err := withPlugin(w.T, "", tool, append(args, "--namespace", w.ns)...)
-		w.must(err)
+		_, err := withPlugin(w.T, "", tool, append(args, "--namespace", w.NS)...)
+		w.Must(err)
 	}
 	upgrade := func(color string) string {
 		w.Helper()
@@ -212,18 +212,18 @@ func helmStory(w *world, tool string, postRenderer func(*world) []string) {
 	w.waitOwners(a)
 	b := upgrade("B")
 	w.wantReplicaSets("web", 2)
-	if w.gone(a) {
+	if w.Gone(a) {
 		w.Fatal("the upgrade deleted what the old ReplicaSet needs")
 	}
 	helm("rollback", "web", "1")
-	if got := w.rolledOut("web", "A"); got != a || w.gone(b) {
-		w.Errorf("the rollback leads to %s, want %s; %s is gone: %t", got, a, b, w.gone(b))
+	if got := w.rolledOut("web", "A"); got != a || w.Gone(b) {
+		w.Errorf("the rollback leads to %s, want %s; %s is gone: %t", got, a, b, w.Gone(b))
 	}
 	w.wantReplicaSets("web", 2)
 	c := upgrade("C")
 	w.waitGone(b)
 	w.waitOwners(a)
-	if secret := w.deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[1].SecretRef.Name; secret == "web" {
+	if secret := w.Deployment("web").Spec.Template.Spec.Containers[0].EnvFrom[1].SecretRef.Name; secret == "web" {
 		w.Error("the Secret, which names no namespace, was not rendered")
 	}
 	helm("uninstall", "web")

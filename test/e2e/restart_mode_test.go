@@ -13,20 +13,21 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/gen"
 )
 
-func inMode(mode optin.Mode) deploymentOption { return annotated(keys.Mode, string(mode)) }
+func inMode(mode optin.Mode) deploymentOption { return gen.Annotated(keys.Mode, string(mode)) }
 
 func (w *world) hashes(deployment string) string {
 	w.Helper()
-	return w.deployment(deployment).Spec.Template.Annotations[keys.Hashes]
+	return w.Deployment(deployment).Spec.Template.Annotations[keys.Hashes]
 }
 
 // waitFollowed waits until a Deployment in mode restart has noted, on itself or its template, what it follows.
 func (w *world) waitFollowed(deployment string, objects ...string) {
 	w.Helper()
-	w.eventually(deployment+" follows "+strings.Join(objects, ", "), func() string {
-		d := w.deployment(deployment)
+	w.Eventually(deployment+" follows "+strings.Join(objects, ", "), func() string {
+		d := w.Deployment(deployment)
 		notes := d.Annotations[keys.Hashes] + "," + d.Spec.Template.Annotations[keys.Hashes]
 		for _, object := range objects {
 			if !strings.Contains(notes, object+"=") {
@@ -40,12 +41,12 @@ func (w *world) waitFollowed(deployment string, objects ...string) {
 // waitRestarted waits until a Deployment has restarted for an object, and rolled out.
 func (w *world) waitRestarted(deployment, object, before string) {
 	w.Helper()
-	w.eventually(deployment+" restarted for "+object, func() string {
+	w.Eventually(deployment+" restarted for "+object, func() string {
 		now := w.hashes(deployment)
 		if now == before || !strings.Contains(now, object+"=") {
 			return "hashes " + now
 		}
-		return w.notRolledOut(deployment)
+		return w.NotRolledOut(deployment)
 	})
 }
 
@@ -53,7 +54,7 @@ func (w *world) waitRestarted(deployment, object, before string) {
 func restarting(t *testing.T, options ...deploymentOption) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A", "other", "1"),
+	w.Create(configMap("web", "color", "A", "other", "1"),
 		deployment("web", append([]deploymentOption{inMode(optin.Restart), envKey("web", "color", false)}, options...)...))
 	w.waitFollowed("web", "configmap/web")
 	return w
@@ -63,42 +64,42 @@ func restarting(t *testing.T, options ...deploymentOption) *world {
 func TestModeRestartRollsOnceForEachChangeThatMatters(t *testing.T) {
 	t.Parallel()
 	w := restarting(t)
-	w.kubectl("annotate", "configmap", "web", "note=x")
-	w.edit("web", "other", "2")
-	w.barrier()
+	w.Kubectl("annotate", "configmap", "web", "note=x")
+	w.Edit("web", "other", "2")
+	w.Barrier()
 	if got := w.hashes("web"); got != "" {
 		t.Errorf("restarted for opting in, for a key that it does not use, or for metadata: %s", got)
 	}
 
-	w.edit("web", "color", "B")
+	w.Edit("web", "color", "B")
 	w.waitRestarted("web", "configmap/web", "")
-	w.waitEvent("Restarted", "web", "configmap/web changed")
+	w.WaitEvent("Restarted", "web", "configmap/web changed")
 	second := w.hashes("web")
-	w.edit("web", "color", "C")
+	w.Edit("web", "color", "C")
 	w.waitRestarted("web", "configmap/web", second)
 	third := w.hashes("web")
-	if got := len(w.replicaSets("web")); got != 3 {
+	if got := len(w.ReplicaSets("web")); got != 3 {
 		t.Errorf("%d ReplicaSets, want 3", got)
 	}
-	if got := w.revisions("web"); len(got) != 0 {
+	if got := w.Revisions("web"); len(got) != 0 {
 		t.Errorf("made a revision: %s", got[0].Name)
 	}
 
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.barrier()
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Barrier()
 	if got := w.hashes("web"); got != second {
 		t.Errorf("the undo was undone: %s, want %s", got, second)
 	}
 	// Its pods started on C, which was live. B is a change for them, although the template says B already.
-	w.edit("web", "color", "B")
+	w.Edit("web", "color", "B")
 	w.waitRestarted("web", "configmap/web", second)
 	second = w.hashes("web")
 	// Rule 5: content that was there before is new again.
-	w.edit("web", "color", "A")
+	w.Edit("web", "color", "A")
 	w.waitRestarted("web", "configmap/web", second)
 	fourth := w.hashes("web")
-	w.edit("web", "color", "C")
+	w.Edit("web", "color", "C")
 	w.waitRestarted("web", "configmap/web", fourth)
 	if got := w.hashes("web"); got == third {
 		t.Errorf("content C a second time has the number of the first: %s", got)
@@ -109,17 +110,17 @@ func TestModeRestartRollsOnceForEachChangeThatMatters(t *testing.T) {
 func TestModeRestartRollsWhenAnOptionalSourceAppears(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(deployment("web", inMode(optin.Restart), envKey("web", "color", true)))
+	w.Create(deployment("web", inMode(optin.Restart), envKey("web", "color", true)))
 	w.waitFollowed("web", "configmap/web")
-	w.barrier()
-	if got := w.events("SourceMissing", "web"); len(got) > 0 {
+	w.Barrier()
+	if got := w.Events("SourceMissing", "web"); len(got) > 0 {
 		t.Errorf("warned of an optional source: %s", got)
 	}
-	w.create(configMap("web", "color", "A"))
+	w.Create(configMap("web", "color", "A"))
 	w.waitRestarted("web", "configmap/web", "")
 	before := w.hashes("web")
-	w.kubectl("delete", "configmap", "web")
-	w.barrier()
+	w.Kubectl("delete", "configmap", "web")
+	w.Barrier()
 	if got := w.hashes("web"); got != before {
 		t.Errorf("restarted when its source went: %s", got)
 	}
@@ -135,39 +136,39 @@ func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
 	}
 	like := deployment("set", envFrom("web"))
 	set.Spec.Selector, set.Spec.Template = like.Spec.Selector, like.Spec.Template
-	w.create(configMap("web", "color", "A"), set)
+	w.Create(configMap("web", "color", "A"), set)
 	hashes := func() string {
-		w.must(w.get("set", set))
+		w.Must(w.Get("set", set))
 		return set.Spec.Template.Annotations[keys.Hashes]
 	}
-	w.eventually("it is followed", func() string {
+	w.Eventually("it is followed", func() string {
 		if hashes(); set.Annotations[keys.Hashes] == "" {
 			return "no note"
 		}
 		return ""
 	})
-	w.edit("web", "color", "B")
-	w.eventually("it restarts", func() string {
+	w.Edit("web", "color", "B")
+	w.Eventually("it restarts", func() string {
 		if hashes() == "" {
 			return "no hash"
 		}
 		return ""
 	})
 	restarted, generation := hashes(), set.Generation
-	w.kubectl("rollout", "undo", "statefulset/set")
-	w.barrier()
+	w.Kubectl("rollout", "undo", "statefulset/set")
+	w.Barrier()
 	// The webhook cannot tell this from a kubectl replace, and there is no other content to go back to.
 	if got := hashes(); got != restarted || set.Generation != generation {
 		t.Errorf("the undo changed the template to %s, in generation %d after %d", got, set.Generation, generation)
 	}
-	w.edit("web", "color", "C")
-	w.eventually("the next change restarts it", func() string {
+	w.Edit("web", "color", "C")
+	w.Eventually("the next change restarts it", func() string {
 		if got := hashes(); got == restarted {
 			return "hashes " + got
 		}
 		return ""
 	})
-	w.barrier()
+	w.Barrier()
 	if set.Generation != generation+1 {
 		t.Errorf("the next change went from generation %d to %d, want one rollout", generation, set.Generation)
 	}
@@ -176,17 +177,17 @@ func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
 // What confrev missed while it was down is caught up with; what it did not miss is no restart.
 func modeRestartCatchesUp(m *member) {
 	w := restarting(m.T)
-	w.edit("web", "color", "B")
+	w.Edit("web", "color", "B")
 	w.waitRestarted("web", "configmap/web", "")
 	before := w.hashes("web")
 	m.next()
 	m.next()
-	w.barrier()
+	w.Barrier()
 	if got := w.hashes("web"); got != before {
 		m.Errorf("starting confrev restarted the workload: %s", got)
 	}
 	m.next()
-	w.edit("web", "color", "C")
+	w.Edit("web", "color", "C")
 	m.next()
 	w.waitRestarted("web", "configmap/web", before)
 }
@@ -202,34 +203,34 @@ func TestRestartOn(t *testing.T) {
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}
-	w.create(configMap("web", "k", "v"), configMap("api", "k", "v"), configMap("off", "k", "v"), claim,
-		deployment("web", envFrom("web"), annotated(keys.RestartOn,
+	w.Create(configMap("web", "k", "v"), configMap("api", "k", "v"), configMap("off", "k", "v"), claim,
+		deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn,
 			"configmap/api,configmap/off,configmap/later,persistentvolumeclaims.v1./data{.spec.volumeName},pods.v1/x,oops")))
-	w.kubectl("annotate", "configmap", "off", keys.Policy+"=ignore")
-	w.waitPinned("web", "web", "k", "v")
+	w.Kubectl("annotate", "configmap", "off", keys.Policy+"=ignore")
+	w.WaitPinned("web", "web", "k", "v")
 	w.waitFollowed("web", "configmap/api", "persistentvolumeclaims.v1/data")
-	w.waitEvent("RestartOnForbidden", "web", "confrev may not follow pods")
-	w.waitEvent("InvalidRestartOn", "web", `"oops"`)
-	pins := w.pinsText("web")
+	w.WaitEvent("RestartOnForbidden", "web", "confrev may not follow pods")
+	w.WaitEvent("InvalidRestartOn", "web", `"oops"`)
+	pins := w.PinsText("web")
 
-	w.kubectl("label", "pvc", "data", "y=1")
-	w.edit("off", "k", "w")
-	w.barrier()
+	w.Kubectl("label", "pvc", "data", "y=1")
+	w.Edit("off", "k", "w")
+	w.Barrier()
 	if got := w.hashes("web"); got != "" {
 		t.Errorf("restarted for what does not matter: %s", got)
 	}
-	w.create(configMap("later", "k", "v"))
+	w.Create(configMap("later", "k", "v"))
 	w.waitRestarted("web", "configmap/later", "")
 	before := w.hashes("web")
-	w.kubectl("patch", "pvc", "data", "-p", `{"spec":{"volumeName":"pv-1"}}`)
+	w.Kubectl("patch", "pvc", "data", "-p", `{"spec":{"volumeName":"pv-1"}}`)
 	w.waitRestarted("web", "persistentvolumeclaims.v1/data", before)
 	before = w.hashes("web")
-	w.edit("api", "k", "w")
+	w.Edit("api", "k", "w")
 	w.waitRestarted("web", "configmap/api", before)
-	if got := w.pinsText("web"); got != pins {
+	if got := w.PinsText("web"); got != pins {
 		t.Errorf("pins became %s, were %s", got, pins)
 	}
-	if got := w.revisions("api"); len(got) != 0 {
+	if got := w.Revisions("api"); len(got) != 0 {
 		t.Errorf("made revision %s of what is only followed", got[0].Name)
 	}
 }
@@ -237,37 +238,37 @@ func TestRestartOn(t *testing.T) {
 // Switching the mode of a live workload: at most one rollout each way, and nothing is orphaned.
 func TestSwitchingTheMode(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, historyLimit(1))
+	w, a := deployed(t, gen.HistoryLimit(1))
 	w.rolledOutTimes(1)
-	w.kubectl("annotate", "deployment", "web", keys.Mode+"=restart")
+	w.Kubectl("annotate", "deployment", "web", keys.Mode+"=restart")
 	w.waitRestarted("web", "configmap/web", "")
 	w.podsRead("web")
-	if got := w.pinsText("web"); got != "" {
+	if got := w.PinsText("web"); got != "" {
 		t.Errorf("the pins %s are left: pods would read what is frozen", got)
 	}
-	w.barrier()
+	w.Barrier()
 	w.rolledOutTimes(2)
-	w.kubectl("annotate", "deployment", "web", keys.Mode+"-")
-	w.waitPinned("web", "web", "color", "A")
+	w.Kubectl("annotate", "deployment", "web", keys.Mode+"-")
+	w.WaitPinned("web", "web", "color", "A")
 	w.podsRead(a.Revision)
-	w.barrier()
+	w.Barrier()
 	w.rolledOutTimes(3)
 	if got := w.hashes("web"); got != "" {
 		t.Errorf("the hashes %s are left", got)
 	}
-	w.kubectl("annotate", "deployment", "web", keys.Mode+"=attach")
-	w.eventually("the pins go", func() string { return w.pinsText("web") })
+	w.Kubectl("annotate", "deployment", "web", keys.Mode+"=attach")
+	w.Eventually("the pins go", func() string { return w.PinsText("web") })
 	w.podsRead("web")
-	w.barrier()
+	w.Barrier()
 	w.rolledOutTimes(4)
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.eventually("the revision goes with the last ReplicaSet that pins it", func() string {
-		if !w.gone(a.Revision) {
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.Eventually("the revision goes with the last ReplicaSet that pins it", func() string {
+		if !w.Gone(a.Revision) {
 			return "still there"
 		}
 		return ""
 	})
-	if w.gone("web") {
+	if w.Gone("web") {
 		t.Error("the source went")
 	}
 }
@@ -277,31 +278,31 @@ func TestSwitchingTheMode(t *testing.T) {
 func workloadThatIsReverted(m *member) {
 	// Where a webhook resolves pods too, they would wait for it.
 	const canary = "canary-of-the-reverted"
-	w, _ := deployed(m.T, annotated(keys.Settle, "0s"), replicas(0), canaried(canary))
+	w, _ := deployed(m.T, gen.Annotated(keys.Settle, "0s"), gen.Replicas(0), canaried(canary))
 	m.next()
 	for i := range 8 {
-		w.kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
+		w.Kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
 			`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":null,"operator":"wants this"}}}}}`)
 		if i < 2 {
-			w.eventually("the pin is back", func() string {
-				if w.pinsText("web") == "" {
+			w.Eventually("the pin is back", func() string {
+				if w.PinsText("web") == "" {
 					return "not yet"
 				}
 				return ""
 			})
 		}
-		if len(w.events("Reverted", "web")) > 0 {
+		if len(w.Events("Reverted", "web")) > 0 {
 			break
 		}
 	}
-	w.waitEvent("Reverted", "web", "\"operator\"")
-	w.waitEvent("Reverted", "web", "undid confrev's change of the pod template 3 times")
+	w.WaitEvent("Reverted", "web", "\"operator\"")
+	w.WaitEvent("Reverted", "web", "undid confrev's change of the pod template 3 times")
 	w.tellsNothing(confrev, "Reverted", canary)
-	if got := w.pinsText("web"); got != "" {
+	if got := w.PinsText("web"); got != "" {
 		m.Errorf("pinned again: %s", got)
 	}
-	w.edit("web", "color", "B")
-	w.waitPinned("web", "web", "color", "B")
+	w.Edit("web", "color", "B")
+	w.WaitPinned("web", "web", "color", "B")
 }
 
 // Rule 4: a source that is pinned and also named in restart-on. An undo holds it as both: the old image runs with its own
@@ -309,20 +310,20 @@ func workloadThatIsReverted(m *member) {
 func TestAnUndoHoldsWhatIsBothPinnedAndAReasonToRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.RestartOn, "configmap/web")))
-	w.waitPinned("web", "web", "color", "A")
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/web")))
+	w.WaitPinned("web", "web", "color", "A")
 	w.waitFollowed("web", "configmap/web")
-	w.edit("web", "color", "B")
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	b := w.waitPinned("web", "web", "color", "B")
-	w.edit("web", "color", "C")
-	w.kubectl("set", "image", "deployment/web", "app=app:3")
-	w.waitPinned("web", "web", "color", "C")
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.barrier()
-	if d := w.deployment("web"); w.pinOf("web", "web") != b || d.Spec.Template.Spec.Containers[0].Image != "app:2" {
-		t.Errorf("image %s with %s, want app:2 with %s; notes %v", d.Spec.Template.Spec.Containers[0].Image, w.pinOf("web", "web"), b, d.Annotations)
+	w.Edit("web", "color", "B")
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	b := w.WaitPinned("web", "web", "color", "B")
+	w.Edit("web", "color", "C")
+	w.Kubectl("set", "image", "deployment/web", "app=app:3")
+	w.WaitPinned("web", "web", "color", "C")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Barrier()
+	if d := w.Deployment("web"); w.PinOf("web", "web") != b || d.Spec.Template.Spec.Containers[0].Image != "app:2" {
+		t.Errorf("image %s with %s, want app:2 with %s; notes %v", d.Spec.Template.Spec.Containers[0].Image, w.PinOf("web", "web"), b, d.Annotations)
 	}
 	w.podsRead(b.Revision)
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // What confrev.io/restart-on may name is what the chart lists, and nothing that it reads is repeated anywhere.
@@ -19,32 +20,32 @@ func TestRestartOnDisclosesNothing(t *testing.T) {
 	w := newWorld(t)
 	const canary = "canary-of-another-tenant"
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-b-", Annotations: map[string]string{"note": canary}}}
-	w.must(cluster.Client.Create(w.ctx, other))
+	w.Must(cluster.Client.Create(w.Ctx, other))
 	t.Cleanup(func() {
 		// The test's own context has ended.
 		if err := cluster.Delete(context.Background(), other); err != nil {
 			t.Error(err)
 		}
 	})
-	w.create(configMap("web", "k", "v"))
+	w.Create(configMap("web", "k", "v"))
 	for name, path := range map[string]string{
 		"filter": "{.metadata.annotations[?(@.x)]}", "union": "{.metadata.annotations['note','x']}",
 		"deep": "{..note}", "plain": "{.metadata.annotations.note}", "status": "{.status.phase}", "whole": "",
 	} {
-		w.create(deployment(name, replicas(0), envFrom("web"), annotated(keys.RestartOn, "namespaces.v1/"+other.Name+path)))
-		w.waitPinned(name, "web", "k", "v")
+		w.Create(deployment(name, gen.Replicas(0), envFrom("web"), gen.Annotated(keys.RestartOn, "namespaces.v1/"+other.Name+path)))
+		w.WaitPinned(name, "web", "k", "v")
 	}
-	w.barrier()
+	w.Barrier()
 	for _, name := range []string{"filter", "union", "deep", "plain"} {
-		w.waitEvent("InvalidRestartOn", name, "annotation confrev.io/restart-on: ")
+		w.WaitEvent("InvalidRestartOn", name, "annotation confrev.io/restart-on: ")
 	}
 	for _, name := range []string{"status", "whole"} {
-		w.waitEvent("RestartOnForbidden", name, "namespaces")
-		if d := w.deployment(name); strings.Contains(d.Annotations[keys.Hashes], "namespaces") {
+		w.WaitEvent("RestartOnForbidden", name, "namespaces")
+		if d := w.Deployment(name); strings.Contains(d.Annotations[keys.Hashes], "namespaces") {
 			t.Errorf("%s follows a namespace, which the chart does not list: %s", name, d.Annotations[keys.Hashes])
 		}
 	}
-	if all := w.describe() + w.kubectl("get", "events.events.k8s.io", "-o", "yaml"); strings.Contains(all, canary) {
+	if all := w.Describe() + w.Kubectl("get", "events.events.k8s.io", "-o", "yaml"); strings.Contains(all, canary) {
 		t.Errorf("an annotation of another namespace was repeated:\n%s", all)
 	}
 }
@@ -54,15 +55,15 @@ func TestRestartOnIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	union := "['" + strings.Repeat("a','", 29) + "a']"
-	w.create(configMap("web", "k", "v"),
-		deployment("bomb", envFrom("web"), annotated(keys.RestartOn, "persistentvolumeclaims.v1/data{.spec"+strings.Repeat(union, 5)+"}")),
-		deployment("many", envFrom("web"), annotated(keys.RestartOn, strings.Repeat("configmap/x,", 1000))),
-		deployment("long", envFrom("web"), annotated(keys.RestartOn, "configmap/"+strings.Repeat("x", 100_000))))
+	w.Create(configMap("web", "k", "v"),
+		deployment("bomb", envFrom("web"), gen.Annotated(keys.RestartOn, "persistentvolumeclaims.v1/data{.spec"+strings.Repeat(union, 5)+"}")),
+		deployment("many", envFrom("web"), gen.Annotated(keys.RestartOn, strings.Repeat("configmap/x,", 1000))),
+		deployment("long", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/"+strings.Repeat("x", 100_000))))
 	pid := confrev.PID()
-	w.waitEvent("InvalidRestartOn", "bomb", "annotation confrev.io/restart-on: ")
-	w.waitEvent("InvalidRestartOn", "many", "annotation confrev.io/restart-on: it has more than 32 items")
-	w.waitEvent("InvalidRestartOn", "long", "annotation confrev.io/restart-on: an item is longer than 1024 bytes")
-	w.barrier()
+	w.WaitEvent("InvalidRestartOn", "bomb", "annotation confrev.io/restart-on: ")
+	w.WaitEvent("InvalidRestartOn", "many", "annotation confrev.io/restart-on: it has more than 32 items")
+	w.WaitEvent("InvalidRestartOn", "long", "annotation confrev.io/restart-on: an item is longer than 1024 bytes")
+	w.Barrier()
 	if confrev.Ended() || confrev.PID() != pid {
 		t.Fatal("confrev ended")
 	}

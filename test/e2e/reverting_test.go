@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // revertTemplates does what many an operator does with a Deployment that it owns: whenever it sees annotations in the template
@@ -21,9 +22,9 @@ import (
 func (w *world) revertTemplates(ctx context.Context, name string) (reverts *atomic.Int64) {
 	w.Helper()
 	watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
-	w.must(err)
-	watching, err := watcher.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(w.ns), client.MatchingFields{"metadata.name": name})
-	w.must(err)
+	w.Must(err)
+	watching, err := watcher.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(w.NS), client.MatchingFields{"metadata.name": name})
+	w.Must(err)
 	reverts = &atomic.Int64{}
 	go func() {
 		for event := range watching.ResultChan() {
@@ -49,33 +50,33 @@ func (w *world) revertTemplates(ctx context.Context, name string) (reverts *atom
 func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	ctx, cancel := context.WithCancel(w.ctx)
+	ctx, cancel := context.WithCancel(w.Ctx)
 	defer cancel()
 	reverts := w.revertTemplates(ctx, "web")
-	w.eventually("the operator has reverted", func() string {
+	w.Eventually("the operator has reverted", func() string {
 		if reverts.Load() == 0 {
 			return "not yet"
 		}
 		return ""
 	})
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin is %s, want %s", got, a)
 	}
 	w.onlyReplicaSets("web", 1)
 	w.editTo("B")
-	w.barrier()
+	w.Barrier()
 	w.onlyReplicaSets("web", 2)
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("after the undo the pin is %s, want %s", got, a)
 	}
 	w.quiet()
 	settled := reverts.Load()
-	w.barrier()
-	w.barrier()
+	w.Barrier()
+	w.Barrier()
 	if more := reverts.Load() - settled; more > 0 {
 		t.Errorf("the operator goes on: %d times more, after %d", more, settled)
 	}
@@ -87,18 +88,18 @@ func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 func TestASweepPastTheHistoryLimit(t *testing.T) {
 	t.Parallel()
 	const limit, edits = 2, 6
-	w, _ := deployed(t, historyLimit(limit), replicas(0))
+	w, _ := deployed(t, gen.HistoryLimit(limit), gen.Replicas(0))
 	sweep := func(value string) map[string]int {
 		mark := auditMark(t)
-		w.owned(w.editTo(value).Revision, "web")
-		w.eventually("the revisions are those of the history", func() string {
-			if got := len(w.revisions("web")); got > limit+1 {
+		w.WaitOwned(w.editTo(value).Revision, "web")
+		w.Eventually("the revisions are those of the history", func() string {
+			if got := len(w.Revisions("web")); got > limit+1 {
 				return fmt.Sprint(got, " revisions")
 			}
 			return ""
 		})
-		requests, err := cluster.Requests(mark, func(r env.Request) bool { return fromConfrev(r) && r.Object.Namespace == w.ns })
-		w.must(err)
+		requests, err := cluster.Requests(mark, func(r env.Request) bool { return fromConfrev(r) && r.Object.Namespace == w.NS })
+		w.Must(err)
 		counts := map[string]int{}
 		for _, r := range requests {
 			counts[r.Verb+" "+r.Object.Resource]++
@@ -115,11 +116,11 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 	few := sweep("few")
 	for i := range 20 {
 		name := fmt.Sprintf("other-%d", i)
-		w.create(configMap(name, "k", "v"), deployment(name, envFrom(name), replicas(0)))
+		w.Create(configMap(name, "k", "v"), deployment(name, envFrom(name), gen.Replicas(0)))
 	}
 	for i := range 20 {
 		name := fmt.Sprintf("other-%d", i)
-		w.owned(w.waitPinned(name, name, "k", "v").Revision, name)
+		w.WaitOwned(w.WaitPinned(name, name, "k", "v").Revision, name)
 	}
 	many := sweep("many")
 	t.Logf("an edit with its sweep: %v, among many: %v", few, many)
@@ -143,20 +144,20 @@ func TestRestartOnACustomResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	palette := objectOf(webApp, "palette", map[string]any{"color": "blue", "other": "x"})
-	w.create(palette, configMap("web", "k", "v"),
-		deployment("web", envFrom("web"), annotated("confrev.io/restart-on", "webapps.v1.e2e.confrev.io/palette{.spec.color}")))
-	w.waitPinned("web", "web", "k", "v")
+	w.Create(palette, configMap("web", "k", "v"),
+		deployment("web", envFrom("web"), gen.Annotated("confrev.io/restart-on", "webapps.v1.e2e.confrev.io/palette{.spec.color}")))
+	w.WaitPinned("web", "web", "k", "v")
 	w.waitFollowed("web", "webapps.v1.e2e.confrev.io/palette")
 	change := func(patch string) {
-		w.must(cluster.Client.Patch(w.ctx, palette, client.RawPatch(types.MergePatchType, []byte(patch))))
+		w.Must(cluster.Client.Patch(w.Ctx, palette, client.RawPatch(types.MergePatchType, []byte(patch))))
 	}
 	change(`{"spec":{"other":"y"}}`)
-	w.barrier()
+	w.Barrier()
 	if got := w.hashes("web"); got != "" {
 		t.Errorf("restarted for a field that it does not name: %s", got)
 	}
 	change(`{"spec":{"color":"green"}}`)
 	w.waitRestarted("web", "webapps.v1.e2e.confrev.io/palette", "")
-	w.barrier()
+	w.Barrier()
 	w.onlyReplicaSets("web", 2)
 }

@@ -14,27 +14,28 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/test/gen"
 )
 
 // deployed makes a Deployment web that takes ConfigMap web, and waits until it is pinned.
 func deployed(t *testing.T, options ...deploymentOption) (*world, pin.Pin) {
 	t.Helper()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"), deployment("web", append([]deploymentOption{envFrom("web"), volume("web")}, options...)...))
-	return w, w.waitPinned("web", "web", "color", "A")
+	w.Create(configMap("web", "color", "A"), deployment("web", append([]deploymentOption{envFrom("web"), volume("web")}, options...)...))
+	return w, w.WaitPinned("web", "web", "color", "A")
 }
 
 func (w *world) editTo(value string) pin.Pin {
 	w.Helper()
-	w.edit("web", "color", value)
-	return w.waitPinned("web", "web", "color", value)
+	w.Edit("web", "color", value)
+	return w.WaitPinned("web", "web", "color", value)
 }
 
 // reads gives the revision that each living pod of Deployment web reads, in all of its references alike.
 func (w *world) reads() map[string]string {
 	w.Helper()
 	pods := &corev1.PodList{}
-	w.must(cluster.Client.List(w.ctx, pods, client.InNamespace(w.ns), client.MatchingLabels{"app": "web"}))
+	w.Must(cluster.Client.List(w.Ctx, pods, client.InNamespace(w.NS), client.MatchingLabels{"app": "web"}))
 	reads := map[string]string{}
 	for _, pod := range pods.Items {
 		if pod.DeletionTimestamp != nil {
@@ -64,7 +65,7 @@ func (w *world) readers() map[string]int {
 // podsRead waits until every pod of Deployment web reads the revision.
 func (w *world) podsRead(revision string) {
 	w.Helper()
-	w.eventually("all pods read "+revision, func() string {
+	w.Eventually("all pods read "+revision, func() string {
 		if got := w.readers(); len(got) != 1 || got[revision] == 0 {
 			return fmt.Sprint(got)
 		}
@@ -77,29 +78,29 @@ func TestEditRollsOutOnceUndoHoldsAndTheNextEditRollsOutAgain(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	w.podsRead(a.Revision)
-	before := len(w.replicaSets("web"))
+	before := len(w.ReplicaSets("web"))
 
 	b := w.editTo("B")
-	if got := len(w.replicaSets("web")); got != before+1 {
+	if got := len(w.ReplicaSets("web")); got != before+1 {
 		t.Errorf("an edit made %d new ReplicaSets, want 1", got-before)
 	}
 	w.podsRead(b.Revision)
-	w.waitEvent("RolledForward", "web", b.Revision)
+	w.WaitEvent("RolledForward", "web", b.Revision)
 
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("after the undo the pin is %s, want %s", got, a)
 	}
 	w.podsRead(a.Revision)
-	w.waitEvent("Held", "web", "staying on revision "+a.String())
+	w.WaitEvent("Held", "web", "staying on revision "+a.String())
 
 	c := w.editTo("C")
 	if c.Number <= b.Number {
 		t.Errorf("the new revision %s should have a number above %s", c, b)
 	}
-	if note, ok := w.deployment("web").Annotations[keys.Held]; ok {
+	if note, ok := w.Deployment("web").Annotations[keys.Held]; ok {
 		t.Errorf("the note %q should be gone", note)
 	}
 }
@@ -108,25 +109,25 @@ func TestEditRollsOutOnceUndoHoldsAndTheNextEditRollsOutAgain(t *testing.T) {
 // source says by then.
 func TestPodReplacedInMidRolloutReadsItsOwnRevision(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, replicas(3))
+	w, a := deployed(t, gen.Replicas(3))
 	// New pods never become available, so the rollout is stuck half-way.
-	w.kubectl("patch", "deployment", "web", "-p",
+	w.Kubectl("patch", "deployment", "web", "-p",
 		`{"spec":{"minReadySeconds":3600,"progressDeadlineSeconds":7200,"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":1}}}}`)
-	w.edit("web", "color", "faulty")
-	w.eventually("the rollout is half-way", func() string {
+	w.Edit("web", "color", "faulty")
+	w.Eventually("the rollout is half-way", func() string {
 		if got := w.readers(); got[a.Revision] != 2 || len(got) != 2 {
 			return fmt.Sprint(got)
 		}
 		return ""
 	})
-	faulty := w.pinOf("web", "web").Revision
+	faulty := w.PinOf("web", "web").Revision
 
 	for pod, revision := range w.reads() {
 		if revision == a.Revision {
-			w.kubectl("delete", "pod", pod, "--wait=true")
+			w.Kubectl("delete", "pod", pod, "--wait=true")
 		}
 	}
-	w.eventually("the old pods are replaced", func() string {
+	w.Eventually("the old pods are replaced", func() string {
 		if got := w.readers(); got[a.Revision] != 2 || got[faulty] == 0 || len(got) != 2 {
 			return fmt.Sprint(got)
 		}
@@ -143,14 +144,14 @@ func TestReturningToEarlierContentReusesItsRevisionAndRollsOut(t *testing.T) {
 	if again.Revision != a.Revision || again.Number <= b.Number {
 		t.Errorf("A came back as %s, want revision %s with a number above %d", again, a.Revision, b.Number)
 	}
-	if got := len(w.revisions("web")); got != 2 {
+	if got := len(w.Revisions("web")); got != 2 {
 		t.Errorf("%d revisions, want 2", got)
 	}
 
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != b {
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != b {
 		t.Errorf("undo after A→B→A went to %s, want %s", got, b)
 	}
 	// And B a second time is a change again.
@@ -162,16 +163,16 @@ func TestReturningToEarlierContentReusesItsRevisionAndRollsOut(t *testing.T) {
 // Rule 4: the holders show the hold, whatever else changes.
 func TestImageChangeOfAHeldDeploymentStaysHeld(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, historyLimit(1))
+	w, a := deployed(t, gen.HistoryLimit(1))
 	w.editTo("B")
-	w.undo("web")
-	w.waitHeld("web", "web")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
 	for _, image := range []string{"app:2", "app:3", "app:4"} {
 		// With this history limit, the ReplicaSet that shows the hold is soon gone; the note remains.
-		w.kubectl("set", "image", "deployment/web", "app="+image)
-		w.waitPinned("web", "web", "color", "A")
-		w.barrier()
-		if got := w.pinOf("web", "web"); got != a {
+		w.Kubectl("set", "image", "deployment/web", "app="+image)
+		w.WaitPinned("web", "web", "color", "A")
+		w.Barrier()
+		if got := w.PinOf("web", "web"); got != a {
 			t.Fatalf("after image %s the pin is %s, want %s", image, got, a)
 		}
 	}
@@ -181,24 +182,24 @@ func TestImageChangeOfAHeldDeploymentStaysHeld(t *testing.T) {
 // Rule 4: the undo comes right after the edit, before any cache shows the new ReplicaSet.
 func TestUndoAtOnceAfterAnAdvanceIsNotUndone(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t, annotated(keys.Settle, "0s"))
+	w, a := deployed(t, gen.Annotated(keys.Settle, "0s"))
 	w.editTo("B")
-	w.undo("web")
-	w.waitHeld("web", "web")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
 	for _, color := range []string{"C", "D", "E"} {
-		w.edit("web", "color", color)
-		w.eventually("the pin moves", func() string {
-			if w.pinOf("web", "web") == a {
+		w.Edit("web", "color", color)
+		w.Eventually("the pin moves", func() string {
+			if w.PinOf("web", "web") == a {
 				return "not yet"
 			}
 			return ""
 		})
 		// No wait for the rollout.
-		w.kubectl("patch", "deployment", "web", "--type=merge", "-p",
+		w.Kubectl("patch", "deployment", "web", "--type=merge", "-p",
 			`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":"configmap/web=`+a.String()+`"}}}}}`)
-		w.waitHeld("web", "web")
-		w.barrier()
-		if got := w.pinOf("web", "web"); got != a {
+		w.WaitHeld("web", "web")
+		w.Barrier()
+		if got := w.PinOf("web", "web"); got != a {
 			t.Fatalf("after a rollback from %s the pin is %s, want %s", color, got, a)
 		}
 	}
@@ -210,24 +211,24 @@ func TestThreeConfigMapsAppliedTogetherAreOneRollout(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"one", "two", "three"}
 	for _, name := range names {
-		w.create(configMap(name, "k", "old"))
+		w.Create(configMap(name, "k", "old"))
 	}
-	w.create(deployment("web", envFrom("one"), volume("two"), envKey("three", "k", false)))
+	w.Create(deployment("web", envFrom("one"), volume("two"), envKey("three", "k", false)))
 	for _, name := range names {
-		w.waitPinned("web", name, "k", "old")
+		w.WaitPinned("web", name, "k", "old")
 	}
-	before := len(w.replicaSets("web"))
+	before := len(w.ReplicaSets("web"))
 
 	dir := t.TempDir()
 	for _, name := range names {
 		w.writeFile(dir, name+".yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {k: new}\n")
 	}
-	w.kubectl("apply", "-f", dir)
+	w.Kubectl("apply", "-f", dir)
 	for _, name := range names {
-		w.waitPinned("web", name, "k", "new")
+		w.WaitPinned("web", name, "k", "new")
 	}
-	w.barrier()
-	if got := len(w.replicaSets("web")) - before; got != 1 {
+	w.Barrier()
+	if got := len(w.ReplicaSets("web")) - before; got != 1 {
 		t.Errorf("%d new ReplicaSets, want 1", got)
 	}
 }
@@ -236,20 +237,20 @@ func TestThreeConfigMapsAppliedTogetherAreOneRollout(t *testing.T) {
 func TestEditsThatDoNotMatterRollNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "used", "1", "unused", "1"), deployment("web", envKey("web", "used", false)))
-	pinned := w.waitPinned("web", "web", "used", "1")
-	generation := w.deployment("web").Generation
+	w.Create(configMap("web", "used", "1", "unused", "1"), deployment("web", envKey("web", "used", false)))
+	pinned := w.WaitPinned("web", "web", "used", "1")
+	generation := w.Deployment("web").Generation
 
-	w.kubectl("label", "configmap", "web", "team=a")
-	w.kubectl("annotate", "configmap", "web", "note=b")
-	w.edit("web", "unused", "2")
-	w.edit("web", "another", "3")
-	w.barrier()
-	if d := w.deployment("web"); d.Generation != generation {
+	w.Kubectl("label", "configmap", "web", "team=a")
+	w.Kubectl("annotate", "configmap", "web", "note=b")
+	w.Edit("web", "unused", "2")
+	w.Edit("web", "another", "3")
+	w.Barrier()
+	if d := w.Deployment("web"); d.Generation != generation {
 		t.Errorf("the template changed: pins are %s, were %s", d.Spec.Template.Annotations[keys.Pins], pinned)
 	}
-	w.edit("web", "used", "2")
-	w.waitPinned("web", "web", "used", "2")
+	w.Edit("web", "used", "2")
+	w.WaitPinned("web", "web", "used", "2")
 }
 
 // Nothing is touched without opting in.
@@ -259,24 +260,24 @@ func TestOnlyWhatOptsInIsTouched(t *testing.T) {
 		opt  deploymentOption
 		want []string
 	}{
-		"no annotation tracks nothing":         {opt: untracked(), want: nil},
-		"none tracks nothing":                  {opt: tracking("none"), want: nil},
-		"all tracks what the template uses":    {opt: tracking("all"), want: []string{"configmap/one", "configmap/two"}},
-		"a list tracks what it lists":          {opt: tracking("configmap/two"), want: []string{"configmap/two"}},
-		"a slip in a list leaves the rest be":  {opt: tracking("configmap/one, deployment/x"), want: []string{"configmap/one"}},
-		"a list may name what is not used yet": {opt: tracking("configmap/one,configmap/none"), want: []string{"configmap/one"}},
+		"no annotation tracks nothing":         {opt: gen.Untracked, want: nil},
+		"none tracks nothing":                  {opt: gen.Tracking("none"), want: nil},
+		"all tracks what the template uses":    {opt: gen.Tracking("all"), want: []string{"configmap/one", "configmap/two"}},
+		"a list tracks what it lists":          {opt: gen.Tracking("configmap/two"), want: []string{"configmap/two"}},
+		"a slip in a list leaves the rest be":  {opt: gen.Tracking("configmap/one, deployment/x"), want: []string{"configmap/one"}},
+		"a list may name what is not used yet": {opt: gen.Tracking("configmap/one,configmap/none"), want: []string{"configmap/one"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(configMap("one", "k", "v"), configMap("two", "k", "v"), deployment("web", tt.opt, envFrom("one"), volume("two")))
+			w.Create(configMap("one", "k", "v"), configMap("two", "k", "v"), deployment("web", tt.opt, envFrom("one"), volume("two")))
 			if len(tt.want) > 0 {
-				w.waitPinned("web", strings.TrimPrefix(tt.want[0], "configmap/"), "k", "v")
+				w.WaitPinned("web", strings.TrimPrefix(tt.want[0], "configmap/"), "k", "v")
 			}
-			w.barrier()
+			w.Barrier()
 			var got []string
-			for _, source := range w.pins("web").Sources() {
+			for _, source := range w.Pins("web").Sources() {
 				got = append(got, source.String())
 			}
 			if strings.Join(got, " ") != strings.Join(tt.want, " ") {
@@ -290,21 +291,21 @@ func TestOnlyWhatOptsInIsTouched(t *testing.T) {
 func TestMistakesInAnnotationsAreSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "k", "v"),
-		deployment("web", envFrom("web"), tracking("configmap/web,cm/web,configmap/nobody,secret/s"), annotated(keys.Settle, "soon")))
-	w.waitPinned("web", "web", "k", "v")
-	w.waitEvent("InvalidTrack", "web", `"cm/web" is not a source`)
-	w.waitEvent("NotReferenced", "web", "configmap/nobody, which the pod template does not refer to")
-	w.waitEvent("NotReferenced", "web", "secret/s, which the pod template does not refer to")
-	w.waitEvent("InvalidSettle", "web", `"soon"`)
+	w.Create(configMap("web", "k", "v"),
+		deployment("web", envFrom("web"), gen.Tracking("configmap/web,cm/web,configmap/nobody,secret/s"), gen.Annotated(keys.Settle, "soon")))
+	w.WaitPinned("web", "web", "k", "v")
+	w.WaitEvent("InvalidTrack", "web", `"cm/web" is not a source`)
+	w.WaitEvent("NotReferenced", "web", "configmap/nobody, which the pod template does not refer to")
+	w.WaitEvent("NotReferenced", "web", "secret/s, which the pod template does not refer to")
+	w.WaitEvent("InvalidSettle", "web", `"soon"`)
 
-	pinned := w.pinsText("web")
+	pinned := w.PinsText("web")
 	said := w.warned("patch", "deployment", "web", "--type=merge", "-p",
 		`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":"web@1"}}}}}`)
 	if !strings.Contains(said, `"web@1" is not a pin`) {
 		t.Errorf("kubectl said %q", said)
 	}
-	if got := w.pinsText("web"); got != pinned {
+	if got := w.PinsText("web"); got != pinned {
 		t.Errorf("pins %s, want %s", got, pinned)
 	}
 }
@@ -312,9 +313,9 @@ func TestMistakesInAnnotationsAreSaid(t *testing.T) {
 // warned runs kubectl and gives the warnings that it printed.
 func (w *world) warned(args ...string) string {
 	w.Helper()
-	path, err := cluster.Tool(w.ctx, "kubectl")
-	w.must(err)
-	out, err := exec.CommandContext(w.ctx, path, append([]string{"--namespace", w.ns}, args...)...).CombinedOutput()
+	path, err := cluster.Tool(w.Ctx, "kubectl")
+	w.Must(err)
+	out, err := exec.CommandContext(w.Ctx, path, append([]string{"--namespace", w.NS}, args...)...).CombinedOutput()
 	if err != nil {
 		w.Fatalf("%v: %s", err, out)
 	}

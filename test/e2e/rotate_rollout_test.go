@@ -20,11 +20,11 @@ import (
 func (w *world) rolloutWithCertificate(replicas int64, annotations map[string]string) *unstructured.Unstructured {
 	w.Helper()
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&deployment("web", secretVolume("cert")).Spec.Template)
-	w.must(err)
+	w.Must(err)
 	rollout := objectOf(rolloutKind, "web", aStepwiseCanary.spec("web", template))
 	rollout.SetAnnotations(annotations)
 	put(rollout.Object, "spec.replicas", replicas)
-	w.create(rollout)
+	w.Create(rollout)
 	return rollout
 }
 
@@ -32,10 +32,10 @@ func (w *world) rolloutWithCertificate(replicas int64, annotations map[string]st
 func (w *world) settled(rollout *unstructured.Unstructured) map[types.UID]bool {
 	w.Helper()
 	pods := map[types.UID]bool{}
-	w.eventually("the Rollout is healthy", func() string {
-		w.must(w.get("web", rollout))
+	w.Eventually("the Rollout is healthy", func() string {
+		w.Must(w.Get("web", rollout))
 		list := &corev1.PodList{}
-		w.must(cluster.Client.List(w.ctx, list, client.InNamespace(w.ns), client.MatchingLabels{"app": "web"}))
+		w.Must(cluster.Client.List(w.Ctx, list, client.InNamespace(w.NS), client.MatchingLabels{"app": "web"}))
 		clear(pods)
 		for _, pod := range list.Items {
 			if pod.DeletionTimestamp == nil {
@@ -67,13 +67,13 @@ func TestARolloutRestartsForARotatedCredential(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(certificate("cert", "A"))
+			w.Create(certificate("cert", "A"))
 			rollout := w.rolloutWithCertificate(test.replicas, test.annotations)
 			before := w.settled(rollout)
 			noted := rollout.GetAnnotations()[keys.Hashes]
 			w.rotate("cert", "B")
-			w.waitEvent("Restarted", "web", "secret/cert was rotated")
-			w.must(w.get("web", rollout))
+			w.WaitEvent("Restarted", "web", "secret/cert was rotated")
+			w.Must(w.Get("web", rollout))
 			stamped, restartAt := at(rollout.Object, "spec.template.metadata.annotations"), at(rollout.Object, "spec.restartAt")
 			if !test.restarts {
 				if restartAt != nil || !strings.Contains(fmt.Sprint(stamped), "secret/cert=") {
@@ -84,7 +84,7 @@ func TestARolloutRestartsForARotatedCredential(t *testing.T) {
 			if restartAt == nil || strings.Contains(fmt.Sprint(stamped), "secret/cert=") || rollout.GetAnnotations()[keys.Hashes] == noted {
 				t.Errorf("restartAt %v, the template has %v, noted %s, before %s", restartAt, stamped, rollout.GetAnnotations()[keys.Hashes], noted)
 			}
-			w.eventually("all pods are new", func() string {
+			w.Eventually("all pods are new", func() string {
 				for uid := range w.settled(rollout) {
 					if before[uid] {
 						return "one is old"
@@ -93,8 +93,8 @@ func TestARolloutRestartsForARotatedCredential(t *testing.T) {
 				return ""
 			})
 			generation := rollout.GetGeneration()
-			w.barrier()
-			if w.must(w.get("web", rollout)); rollout.GetGeneration() != generation {
+			w.Barrier()
+			if w.Must(w.Get("web", rollout)); rollout.GetGeneration() != generation {
 				t.Errorf("it was changed again, to generation %d after %d", rollout.GetGeneration(), generation)
 			}
 		})
@@ -105,12 +105,12 @@ func TestARolloutRestartsForARotatedCredential(t *testing.T) {
 func TestConfrevsOwnAccountRestartsOnlyRolloutsThatAsk(t *testing.T) {
 	t.Parallel()
 	w, c := newWorld(t), thief(t)
-	w.create(certificate("cert", "A"))
+	w.Create(certificate("cert", "A"))
 	rollout := w.rolloutWithCertificate(2, map[string]string{keys.Track: "all"})
 	restart := `{"op":"add","path":"/spec/restartAt","value":"2026-01-02T03:04:05Z"}`
 	w.steal(c, rollout, "confrev may not change spec.restartAt", restart)
-	w.kubectl("annotate", "rollout.argoproj.io/web", keys.RotateBy+"=restart-at")
-	w.must(w.get("web", rollout))
+	w.Kubectl("annotate", "rollout.argoproj.io/web", keys.RotateBy+"=restart-at")
+	w.Must(w.Get("web", rollout))
 	w.steal(c, rollout, "", restart)
 	w.steal(c, rollout, "confrev may not change spec.replicas", restart+`,{"op":"replace","path":"/spec/replicas","value":9}`)
 }

@@ -25,12 +25,12 @@ func certificate(name, value string) *corev1.Secret {
 
 func (w *world) rotate(name, value string) {
 	w.Helper()
-	w.editSecret(name, "tls.crt", value)
+	w.EditSecret(name, "tls.crt", value)
 }
 
 func (w *world) image(deployment, image string) {
 	w.Helper()
-	w.kubectl("set", "image", "deployment/"+deployment, "app="+image)
+	w.Kubectl("set", "image", "deployment/"+deployment, "app="+image)
 }
 
 // waitRotated waits until a Deployment has rolled out for a rotation, and returns the hashes of its template.
@@ -43,7 +43,7 @@ func (w *world) waitRotated(deployment, source, before string) string {
 // notPinned complains about a pin of a Secret.
 func (w *world) notPinned(deployment, source string) {
 	w.Helper()
-	if p, pinned := w.pins(deployment)[pin.Source{Kind: pin.Secret, Name: source}]; pinned {
+	if p, pinned := w.Pins(deployment)[pin.Source{Kind: pin.Secret, Name: source}]; pinned {
 		w.Errorf("secret/%s is pinned to %s", source, p)
 	}
 }
@@ -51,9 +51,9 @@ func (w *world) notPinned(deployment, source string) {
 // stays fails if a Deployment's template changes until all that happened before is dealt with.
 func (w *world) stays(deployment, why string) {
 	w.Helper()
-	before := w.deployment(deployment).Spec.Template
-	w.barrier()
-	if diff := cmp.Diff(before, w.deployment(deployment).Spec.Template); diff != "" {
+	before := w.Deployment(deployment).Spec.Template
+	w.Barrier()
+	if diff := cmp.Diff(before, w.Deployment(deployment).Spec.Template); diff != "" {
 		w.Errorf("%s: the template changed (-before +after):\n%s", why, diff)
 	}
 }
@@ -108,22 +108,22 @@ func TestWhatRotates(t *testing.T) {
 		source.SetLabels(tt.meta.Labels)
 		source.SetAnnotations(tt.meta.Annotations)
 		source.SetOwnerReferences(tt.meta.OwnerReferences)
-		w.create(source)
+		w.Create(source)
 		if tt.bundle {
 			envFrom(name)(d)
 			continue
 		}
 		secretVolume(name)(d)
 	}
-	w.create(d)
+	w.Create(d)
 	for name, tt := range tests {
 		source := pin.Source{Kind: pin.Secret, Name: name}
 		if tt.bundle {
 			source.Kind = pin.ConfigMap
 		}
-		w.eventually(name+" is followed", func() string {
-			d := w.deployment("web")
-			noted, pinned := strings.Contains(d.Annotations[keys.Hashes], source.String()+"="), strings.Contains(w.pinsText("web"), source.String()+"=")
+		w.Eventually(name+" is followed", func() string {
+			d := w.Deployment("web")
+			noted, pinned := strings.Contains(d.Annotations[keys.Hashes], source.String()+"="), strings.Contains(w.PinsText("web"), source.String()+"=")
 			if noted != tt.rotates || pinned == tt.rotates {
 				return fmt.Sprintf("noted: %v, pinned: %v", noted, pinned)
 			}
@@ -137,24 +137,24 @@ func TestWhatRotates(t *testing.T) {
 func TestARotatedCredentialIsNeverBroughtBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(certificate("cert", "A"), configMap("web", "color", "A"), deployment("web", secretVolume("cert"), envFrom("web")))
-	w.waitPinned("web", "web", "color", "A")
+	w.Create(certificate("cert", "A"), configMap("web", "color", "A"), deployment("web", secretVolume("cert"), envFrom("web")))
+	w.WaitPinned("web", "web", "color", "A")
 	w.waitFollowed("web", "secret/cert")
 	w.notPinned("web", "cert")
 
 	w.rotate("cert", "B")
 	second := w.waitRotated("web", "cert", "")
-	w.waitEvent("Restarted", "web", "secret/cert was rotated")
+	w.WaitEvent("Restarted", "web", "secret/cert was rotated")
 	w.image("web", "app:2")
 	w.rotate("cert", "C")
 	third := w.waitRotated("web", "cert", second)
-	if got := len(w.replicaSets("web")); got != 4 {
+	if got := len(w.ReplicaSets("web")); got != 4 {
 		t.Errorf("%d ReplicaSets, want one of the creation, two of rotations and one of the image", got)
 	}
-	generation := w.deployment("web").Generation
-	w.undo("web", "--to-revision=1")
-	w.barrier()
-	d := w.deployment("web")
+	generation := w.Deployment("web").Generation
+	w.Undo("web", "--to-revision=1")
+	w.Barrier()
+	d := w.Deployment("web")
 	if d.Spec.Template.Spec.Containers[0].Image != "app:1" || d.Generation != generation+1 || w.hashes("web") != third {
 		t.Errorf("the undo: %s, generation %d after %d, hashes %s, want %s", d.Spec.Template.Spec.Containers[0].Image, d.Generation, generation, w.hashes("web"), third)
 	}
@@ -164,17 +164,17 @@ func TestARotatedCredentialIsNeverBroughtBack(t *testing.T) {
 	// Where nothing but the credential differs, there is nothing to go back to.
 	w.rotate("cert", "D")
 	fourth := w.waitRotated("web", "cert", third)
-	generation = w.deployment("web").Generation
-	w.undo("web")
-	w.barrier()
-	if got := w.hashes("web"); got != fourth || w.deployment("web").Generation != generation {
+	generation = w.Deployment("web").Generation
+	w.Undo("web")
+	w.Barrier()
+	if got := w.hashes("web"); got != fourth || w.Deployment("web").Generation != generation {
 		t.Errorf("undo of a rotation: hashes %s, want %s", got, fourth)
 	}
 	// A is new again.
 	w.rotate("cert", "A")
 	w.waitRotated("web", "cert", fourth)
 	made := &corev1.SecretList{}
-	w.must(cluster.Client.List(w.ctx, made, client.InNamespace(w.ns), client.HasLabels{keys.Content}))
+	w.Must(cluster.Client.List(w.Ctx, made, client.InNamespace(w.NS), client.HasLabels{keys.Content}))
 	if len(made.Items) > 0 {
 		t.Errorf("the credential was copied to %s", made.Items[0].Name)
 	}
@@ -183,7 +183,7 @@ func TestARotatedCredentialIsNeverBroughtBack(t *testing.T) {
 // What the webhook does not see costs nothing: the pods of an undo read the credential that is there.
 func rotationWithoutTheWebhook(m *member) {
 	w := newWorld(m.T)
-	w.create(certificate("cert", "A"), deployment("web", secretVolume("cert")))
+	w.Create(certificate("cert", "A"), deployment("web", secretVolume("cert")))
 	w.waitFollowed("web", "secret/cert")
 	w.rotate("cert", "B")
 	second := w.waitRotated("web", "cert", "")
@@ -191,9 +191,9 @@ func rotationWithoutTheWebhook(m *member) {
 	w.rotate("cert", "C")
 	third := w.waitRotated("web", "cert", second)
 	m.next()
-	w.undo("web", "--to-revision=2")
-	w.eventually("the hash is noted", func() string {
-		if got := w.deployment("web").Annotations[keys.Hashes]; got != third {
+	w.Undo("web", "--to-revision=2")
+	w.Eventually("the hash is noted", func() string {
+		if got := w.Deployment("web").Annotations[keys.Hashes]; got != third {
 			return "noted " + got
 		}
 		return ""
@@ -202,7 +202,7 @@ func rotationWithoutTheWebhook(m *member) {
 	if got := w.hashes("web"); got != second {
 		m.Errorf("the template has %s, want %s", got, second)
 	}
-	if notes := w.events("Restarted", "web"); len(notes) != 2 {
+	if notes := w.Events("Restarted", "web"); len(notes) != 2 {
 		m.Errorf("told of restarts that were none: %q", notes)
 	}
 	// Its pods started on C. B is a change for them, although the template has its hash.
@@ -225,33 +225,33 @@ func TestTheFirstAppearanceOfARequiredSourceRestartsNothing(t *testing.T) {
 			}
 			like := deployment("set", secretVolume("cert"))
 			set.Spec.Selector, set.Spec.Template = like.Spec.Selector, like.Spec.Template
-			w.create(set)
-			w.waitEvent("SourceMissing", "set", "secret/cert")
-			w.create(certificate("cert", "A"))
-			w.eventually("it is followed", func() string {
-				w.must(w.get("set", set))
+			w.Create(set)
+			w.WaitEvent("SourceMissing", "set", "secret/cert")
+			w.Create(certificate("cert", "A"))
+			w.Eventually("it is followed", func() string {
+				w.Must(w.Get("set", set))
 				if noted := set.Annotations[keys.Hashes]; !strings.Contains(noted, "secret/cert=") || strings.Contains(noted, "=absent") {
 					return "noted " + noted
 				}
 				return ""
 			})
-			w.barrier()
-			if w.must(w.get("set", set)); set.Generation != 1 {
+			w.Barrier()
+			if w.Must(w.Get("set", set)); set.Generation != 1 {
 				t.Errorf("it was rolled out: %v", set.Spec.Template.Annotations)
 			}
 			w.rotate("cert", "B")
-			w.eventually("it is rolled out for a change", func() string {
-				if w.must(w.get("set", set)); set.Generation != 2 {
+			w.Eventually("it is rolled out for a change", func() string {
+				if w.Must(w.Get("set", set)); set.Generation != 2 {
 					return fmt.Sprint("generation ", set.Generation)
 				}
 				return ""
 			})
 			// It may be deleted to be issued again.
-			w.kubectl("delete", "secret", "cert")
-			w.waitEvent("SourceMissing", "set", "does not exist any more")
-			w.create(certificate("cert", "C"))
-			w.eventually("it is rolled out for what was issued again", func() string {
-				if w.must(w.get("set", set)); set.Generation != 3 {
+			w.Kubectl("delete", "secret", "cert")
+			w.WaitEvent("SourceMissing", "set", "does not exist any more")
+			w.Create(certificate("cert", "C"))
+			w.Eventually("it is rolled out for what was issued again", func() string {
+				if w.Must(w.Get("set", set)); set.Generation != 3 {
 					return fmt.Sprint("generation ", set.Generation)
 				}
 				return ""
@@ -266,25 +266,25 @@ func TestBecomingOneThatRotatesChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	plain := certificate("plain", "A")
 	plain.Annotations = map[string]string{keys.Policy: "revision"}
-	w.create(secret("db", corev1.SecretTypeOpaque, "tls.crt", "A"), plain, deployment("web", secretVolume("db"), secretVolume("plain")))
+	w.Create(secret("db", corev1.SecretTypeOpaque, "tls.crt", "A"), plain, deployment("web", secretVolume("db"), secretVolume("plain")))
 	w.waitSecretPinned("web", "db", pin.Pin{})
 	p, _ := w.waitSecretPinned("web", "plain", pin.Pin{})
-	w.kubectl("annotate", "secret", "db", keys.Policy+"=rotate")
-	w.kubectl("annotate", "secret", "plain", keys.Policy+"-")
+	w.Kubectl("annotate", "secret", "db", keys.Policy+"=rotate")
+	w.Kubectl("annotate", "secret", "plain", keys.Policy+"-")
 	w.waitFollowed("web", "secret/db")
 	w.stays("web", "new policies")
-	if got := w.replicaSets("web"); len(got) != 1 || w.pins("web")[pin.Source{Kind: pin.Secret, Name: "plain"}] != p {
-		t.Errorf("new policies: %d ReplicaSets, pins %s", len(got), w.pinsText("web"))
+	if got := w.ReplicaSets("web"); len(got) != 1 || w.Pins("web")[pin.Source{Kind: pin.Secret, Name: "plain"}] != p {
+		t.Errorf("new policies: %d ReplicaSets, pins %s", len(got), w.PinsText("web"))
 	}
 	w.rotate("db", "B")
 	first := w.waitRotated("web", "db", "")
 	w.notPinned("web", "db")
 	// The template changed, so this went too (rule 21.6). Its content is the same, so its hash is noted.
 	w.notPinned("web", "plain")
-	if noted := w.deployment("web").Annotations[keys.Hashes]; len(w.replicaSets("web")) != 2 || !strings.Contains(noted, "secret/plain=") {
-		t.Errorf("%d ReplicaSets, noted %s", len(w.replicaSets("web")), noted)
+	if noted := w.Deployment("web").Annotations[keys.Hashes]; len(w.ReplicaSets("web")) != 2 || !strings.Contains(noted, "secret/plain=") {
+		t.Errorf("%d ReplicaSets, noted %s", len(w.ReplicaSets("web")), noted)
 	}
-	w.kubectl("annotate", "secret", "db", keys.Policy+"=revision", "--overwrite")
+	w.Kubectl("annotate", "secret", "db", keys.Policy+"=revision", "--overwrite")
 	w.waitSecretPinned("web", "db", pin.Pin{})
 	w.rotate("plain", "B")
 	w.waitRotated("web", "plain", first)

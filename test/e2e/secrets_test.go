@@ -23,6 +23,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/gen"
 )
 
 // secretVolume mounts a Secret.
@@ -37,14 +38,14 @@ func secretVolume(source string) deploymentOption {
 // waitSecretPinned waits until a Secret is pinned to another revision than before, and gives that.
 func (w *world) waitSecretPinned(deployment, source string, before pin.Pin) (p pin.Pin, revision *corev1.Secret) {
 	w.Helper()
-	w.eventually("secret/"+source+" pinned", func() string {
-		if p = w.pins(deployment)[pin.Source{Kind: pin.Secret, Name: source}]; p == before {
+	w.Eventually("secret/"+source+" pinned", func() string {
+		if p = w.Pins(deployment)[pin.Source{Kind: pin.Secret, Name: source}]; p == before {
 			return "pinned to " + p.String()
 		}
 		return ""
 	})
 	revision = &corev1.Secret{}
-	w.must(w.get(p.Revision, revision))
+	w.Must(w.Get(p.Revision, revision))
 	return p, revision
 }
 
@@ -73,13 +74,13 @@ func TestRevisionsOfSecretsKeepTypeAndData(t *testing.T) {
 		for key, value := range tt.data {
 			source.Data[key] = []byte(value)
 		}
-		w.create(source)
+		w.Create(source)
 		secretVolume(name)(d)
 	}
-	w.create(d)
+	w.Create(d)
 	for name, tt := range tests {
 		source := &corev1.Secret{}
-		w.must(w.get(name, source))
+		w.Must(w.Get(name, source))
 		_, revision := w.waitSecretPinned("web", name, pin.Pin{})
 		if revision.Type != tt.kind || revision.Immutable == nil || !*revision.Immutable {
 			t.Errorf("%s: the revision has type %s, immutable %v", name, revision.Type, revision.Immutable)
@@ -90,7 +91,7 @@ func TestRevisionsOfSecretsKeepTypeAndData(t *testing.T) {
 	}
 	// What a user writes as stringData is data to the API server, and a change.
 	before, _ := w.waitSecretPinned("web", "opaque", pin.Pin{})
-	w.editSecret("opaque", "password", "another")
+	w.EditSecret("opaque", "password", "another")
 	if _, revision := w.waitSecretPinned("web", "opaque", before); string(revision.Data["password"]) != "another" {
 		t.Errorf("the revision has %q", revision.Data)
 	}
@@ -126,21 +127,21 @@ func (w *world) tooBig(name, value string) {
 		for i := range 2200 {
 			obj.StringData[fmt.Sprintf("%0253d", i)] = ""
 		}
-		obj.Namespace = w.ns
+		obj.Namespace = w.NS
 		return obj
 	}
 	const step = 256
 	fits, bursts := 0, 1<<20
 	for bursts-fits > step {
 		trial := source(name, (fits+bursts)/2)
-		if err := cluster.Client.Create(w.ctx, trial); err != nil {
+		if err := cluster.Client.Create(w.Ctx, trial); err != nil {
 			bursts = (fits + bursts) / 2
 			continue
 		}
 		fits = (fits + bursts) / 2
-		w.must(cluster.Client.Delete(w.ctx, trial))
+		w.Must(cluster.Client.Delete(w.Ctx, trial))
 	}
-	w.must(cluster.Client.Create(w.ctx, source(name, fits)))
+	w.Must(cluster.Client.Create(w.Ctx, source(name, fits)))
 }
 
 // Data of Secrets is in the objects that users keep it in and in their revisions, and nowhere else.
@@ -149,49 +150,49 @@ func TestDataOfSecretsIsNeverTold(t *testing.T) {
 	w := newWorld(t)
 	var values []string
 	value := func(what string) string {
-		values = append(values, "hunter2-"+what+"-"+w.ns)
+		values = append(values, "hunter2-"+what+"-"+w.NS)
 		return values[len(values)-1]
 	}
 	// Pinned, changed, rolled back.
-	w.create(secret("web", corev1.SecretTypeOpaque, "k", value("first")), deployment("web", secretVolume("web")))
+	w.Create(secret("web", corev1.SecretTypeOpaque, "k", value("first")), deployment("web", secretVolume("web")))
 	first, _ := w.waitSecretPinned("web", "web", pin.Pin{})
-	w.editSecret("web", "k", value("second"))
+	w.EditSecret("web", "k", value("second"))
 	_, second := w.waitSecretPinned("web", "web", first)
-	w.eventually("rolled out", func() string { return w.notRolledOut("web") })
-	w.undo("web")
-	w.waitEvent("Held", "web", "staying on revision "+first.String())
+	w.Eventually("rolled out", func() string { return w.NotRolledOut("web") })
+	w.Undo("web")
+	w.WaitEvent("Held", "web", "staying on revision "+first.String())
 	// Lost while in use: the content is not the source's any more.
 	w.unguarded("delete", "secret", first.Revision)
-	w.waitEvent("RevisionMissing", "web", first.Revision)
+	w.WaitEvent("RevisionMissing", "web", first.Revision)
 	w.unguarded("delete", "secret", second.Name)
 
 	w.tooBig("big", value("big"))
-	w.create(deployment("big", secretVolume("big")))
-	w.waitEvent("TooBig", "big", "secret/big")
+	w.Create(deployment("big", secretVolume("big")))
+	w.WaitEvent("TooBig", "big", "secret/big")
 
-	w.kubectl("create", "quota", "few", "--hard=count/secrets=1")
-	w.eventually("the quota is counted", func() string {
+	w.Kubectl("create", "quota", "few", "--hard=count/secrets=1")
+	w.Eventually("the quota is counted", func() string {
 		quota := &corev1.ResourceQuota{}
-		if w.must(w.get("few", quota)); len(quota.Status.Used) == 0 {
+		if w.Must(w.Get("few", quota)); len(quota.Status.Used) == 0 {
 			return "not yet"
 		}
 		return ""
 	})
-	w.editSecret("web", "k", value("third"))
-	w.waitEvent("RevisionRefused", "web", "exceeded quota")
+	w.EditSecret("web", "k", value("third"))
+	w.WaitEvent("RevisionRefused", "web", "exceeded quota")
 
 	log, err := os.ReadFile(confrev.Log)
-	w.must(err)
-	if !strings.Contains(string(log), w.ns) {
+	w.Must(err)
+	if !strings.Contains(string(log), w.NS) {
 		t.Fatal("the log says nothing of all this")
 	}
 	told := &eventsv1.EventList{}
-	w.must(cluster.Client.List(w.ctx, told))
+	w.Must(cluster.Client.List(w.Ctx, told))
 	events, err := json.Marshal(told.Items)
-	w.must(err)
-	deployments := w.kubectl("get", "deployments,replicasets,pods,configmaps", "-o", "json")
-	metrics, err := confrev.ReadMetrics(w.ctx)
-	w.must(err)
+	w.Must(err)
+	deployments := w.Kubectl("get", "deployments,replicasets,pods,configmaps", "-o", "json")
+	metrics, err := confrev.ReadMetrics(w.Ctx)
+	w.Must(err)
 	for place, text := range map[string]string{
 		"the log": string(log), "events": string(events), "other objects": deployments, "metrics": fmt.Sprint(metrics),
 	} {
@@ -215,24 +216,24 @@ func TestWhatIsNeverCopied(t *testing.T) {
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
 	release := secret("release", "helm.sh/release.v1", "release", "x")
 	// A token of an account that is not there yet is deleted.
-	w.eventually("the account is there", func() string { return errorText(w.get("default", &corev1.ServiceAccount{})) })
-	w.create(lock, token, release, configMap("web", "k", "v"))
+	w.Eventually("the account is there", func() string { return errorText(w.Get("default", &corev1.ServiceAccount{})) })
+	w.Create(lock, token, release, configMap("web", "k", "v"))
 	d := func(name, track string) *appsv1.Deployment {
-		return deployment(name, tracking(track), envFrom("lock", "web"), secretVolume("token"), secretVolume("release"))
+		return deployment(name, gen.Tracking(track), envFrom("lock", "web"), secretVolume("token"), secretVolume("release"))
 	}
-	w.create(d("listed", "configmap/lock,configmap/web,secret/token,secret/release"), d("all", "all"))
+	w.Create(d("listed", "configmap/lock,configmap/web,secret/token,secret/release"), d("all", "all"))
 	for _, name := range []string{"listed", "all"} {
-		w.waitPinned(name, "web", "k", "v") // they do not stop the rest
+		w.WaitPinned(name, "web", "k", "v") // they do not stop the rest
 	}
 	for what, why := range map[string]string{
 		"configmap/lock": "leader election", "secret/token": "token of a service account", "secret/release": "Helm's record",
 	} {
-		w.waitEvent("NeverCopied", "listed", what+" is not followed: it is")
-		w.waitEvent("NeverCopied", "listed", why)
+		w.WaitEvent("NeverCopied", "listed", what+" is not followed: it is")
+		w.WaitEvent("NeverCopied", "listed", why)
 	}
-	w.barrier()
+	w.Barrier()
 	for _, name := range []string{"listed", "all"} {
-		if got := w.pins(name).Sources(); len(got) != 1 {
+		if got := w.Pins(name).Sources(); len(got) != 1 {
 			t.Errorf("%s is pinned to %v, want configmap/web only", name, got)
 		}
 	}

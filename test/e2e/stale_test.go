@@ -16,9 +16,9 @@ func withStale(t *testing.T, test func(w *world, web, one pin.Pin, names func(on
 		t.Run(string(injection), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(configMap("one", "k", "v"), configMap("web", "color", "A"),
+			w.Create(configMap("one", "k", "v"), configMap("web", "color", "A"),
 				deployment("web", injecting(injection), volume("one"), envFrom("web")))
-			a, one := w.waitPinned("web", "web", "color", "A"), w.waitPinned("web", "one", "k", "v")
+			a, one := w.WaitPinned("web", "web", "color", "A"), w.WaitPinned("web", "one", "k", "v")
 			names := func(source string) {
 				w.Helper()
 				want := source + " web"
@@ -39,11 +39,11 @@ func withStale(t *testing.T, test func(w *world, web, one pin.Pin, names func(on
 // leaves checks that a Deployment has a pin of web and perhaps one of one, after so many rollouts in all.
 func (w *world) leaves(web, one pin.Pin, rollouts int) {
 	w.Helper()
-	w.barrier()
-	if pins := w.pins("web"); w.pinOf("web", "web") != web || w.pinOf("web", "one") != one {
+	w.Barrier()
+	if pins := w.Pins("web"); w.PinOf("web", "web") != web || w.PinOf("web", "one") != one {
 		w.Errorf("pinned to %s, want %s and %s", pins, web, one)
 	}
-	if n := len(w.replicaSets("web")); n != rollouts {
+	if n := len(w.ReplicaSets("web")); n != rollouts {
 		w.Errorf("%d rollouts, want %d", n, rollouts)
 	}
 }
@@ -53,18 +53,18 @@ func (w *world) leaves(web, one pin.Pin, rollouts int) {
 func TestARequestDropsThePinOfWhatIsReadLive(t *testing.T) {
 	t.Parallel()
 	withStale(t, func(w *world, web, one pin.Pin, names func(string)) {
-		w.kubectl("set", "image", "deployment/web", "app=app:2")
-		w.kubectl("annotate", "configmap/one", keys.Policy+"=live")
-		w.kubectl("annotate", "deployment/web", keys.Settle+"=1s")
+		w.Kubectl("set", "image", "deployment/web", "app=app:2")
+		w.Kubectl("annotate", "configmap/one", keys.Policy+"=live")
+		w.Kubectl("annotate", "deployment/web", keys.Settle+"=1s")
 		w.leaves(web, one, 2)
-		w.kubectl("set", "image", "deployment/web", "app=app:3")
-		if got := w.pinOf("web", "one"); got != (pin.Pin{}) {
+		w.Kubectl("set", "image", "deployment/web", "app=app:3")
+		if got := w.PinOf("web", "one"); got != (pin.Pin{}) {
 			w.Errorf("within the request, it stays pinned to %s", got)
 		}
 		names("one")
 		w.leaves(web, pin.Pin{}, 3)
-		w.undo("web", "--to-revision=1")
-		if image := w.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
+		w.Undo("web", "--to-revision=1")
+		if image := w.Deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:1" {
 			w.Errorf("the undo runs %s", image)
 		}
 		names("one")
@@ -76,12 +76,12 @@ func TestARequestDropsThePinOfWhatIsReadLive(t *testing.T) {
 func TestARequestDropsThePinOfWhatItUsesNoMore(t *testing.T) {
 	t.Parallel()
 	withStale(t, func(w *world, web, one pin.Pin, names func(string)) {
-		w.kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/volumes"}]`)
-		if got := w.pinOf("web", "one"); got != (pin.Pin{}) {
+		w.Kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/volumes"}]`)
+		if got := w.PinOf("web", "one"); got != (pin.Pin{}) {
 			w.Errorf("within the request, it stays pinned to %s", got)
 		}
 		w.leaves(web, pin.Pin{}, 2)
-		w.undo("web")
+		w.Undo("web")
 		names(one.Revision)
 		w.leaves(web, one, 2)
 	})
@@ -91,10 +91,10 @@ func TestARequestDropsThePinOfWhatItUsesNoMore(t *testing.T) {
 func TestARequestDropsTheLastPin(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t)
-	w.kubectl("annotate", "configmap/web", keys.Policy+"=ignore")
-	w.barrier()
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	if pins := w.pinsText("web"); pins != "" {
+	w.Kubectl("annotate", "configmap/web", keys.Policy+"=ignore")
+	w.Barrier()
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	if pins := w.PinsText("web"); pins != "" {
 		t.Errorf("it stays pinned to %s", pins)
 	}
 	w.leaves(pin.Pin{}, pin.Pin{}, 2)
@@ -105,15 +105,15 @@ func TestARequestDropsTheLastPin(t *testing.T) {
 func TestARequestKeepsThePinOfWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	withStale(t, func(w *world, web, one pin.Pin, names func(string)) {
-		w.kubectl("delete", "configmap/one")
-		w.kubectl("set", "image", "deployment/web", "app=app:2")
+		w.Kubectl("delete", "configmap/one")
+		w.Kubectl("set", "image", "deployment/web", "app=app:2")
 		w.leaves(web, one, 2)
-		w.kubectl("annotate", "--overwrite", "deployment/web", keys.Track+"=configmap/web")
-		w.kubectl("set", "image", "deployment/web", "app=app:3")
+		w.Kubectl("annotate", "--overwrite", "deployment/web", keys.Track+"=configmap/web")
+		w.Kubectl("set", "image", "deployment/web", "app=app:3")
 		names(one.Revision)
 		w.leaves(web, one, 3)
-		w.kubectl("annotate", "--overwrite", "deployment/web", keys.Track+"=none")
-		w.kubectl("set", "image", "deployment/web", "app=app:4")
+		w.Kubectl("annotate", "--overwrite", "deployment/web", keys.Track+"=none")
+		w.Kubectl("set", "image", "deployment/web", "app=app:4")
 		w.leaves(web, one, 4)
 	})
 }

@@ -99,7 +99,7 @@ func (s *stolen) Create(ctx context.Context, obj client.Object, options ...clien
 func (s *stolen) remove(obj *unstructured.Unstructured) {
 	s.Helper()
 	s.tried++
-	if s.Delete(s.ctx, obj.DeepCopy()) == nil {
+	if s.Delete(s.Ctx, obj.DeepCopy()) == nil {
 		s.let++
 		s.note(sortOf(obj), "delete", obj.GetKind()+"/"+obj.GetName())
 	}
@@ -108,7 +108,7 @@ func (s *stolen) remove(obj *unstructured.Unstructured) {
 func (s *stolen) replace(obj *unstructured.Unstructured) {
 	s.Helper()
 	s.tried++
-	if s.Update(s.ctx, obj.DeepCopy()) == nil {
+	if s.Update(s.Ctx, obj.DeepCopy()) == nil {
 		s.Errorf("the token may write %s/%s as a whole", obj.GetKind(), obj.GetName())
 	}
 }
@@ -137,12 +137,12 @@ func TestAStolenTokenDoesWhatIsListed(t *testing.T) {
 	t.Parallel()
 	s := &stolen{Client: client.NewDryRunClient(stealToken(t)), arena: newArena(t, adversary{name: "has confrev's own token", role: "view"}),
 		before: map[string]*unstructured.Unstructured{}, may: mayWrite(t), seen: map[string]map[string]bool{}}
-	made := s.pinOf("web", "victim").Revision
-	s.owned(made, "web")
+	made := s.PinOf("web", "victim").Revision
+	s.WaitOwned(made, "web")
 	protected := configMap("protected", "k", "v")
 	protected.Annotations = map[string]string{keys.Attach: "true", keys.Protect: "true"}
-	s.create(protected, deployment("waiting", envFrom("absent")))
-	s.barrier()
+	s.arena.Create(protected, deployment("waiting", envFrom("absent")))
+	s.Barrier()
 	targets := []string{"configmap/plain", "configmap/victim", "configmap/attached", "configmap/protected", "configmap/" + made,
 		"secret/victim-secret", "deployment/web", "deployment/attaching", "deployment/bystander", "deployment/waiting"}
 	for _, target := range targets {
@@ -156,7 +156,7 @@ func TestAStolenTokenDoesWhatIsListed(t *testing.T) {
 	all = append(all, s.madeUp()...)
 	for _, attempt := range all {
 		// What is refused is as it should be; what is not was judged.
-		_ = attempt.send(s.ctx, s)
+		_ = attempt.send(s.Ctx, s)
 	}
 	for _, obj := range s.before {
 		s.remove(obj)
@@ -188,7 +188,7 @@ func (s *stolen) wantSeen() {
 func (a *arena) object(target string) *unstructured.Unstructured {
 	a.Helper()
 	obj := a.blank(target)
-	a.must(a.get(obj.GetName(), obj))
+	a.Must(a.Get(obj.GetName(), obj))
 	return obj
 }
 
@@ -232,7 +232,7 @@ func (a *arena) madeUp() []attempt {
 	a.Helper()
 	var all []attempt
 	create := func(obj client.Object) {
-		obj.SetNamespace(a.ns)
+		obj.SetNamespace(a.NS)
 		all = append(all, attempt{"create " + obj.GetName(), func(ctx context.Context, c client.Client) error {
 			return c.Create(ctx, obj.DeepCopyObject().(client.Object))
 		}})
@@ -278,15 +278,15 @@ func (a *arena) madeUp() []attempt {
 func TestAStolenTokenHasTheRightsOfTheChart(t *testing.T) {
 	t.Parallel()
 	w, c := newWorld(t), stealToken(t)
-	granted, err := cluster.Granted(w.ctx)
-	w.must(err)
+	granted, err := cluster.Granted(w.Ctx)
+	w.Must(err)
 	given := map[string]bool{}
 	for _, right := range granted {
 		given[right.String()] = true
 	}
-	for _, namespace := range []string{w.ns, metav1.NamespaceSystem, env.Namespace} {
+	for _, namespace := range []string{w.NS, metav1.NamespaceSystem, env.Namespace} {
 		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
-		w.must(c.Create(w.ctx, review))
+		w.Must(c.Create(w.Ctx, review))
 		if review.Status.Incomplete || len(review.Status.ResourceRules) < 5 {
 			t.Fatalf("the API server does not say everything: %+v", review.Status)
 		}

@@ -34,7 +34,7 @@ func TestStatefulSetStuckOnAFaultyRevisionIsUndone(t *testing.T) {
 	a, before := w.launch(subjectOf("StatefulSet"), "web")
 	value, _ := a.faulty()
 	a.editBoth(value)
-	w.eventually("the last pod is stuck", func() string {
+	w.Eventually("the last pod is stuck", func() string {
 		if got := a.readers(); got[a.pinned().revisions()] != 1 || got[before.revisions()] != 1 {
 			return fmt.Sprint(got)
 		}
@@ -50,7 +50,7 @@ func TestStatefulSetStuckOnAFaultyRevisionIsUndone(t *testing.T) {
 	if got := a.reads("A"); got != before {
 		t.Errorf("after the undo the pins are %s, want %s", got, before)
 	}
-	w.barrier()
+	w.Barrier()
 	a.allRead(before)
 	if got := a.pinned(); got != before {
 		t.Errorf("the pins moved to %s", got)
@@ -74,8 +74,8 @@ func TestJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
 		a.editBoth(value)
 		latest = a.waitPinnedTo(value)
 		failed := a.living()[0].Name
-		w.kubectl("delete", "pod", failed, "--wait=false")
-		w.eventually("the Job tries again", func() string {
+		w.Kubectl("delete", "pod", failed, "--wait=false")
+		w.Eventually("the Job tries again", func() string {
 			pods := a.living()
 			if len(pods) != 1 || pods[0].Name == failed {
 				return fmt.Sprint(len(pods), " pods")
@@ -87,21 +87,21 @@ func TestJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
 		})
 	}
 	release()
-	w.eventually("the Job completes", func() string {
+	w.Eventually("the Job completes", func() string {
 		job := &batchv1.Job{}
-		if w.must(w.get(a.job, job)); job.Status.Succeeded != 1 {
+		if w.Must(w.Get(a.job, job)); job.Status.Succeeded != 1 {
 			return fmt.Sprint("status is ", job.Status.Conditions)
 		}
 		return ""
 	})
-	w.barrier()
+	w.Barrier()
 	if jobs := a.holders(); len(jobs) != 1 {
 		t.Errorf("%d Jobs, want the one that was asked for", len(jobs))
 	}
 	// B was never used by a Job.
 	a.waitMade(first, latest)
 	a.waitOwned(first)
-	w.kubectl("delete", "job", a.job)
+	w.Kubectl("delete", "job", a.job)
 	a.waitMade(latest)
 }
 
@@ -112,9 +112,9 @@ func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 	a, stable := w.launch(subjectOf("RolloutStepwise"), "web")
 	_, shared := stable.conf, stable.secret
 	value, release := a.faulty()
-	w.edit(a.conf, sourceKey, value)
+	w.Edit(a.conf, sourceKey, value)
 	var canary pins
-	w.eventually("a canary", func() string {
+	w.Eventually("a canary", func() string {
 		canary = a.pinned()
 		if got := a.readers(); got[canary.revisions()] == 0 || canary == stable {
 			return fmt.Sprint(got)
@@ -129,7 +129,7 @@ func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 	a.allRead(stable)
 	// Tried again, the canary reads what it read before, and stable stays.
 	a.argo("retry", "rollout", "web")
-	w.eventually("the canary again", func() string {
+	w.Eventually("the canary again", func() string {
 		if got := a.readers(); got[canary.revisions()] == 0 || got[stable.revisions()] == 0 || a.pinned() != canary {
 			return fmt.Sprint(got)
 		}
@@ -140,15 +140,15 @@ func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 
 	for _, holder := range a.holders() {
 		set, err := pin.Parse(templatePins(holder.Object, a.holderPath))
-		w.must(err)
+		w.Must(err)
 		if set[pin.Source{Kind: pin.ConfigMap, Name: a.conf}] == canary.conf {
-			w.must(client.IgnoreNotFound(cluster.Client.Delete(w.ctx, &holder)))
-			w.eventually("the garbage collector has seen that the canary's ReplicaSet is gone", func() string {
+			w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, &holder)))
+			w.Eventually("the garbage collector has seen that the canary's ReplicaSet is gone", func() string {
 				return a.ownedBy(stable, &holder)
 			})
 		}
 	}
-	w.barrier()
+	w.Barrier()
 	if w.secretGone(shared.Revision) {
 		t.Error("the shared revision went")
 	}
@@ -185,7 +185,7 @@ func TestPodsOfACanarysExperimentReadItsRevisions(t *testing.T) {
 	a.editBoth("B")
 	var canary pins
 	var experiment unstructured.Unstructured
-	w.eventually("a pod of the experiment reads the new revisions", func() string {
+	w.Eventually("a pod of the experiment reads the new revisions", func() string {
 		canary = a.pinned()
 		for _, rs := range w.list(replicaSetKind) {
 			owner := metav1.GetControllerOf(&rs)
@@ -204,7 +204,7 @@ func TestPodsOfACanarysExperimentReadItsRevisions(t *testing.T) {
 		}
 		return "no such pod"
 	})
-	w.eventually("its ReplicaSet owns them", func() string {
+	w.Eventually("its ReplicaSet owns them", func() string {
 		for _, owner := range a.owners(canary) {
 			if owner.UID == experiment.GetUID() {
 				return ""
@@ -213,8 +213,8 @@ func TestPodsOfACanarysExperimentReadItsRevisions(t *testing.T) {
 		return fmt.Sprint(a.owners(canary))
 	})
 	a.waitOwned(canary)
-	w.barrier()
-	for _, line := range errorsLogged(t, w.ns) {
+	w.Barrier()
+	for _, line := range errorsLogged(t, w.NS) {
 		t.Errorf("logged: %s", line)
 	}
 }

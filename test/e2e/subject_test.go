@@ -289,13 +289,13 @@ func notReplacedBy(o *unstructured.Unstructured) string {
 	return ""
 }
 
-func kubectlUndo(a *app) { a.kubectl("rollout", "undo", a.resource()) }
+func kubectlUndo(a *app) { a.Kubectl("rollout", "undo", a.resource()) }
 
 // argo runs kubectl's plugin of Argo Rollouts.
 func (w *world) argo(args ...string) string {
 	w.Helper()
-	out, err := cluster.Run(w.ctx, "", "kubectl-argo-rollouts", append(args, "--namespace", w.ns)...)
-	w.must(err)
+	out, err := cluster.Run(w.Ctx, "", "kubectl-argo-rollouts", append(args, "--namespace", w.NS)...)
+	w.Must(err)
 	return out
 }
 
@@ -308,15 +308,15 @@ func webAppUndo(a *app) {
 	template := at(sets[1].Object, a.holderPath).(map[string]any)
 	labels := at(template, "metadata.labels").(map[string]any)
 	delete(labels, webAppHash)
-	a.eventually("the template before is back", func() string {
+	a.Eventually("the template before is back", func() string {
 		o := a.object()
 		put(o.Object, a.path, template)
-		err := cluster.Client.Update(a.ctx, o)
+		err := cluster.Client.Update(a.Ctx, o)
 		// Its operator writes the status at any time.
 		if apierrors.IsConflict(err) {
 			return err.Error()
 		}
-		a.must(err)
+		a.Must(err)
 		return ""
 	})
 }
@@ -328,7 +328,7 @@ func numberOf(o unstructured.Unstructured) int64 {
 
 func startJob(a *app) {
 	a.job = "job-" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	a.kubectl("create", "job", a.job, "--from=cronjob/"+a.name)
+	a.Kubectl("create", "job", a.job, "--from=cronjob/"+a.name)
 }
 
 // everyForm gives the template of a pod that refers to a ConfigMap and to a Secret in every form (rule 1).

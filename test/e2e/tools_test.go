@@ -17,33 +17,33 @@ import (
 func TestErrorsLoggedAreSeen(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	if lines := errorsLogged(t, w.ns); len(lines) > 0 {
+	if lines := errorsLogged(t, w.NS); len(lines) > 0 {
 		t.Errorf("before there is a reason, confrev logged: %s", lines[0])
 	}
-	policy := strings.ReplaceAll(refusal, "NAMESPACE", w.ns)
-	w.kubectlIn(policy, "apply", "-f", "-")
+	policy := strings.ReplaceAll(refusal, "NAMESPACE", w.NS)
+	w.KubectlIn(policy, "apply", "-f", "-")
 	t.Cleanup(func() {
 		if _, err := cluster.Run(context.Background(), policy, "kubectl", "delete", "-f", "-"); err != nil {
 			t.Error(err)
 		}
 	})
 	// The API server takes up a new policy when it gets to it. The note is one that nothing else refuses to confrev's account.
-	w.eventually("the policy is at work", func() string {
-		_, err := cluster.Kubectl(w.ctx, "--namespace", w.ns, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
+	w.Eventually("the policy is at work", func() string {
+		_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
 			"annotate", "deployment/web", keys.Held+"=x", "--overwrite", "--dry-run=server")
 		if err == nil || !strings.Contains(err.Error(), "not this one") {
 			return fmt.Sprint("it is let through: ", err)
 		}
 		return ""
 	})
-	w.edit("web", "color", "B")
-	w.eventually("the error is logged", func() string {
-		if lines := errorsLogged(t, w.ns); len(lines) == 0 {
+	w.Edit("web", "color", "B")
+	w.Eventually("the error is logged", func() string {
+		if lines := errorsLogged(t, w.NS); len(lines) == 0 {
 			return "nothing logged"
 		}
 		return ""
 	})
-	if got := w.pinOf("web", "web"); got != a {
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin moved to %s", got)
 	}
 }
@@ -122,29 +122,29 @@ func TestApplyingTheSameManifestAgainChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.kubectlIn(manifest, apply...)
-			w.waitPinned("web", "web", "color", "A")
+			w.KubectlIn(manifest, apply...)
+			w.WaitPinned("web", "web", "color", "A")
 			b := strings.ReplaceAll(manifest, "color: A", "color: B")
-			w.kubectlIn(b, apply...)
-			pinned := w.waitPinned("web", "web", "color", "B")
-			generation := w.deployment("web").Generation
+			w.KubectlIn(b, apply...)
+			pinned := w.WaitPinned("web", "web", "color", "B")
+			generation := w.Deployment("web").Generation
 
-			w.kubectlIn(b, apply...)
+			w.KubectlIn(b, apply...)
 			w.noDiff(b, apply)
-			w.barrier()
-			if d := w.deployment("web"); d.Generation != generation || w.pinOf("web", "web") != pinned {
+			w.Barrier()
+			if d := w.Deployment("web"); d.Generation != generation || w.PinOf("web", "web") != pinned {
 				t.Errorf("applying again moved generation %d to %d and the pin from %s to %s",
-					generation, d.Generation, pinned, w.pinOf("web", "web"))
+					generation, d.Generation, pinned, w.PinOf("web", "web"))
 			}
 
-			w.undo("web")
-			w.waitHeld("web", "web")
-			held := w.pinOf("web", "web")
-			w.eventually("the undo is rolled out", func() string { return w.notRolledOut("web") })
-			w.kubectlIn(b, apply...)
+			w.Undo("web")
+			w.WaitHeld("web", "web")
+			held := w.PinOf("web", "web")
+			w.Eventually("the undo is rolled out", func() string { return w.NotRolledOut("web") })
+			w.KubectlIn(b, apply...)
 			w.noDiff(b, apply)
-			w.barrier()
-			if got := w.pinOf("web", "web"); got != held {
+			w.Barrier()
+			if got := w.PinOf("web", "web"); got != held {
 				t.Errorf("applying while held moved the pin from %s to %s", held, got)
 			}
 		})
@@ -155,7 +155,7 @@ func TestApplyingTheSameManifestAgainChangesNothing(t *testing.T) {
 func (w *world) noDiff(manifest string, apply []string) {
 	w.Helper()
 	args := append([]string{"diff"}, apply[1:]...)
-	if out, err := cluster.Run(w.ctx, manifest, "kubectl", append([]string{"--namespace", w.ns}, args...)...); err != nil {
+	if out, err := cluster.Run(w.Ctx, manifest, "kubectl", append([]string{"--namespace", w.NS}, args...)...); err != nil {
 		w.Errorf("kubectl diff: %v\n%s", err, out)
 	}
 }
@@ -164,8 +164,8 @@ func (w *world) noDiff(manifest string, apply []string) {
 // its status in between.
 func (w *world) replace(manifest string) {
 	w.Helper()
-	w.eventually("kubectl replace", func() string {
-		_, err := cluster.Run(w.ctx, manifest, "kubectl", "--namespace", w.ns, "replace", "-f", "-")
+	w.Eventually("kubectl replace", func() string {
+		_, err := cluster.Run(w.Ctx, manifest, "kubectl", "--namespace", w.NS, "replace", "-f", "-")
 		if err == nil {
 			return ""
 		}
@@ -180,14 +180,14 @@ func (w *world) replace(manifest string) {
 func TestWhatReplaceRemovesComesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.kubectlIn(manifest, "create", "-f", "-")
-	a := w.waitPinned("web", "web", "color", "A")
+	w.KubectlIn(manifest, "create", "-f", "-")
+	a := w.WaitPinned("web", "web", "color", "A")
 	w.replace(manifest)
-	w.eventually("pin and label are back", func() string {
-		if got := w.pinOf("web", "web"); got != a {
+	w.Eventually("pin and label are back", func() string {
+		if got := w.PinOf("web", "web"); got != a {
 			return "the pin is " + got.String()
 		}
-		if got := w.kubectl("get", "configmap", "web", "-o", `jsonpath={.metadata.labels.confrev\.io/source}`); got != "web" {
+		if got := w.Kubectl("get", "configmap", "web", "-o", `jsonpath={.metadata.labels.confrev\.io/source}`); got != "web" {
 			return "the label is " + got
 		}
 		return ""
@@ -195,22 +195,22 @@ func TestWhatReplaceRemovesComesBack(t *testing.T) {
 	// While held, what comes back is what it was held on (rule 4).
 	b := strings.ReplaceAll(manifest, "color: A", "color: B")
 	w.replace(b)
-	w.waitPinned("web", "web", "color", "B")
+	w.WaitPinned("web", "web", "color", "B")
 	// Not the one before: that is the template as replace left it for a moment, without a pin.
-	w.undo("web", "--to-revision="+w.rolloutRevision("web", a))
-	w.eventually("the undo is through", func() string {
-		if got := w.pinOf("web", "web"); got != a {
+	w.Undo("web", "--to-revision="+w.rolloutRevision("web", a))
+	w.Eventually("the undo is through", func() string {
+		if got := w.PinOf("web", "web"); got != a {
 			return "the pin is " + got.String()
 		}
-		return w.notRolledOut("web")
+		return w.NotRolledOut("web")
 	})
-	w.waitHeld("web", "web")
+	w.WaitHeld("web", "web")
 	w.replace(b)
-	w.barrier()
-	if got := w.pinOf("web", "web"); got != a {
+	w.Barrier()
+	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("replacing a held Deployment moved it to %s, want %s", got, a)
 	}
-	if note := w.deployment("web").Annotations[keys.Held]; note == "" {
+	if note := w.Deployment("web").Annotations[keys.Held]; note == "" {
 		t.Error("the note of the hold did not come back")
 	}
 }
@@ -219,15 +219,15 @@ func TestWhatReplaceRemovesComesBack(t *testing.T) {
 func TestScalingDuringAnAdvanceConflictsWithNothing(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t)
-	w.edit("web", "color", "B")
+	w.Edit("web", "color", "B")
 	for i := range 30 {
-		w.kubectl("scale", "deployment/web", "--replicas", []string{"1", "2", "3"}[i%3])
+		w.Kubectl("scale", "deployment/web", "--replicas", []string{"1", "2", "3"}[i%3])
 	}
-	w.waitPinned("web", "web", "color", "B")
-	if lines := errorsLogged(t, w.ns); len(lines) > 0 {
+	w.WaitPinned("web", "web", "color", "B")
+	if lines := errorsLogged(t, w.NS); len(lines) > 0 {
 		t.Errorf("logged: %s", lines[0])
 	}
-	if w.deployment("web").Spec.Replicas == nil || *w.deployment("web").Spec.Replicas != 3 {
+	if w.Deployment("web").Spec.Replicas == nil || *w.Deployment("web").Spec.Replicas != 3 {
 		t.Error("confrev changed the replicas")
 	}
 }
@@ -240,23 +240,23 @@ func TestRightsOfTheChart(t *testing.T) {
 		verb, resource, namespace string
 		want                      bool
 	}{
-		"may watch ConfigMaps":                   {"watch", "configmaps", w.ns, true},
-		"may patch Deployments":                  {"patch", "deployments.apps", w.ns, true},
-		"may not update Deployments as a whole":  {"update", "deployments.apps", w.ns, false},
-		"may not delete Deployments":             {"delete", "deployments.apps", w.ns, false},
-		"may not write Jobs":                     {"patch", "jobs.batch", w.ns, false},
-		"may not write ControllerRevisions":      {"patch", "controllerrevisions.apps", w.ns, false},
-		"may not write namespaces":               {"patch", "namespaces", w.ns, false},
-		"may not create pods":                    {"create", "pods", w.ns, false},
-		"may not write ReplicaSets":              {"patch", "replicasets.apps", w.ns, false},
-		"may not write leases outside its own":   {"update", "leases.coordination.k8s.io", w.ns, false},
-		"may not change roles":                   {"update", "clusterroles.rbac.authorization.k8s.io", w.ns, false},
-		"may not touch its own admission policy": {"update", "mutatingadmissionpolicies.admissionregistration.k8s.io", w.ns, false},
-		"may not impersonate":                    {"impersonate", "users", w.ns, false},
+		"may watch ConfigMaps":                   {"watch", "configmaps", w.NS, true},
+		"may patch Deployments":                  {"patch", "deployments.apps", w.NS, true},
+		"may not update Deployments as a whole":  {"update", "deployments.apps", w.NS, false},
+		"may not delete Deployments":             {"delete", "deployments.apps", w.NS, false},
+		"may not write Jobs":                     {"patch", "jobs.batch", w.NS, false},
+		"may not write ControllerRevisions":      {"patch", "controllerrevisions.apps", w.NS, false},
+		"may not write namespaces":               {"patch", "namespaces", w.NS, false},
+		"may not create pods":                    {"create", "pods", w.NS, false},
+		"may not write ReplicaSets":              {"patch", "replicasets.apps", w.NS, false},
+		"may not write leases outside its own":   {"update", "leases.coordination.k8s.io", w.NS, false},
+		"may not change roles":                   {"update", "clusterroles.rbac.authorization.k8s.io", w.NS, false},
+		"may not touch its own admission policy": {"update", "mutatingadmissionpolicies.admissionregistration.k8s.io", w.NS, false},
+		"may not impersonate":                    {"impersonate", "users", w.NS, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			out, err := cluster.Kubectl(w.ctx, "auth", "can-i", tt.verb, tt.resource, "--namespace", tt.namespace,
+			out, err := cluster.Kubectl(w.Ctx, "auth", "can-i", tt.verb, tt.resource, "--namespace", tt.namespace,
 				"--as", "system:serviceaccount:confrev-system:confrev")
 			answer := strings.TrimSpace(out)
 			if answer != "yes" && answer != "no" {

@@ -25,11 +25,11 @@ func TestAReplicaThatDoesNotLeadAnswersTheWebhook(t *testing.T) {
 	waiting := newReplica(t, "waiting")
 	defer waiting.stop(t)
 	w := newWorld(t)
-	w.must(cluster.WaitWebhook(w.ctx))
+	w.Must(cluster.WaitWebhook(w.Ctx))
 	leader.stopped = true
-	w.must(leader.Kill())
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
-	if w.pinOf("web", "web") == (pin.Pin{}) {
+	w.Must(leader.Kill())
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	if w.PinOf("web", "web") == (pin.Pin{}) {
 		t.Error("the replica that waits did not pin")
 	}
 }
@@ -38,22 +38,22 @@ func TestAReplicaThatDoesNotLeadAnswersTheWebhook(t *testing.T) {
 func nothingIsRefused(m *member) {
 	w := newWorld(m.T)
 	m.next()
-	w.create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
-	w.kubectl("set", "image", "deployment/web", "app=app:2")
-	w.kubectl("scale", "deployment/web", "--replicas=2")
-	if got := w.pinsText("web"); got != "" {
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	w.Kubectl("set", "image", "deployment/web", "app=app:2")
+	w.Kubectl("scale", "deployment/web", "--replicas=2")
+	if got := w.PinsText("web"); got != "" {
 		m.Fatalf("pinned to %s by nobody", got)
 	}
 	m.next()
-	w.waitPinned("web", "web", "color", "A")
+	w.WaitPinned("web", "web", "color", "A")
 }
 
 // The certificate is renewed without a restart, when its authority is.
 func TestTheCertificateOfTheWebhookIsRenewed(t *testing.T) {
 	w := newWorld(t)
 	before := w.authority()
-	w.must(cluster.Client.Patch(w.ctx, &corev1.Secret{ObjectMeta: *authoritySecret()}, client.RawPatch(types.MergePatchType, []byte(`{"data":null}`))))
-	w.eventually("the API server trusts a new authority", func() string {
+	w.Must(cluster.Client.Patch(w.Ctx, &corev1.Secret{ObjectMeta: *authoritySecret()}, client.RawPatch(types.MergePatchType, []byte(`{"data":null}`))))
+	w.Eventually("the API server trusts a new authority", func() string {
 		after := w.authority()
 		if len(after) == 0 || bytes.Equal(before, after) {
 			return "no new authority"
@@ -63,7 +63,7 @@ func TestTheCertificateOfTheWebhookIsRenewed(t *testing.T) {
 		}
 		return ""
 	})
-	w.must(cluster.WaitWebhook(w.ctx))
+	w.Must(cluster.WaitWebhook(w.Ctx))
 	if !bytes.Contains(w.pinWorkloads().Webhooks[0].ClientConfig.CABundle, before) {
 		t.Error("the authority before is trusted no more, although another replica may still serve with it")
 	}
@@ -78,13 +78,13 @@ func (w *world) authority() []byte {
 	w.Helper()
 	secret := &corev1.Secret{}
 	meta := authoritySecret()
-	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}, secret))
+	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}, secret))
 	return secret.Data["ca.crt"]
 }
 
 func (w *world) pinWorkloads() *admissionv1.MutatingWebhookConfiguration {
 	w.Helper()
 	config := &admissionv1.MutatingWebhookConfiguration{}
-	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Name: "confrev-pin-workloads"}, config))
+	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Name: "confrev-pin-workloads"}, config))
 	return config
 }

@@ -15,21 +15,22 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/gen"
 )
 
 // onlyReplicaSets fails unless a Deployment ever had just so many ReplicaSets, all of them pinned.
 func (w *world) onlyReplicaSets(deployment string, want int) {
 	w.Helper()
-	all := w.replicaSets(deployment)
+	all := w.ReplicaSets(deployment)
 	if len(all) != want {
-		w.Errorf("%s has %d ReplicaSets, want %d\n%s", deployment, len(all), want, w.describe())
+		w.Errorf("%s has %d ReplicaSets, want %d\n%s", deployment, len(all), want, w.Describe())
 	}
 	for _, rs := range all {
 		if rs.Spec.Template.Annotations[keys.Pins] == "" {
 			w.Errorf("ReplicaSet %s has no pins", rs.Name)
 		}
 	}
-	if revision := w.deployment(deployment).Annotations["deployment.kubernetes.io/revision"]; revision != fmt.Sprint(want) {
+	if revision := w.Deployment(deployment).Annotations["deployment.kubernetes.io/revision"]; revision != fmt.Sprint(want) {
 		w.Errorf("%s was rolled out %s times, want %d", deployment, revision, want)
 	}
 }
@@ -43,12 +44,12 @@ func TestAFirstDeployMakesOneReplicaSet(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			for _, i := range order {
-				w.kubectlIn(objects[i], "apply", "-f", "-")
+				w.KubectlIn(objects[i], "apply", "-f", "-")
 			}
-			w.waitPinned("web", "web", "color", "A")
-			w.barrier()
+			w.WaitPinned("web", "web", "color", "A")
+			w.Barrier()
 			w.onlyReplicaSets("web", 1)
-			d := w.deployment("web")
+			d := w.Deployment("web")
 			if d.Spec.Paused || d.Annotations[keys.Paused] != "" {
 				t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
 			}
@@ -62,49 +63,49 @@ func TestPauses(t *testing.T) {
 	t.Run("by confrev, and the user goes on without", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(deployment("web", envFrom("web")))
-		if d := w.deployment("web"); !d.Spec.Paused || d.Annotations[keys.Paused] != "configmap/web" {
+		w.Create(deployment("web", envFrom("web")))
+		if d := w.Deployment("web"); !d.Spec.Paused || d.Annotations[keys.Paused] != "configmap/web" {
 			t.Fatalf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
 		}
-		w.waitEvent("Paused", "web", "until configmap/web can be pinned")
-		w.kubectl("rollout", "resume", "deployment/web")
-		w.eventually("the note goes", func() string { return w.deployment("web").Annotations[keys.Paused] })
+		w.WaitEvent("Paused", "web", "until configmap/web can be pinned")
+		w.Kubectl("rollout", "resume", "deployment/web")
+		w.Eventually("the note goes", func() string { return w.Deployment("web").Annotations[keys.Paused] })
 	})
 	t.Run("by confrev, for as long as the user waits for a rollout", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(deployment("web", envFrom("web"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(3)) }))
-		w.waitEvent("PauseEnded", "web", "Resumed 3s after its creation although configmap/web cannot be pinned")
-		if d := w.deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+		w.Create(deployment("web", envFrom("web"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(3)) }))
+		w.WaitEvent("PauseEnded", "web", "Resumed 3s after its creation although configmap/web cannot be pinned")
+		if d := w.Deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
 			t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
 		}
-		w.create(configMap("web", "color", "A"))
-		w.waitPinned("web", "web", "color", "A")
+		w.Create(configMap("web", "color", "A"))
+		w.WaitPinned("web", "web", "color", "A")
 	})
 	t.Run("not for a Secret that a CSI volume may make", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(deployment("web", func(d *appsv1.Deployment) {
+		w.Create(deployment("web", func(d *appsv1.Deployment) {
 			spec := &d.Spec.Template.Spec
 			spec.Volumes = []corev1.Volume{{Name: "store", VolumeSource: corev1.VolumeSource{
 				CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io", ReadOnly: new(true)}}}}
 			spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: "synced"}}}}
 		}))
-		w.waitEvent("SourceMissing", "web", "secret/synced")
-		if d := w.deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+		w.WaitEvent("SourceMissing", "web", "secret/synced")
+		if d := w.Deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
 			t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
 		}
-		w.eventually("web has a ReplicaSet, for whose first pod the driver makes the Secret", func() string {
-			if len(w.replicaSets("web")) != 1 {
+		w.Eventually("web has a ReplicaSet, for whose first pod the driver makes the Secret", func() string {
+			if len(w.ReplicaSets("web")) != 1 {
 				return "none"
 			}
 			return ""
 		})
-		w.create(secret("synced", corev1.SecretTypeOpaque, "k", "v"))
-		w.eventually("pinned", func() string {
-			if !strings.HasPrefix(w.pinsText("web"), "secret/synced=") {
-				return w.pinsText("web")
+		w.Create(secret("synced", corev1.SecretTypeOpaque, "k", "v"))
+		w.Eventually("pinned", func() string {
+			if !strings.HasPrefix(w.PinsText("web"), "secret/synced=") {
+				return w.PinsText("web")
 			}
 			return ""
 		})
@@ -112,10 +113,10 @@ func TestPauses(t *testing.T) {
 	t.Run("by confrev, and the user opts out", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(deployment("web", envFrom("web")))
-		w.kubectl("annotate", "deployment/web", keys.Track+"=none", "--overwrite")
-		w.eventually("resumed", func() string {
-			if d := w.deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+		w.Create(deployment("web", envFrom("web")))
+		w.Kubectl("annotate", "deployment/web", keys.Track+"=none", "--overwrite")
+		w.Eventually("resumed", func() string {
+			if d := w.Deployment("web"); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
 				return fmt.Sprintf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
 			}
 			return ""
@@ -126,24 +127,24 @@ func TestPauses(t *testing.T) {
 		w := newWorld(t)
 		d := deployment("web", envFrom("web"))
 		d.Spec.Paused = true
-		w.create(d)
-		w.create(configMap("web", "color", "A"))
-		w.eventually("pinned", func() string {
-			if w.pinOf("web", "web") == (pin.Pin{}) {
+		w.Create(d)
+		w.Create(configMap("web", "color", "A"))
+		w.Eventually("pinned", func() string {
+			if w.PinOf("web", "web") == (pin.Pin{}) {
 				return "no pin"
 			}
 			return ""
 		})
-		w.barrier()
-		if d := w.deployment("web"); !d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+		w.Barrier()
+		if d := w.Deployment("web"); !d.Spec.Paused || d.Annotations[keys.Paused] != "" {
 			t.Errorf("paused: %v, note %q", d.Spec.Paused, d.Annotations[keys.Paused])
 		}
 	})
 	t.Run("a source that is optional", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(deployment("web", envKey("web", "color", true)))
-		if w.deployment("web").Spec.Paused {
+		w.Create(deployment("web", envKey("web", "color", true)))
+		if w.Deployment("web").Spec.Paused {
 			t.Error("paused for a source that need not be there")
 		}
 	})
@@ -154,26 +155,26 @@ func TestPauses(t *testing.T) {
 func TestADeployTakesTheConfigurationAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.kubectlIn(manifest, "apply", "-f", "-")
-	w.waitPinned("web", "web", "color", "A")
+	w.KubectlIn(manifest, "apply", "-f", "-")
+	w.WaitPinned("web", "web", "color", "A")
 	next := strings.ReplaceAll(strings.ReplaceAll(manifest, "color: A", "color: B"), "app:1", "app:2")
-	w.kubectlIn(next, "apply", "-f", "-")
-	if w.pinOf("web", "web").Number != 2 {
-		t.Errorf("the pin is %s right after the deploy", w.pinOf("web", "web"))
+	w.KubectlIn(next, "apply", "-f", "-")
+	if w.PinOf("web", "web").Number != 2 {
+		t.Errorf("the pin is %s right after the deploy", w.PinOf("web", "web"))
 	}
-	w.waitPinned("web", "web", "color", "B")
-	w.barrier()
+	w.WaitPinned("web", "web", "color", "B")
+	w.Barrier()
 	w.onlyReplicaSets("web", 2)
-	w.waitEvent("RolledForward", "web", "configmap/web")
-	w.undo("web")
-	w.waitHeld("web", "web")
-	w.barrier()
-	if d := w.deployment("web"); w.pinOf("web", "web").Number != 1 || d.Spec.Template.Spec.Containers[0].Image != "app:1" {
-		t.Errorf("after the undo: %s, %s", w.pinOf("web", "web"), d.Spec.Template.Spec.Containers[0].Image)
+	w.WaitEvent("RolledForward", "web", "configmap/web")
+	w.Undo("web")
+	w.WaitHeld("web", "web")
+	w.Barrier()
+	if d := w.Deployment("web"); w.PinOf("web", "web").Number != 1 || d.Spec.Template.Spec.Containers[0].Image != "app:1" {
+		t.Errorf("after the undo: %s, %s", w.PinOf("web", "web"), d.Spec.Template.Spec.Containers[0].Image)
 	}
 	// Rule 21.3: the undo was about the image too, so fixed code takes the present configuration along.
-	w.kubectl("set", "image", "deployment/web", "app=app:3")
-	if got := w.pinOf("web", "web"); got.Number != 2 {
+	w.Kubectl("set", "image", "deployment/web", "app=app:3")
+	if got := w.PinOf("web", "web"); got.Number != 2 {
 		t.Errorf("with fixed code the pin is %s", got)
 	}
 }
@@ -182,16 +183,16 @@ func TestADeployTakesTheConfigurationAlong(t *testing.T) {
 func TestADryRunMakesNoRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"))
+	w.Create(configMap("web", "color", "A"))
 	d := deployment("web", envFrom("web"))
-	d.Namespace = w.ns
-	w.must(cluster.Client.Create(w.ctx, d, client.DryRunAll))
+	d.Namespace = w.NS
+	w.Must(cluster.Client.Create(w.Ctx, d, client.DryRunAll))
 	pins, err := pin.Parse(d.Spec.Template.Annotations[keys.Pins])
 	if err != nil || len(pins) != 1 {
 		t.Errorf("pins %q, %v", d.Spec.Template.Annotations[keys.Pins], err)
 	}
-	w.barrier()
-	if made := w.revisions("web"); len(made) > 0 {
+	w.Barrier()
+	if made := w.Revisions("web"); len(made) > 0 {
 		t.Errorf("a dry run made %s", made[0].Name)
 	}
 }
@@ -202,33 +203,33 @@ func TestAdvance(t *testing.T) {
 	t.Run("on-deploy", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.Advance, "on-deploy")))
-		a := w.waitPinned("web", "web", "color", "A")
-		w.edit("web", "color", "B")
-		w.waitEvent("WaitingToAdvance", "web", "configmap/web")
-		w.barrier()
-		if got := w.pinOf("web", "web"); got != a {
+		w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.Advance, "on-deploy")))
+		a := w.WaitPinned("web", "web", "color", "A")
+		w.Edit("web", "color", "B")
+		w.WaitEvent("WaitingToAdvance", "web", "configmap/web")
+		w.Barrier()
+		if got := w.PinOf("web", "web"); got != a {
 			t.Fatalf("it advanced to %s without a deploy", got)
 		}
-		w.kubectl("scale", "deployment/web", "--replicas=2")
-		w.kubectl("set", "image", "deployment/web", "app=app:2")
-		w.waitPinned("web", "web", "color", "B")
-		w.barrier()
+		w.Kubectl("scale", "deployment/web", "--replicas=2")
+		w.Kubectl("set", "image", "deployment/web", "app=app:2")
+		w.WaitPinned("web", "web", "color", "B")
+		w.Barrier()
 		w.onlyReplicaSets("web", 2)
 	})
 	t.Run("manual", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.create(configMap("web", "color", "A"), deployment("web", envFrom("web"), annotated(keys.Advance, "manual")))
-		a := w.waitPinned("web", "web", "color", "A")
-		w.edit("web", "color", "B")
-		w.kubectl("set", "image", "deployment/web", "app=app:2")
-		w.barrier()
-		if got := w.pinOf("web", "web"); got != a {
+		w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.Advance, "manual")))
+		a := w.WaitPinned("web", "web", "color", "A")
+		w.Edit("web", "color", "B")
+		w.Kubectl("set", "image", "deployment/web", "app=app:2")
+		w.Barrier()
+		if got := w.PinOf("web", "web"); got != a {
 			t.Fatalf("it advanced to %s by itself", got)
 		}
-		w.kubectl("annotate", "deployment/web", keys.Advance+"=auto", "--overwrite")
-		w.waitPinned("web", "web", "color", "B")
+		w.Kubectl("annotate", "deployment/web", keys.Advance+"=auto", "--overwrite")
+		w.WaitPinned("web", "web", "color", "B")
 	})
 }
 
@@ -236,34 +237,34 @@ func TestAdvance(t *testing.T) {
 func TestAStandAloneJobHoldsItsRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("web", "color", "A"))
+	w.Create(configMap("web", "color", "A"))
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "migrate", Annotations: map[string]string{keys.Track: "all"}},
 		Spec:       batchv1.JobSpec{Template: deployment("web", envFrom("web")).Spec.Template},
 	}
 	job.Spec.Template.Labels = nil
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	w.create(job)
+	w.Create(job)
 	pins, err := pin.Parse(job.Spec.Template.Annotations[keys.Pins])
-	w.must(err)
+	w.Must(err)
 	pinned := pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}]
 	revision := &corev1.ConfigMap{}
-	w.eventually("the Job owns its revision", func() string {
-		w.must(w.get(pinned.Revision, revision))
+	w.Eventually("the Job owns its revision", func() string {
+		w.Must(w.Get(pinned.Revision, revision))
 		if o := revision.OwnerReferences; len(o) != 1 || o[0].UID != job.UID {
 			return fmt.Sprint("owned by ", o)
 		}
 		return ""
 	})
-	w.edit("web", "color", "B")
-	w.barrier()
-	w.must(w.get(pinned.Revision, revision))
+	w.Edit("web", "color", "B")
+	w.Barrier()
+	w.Must(w.Get(pinned.Revision, revision))
 	if revision.Data["color"] != "A" {
 		t.Errorf("the Job's revision has %q", revision.Data)
 	}
-	w.kubectl("delete", "job/migrate")
-	w.eventually("the revision goes with the Job", func() string {
-		if !w.gone(pinned.Revision) {
+	w.Kubectl("delete", "job/migrate")
+	w.Eventually("the revision goes with the Job", func() string {
+		if !w.Gone(pinned.Revision) {
 			return "still there"
 		}
 		return ""

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 )
@@ -39,6 +40,19 @@ func Annotated(key, value string) DeploymentModifier {
 	return func(d *appsv1.Deployment) { metav1.SetMetaDataAnnotation(&d.ObjectMeta, key, value) }
 }
 
+// Replicas sets the number of pods.
+func Replicas(n int32) DeploymentModifier {
+	return func(d *appsv1.Deployment) { d.Spec.Replicas = &n }
+}
+
+// HistoryLimit bounds the old ReplicaSets.
+func HistoryLimit(n int32) DeploymentModifier {
+	return func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = &n }
+}
+
+// Untracked takes back Tracking.
+func Untracked(d *appsv1.Deployment) { delete(d.Annotations, keys.Track) }
+
 // Tracking opts the workload in: "all", or a list of sources.
 func Tracking(text string) DeploymentModifier { return Annotated(keys.Track, text) }
 
@@ -68,6 +82,24 @@ func ReplicaSet(name string, of *appsv1.Deployment, order int64) *appsv1.Replica
 		},
 		Spec: appsv1.ReplicaSetSpec{Selector: of.Spec.Selector.DeepCopy(), Template: *of.Spec.Template.DeepCopy()},
 	}
+}
+
+// Unsaved takes from an object what only the API server sets, and the namespace: it is as a user writes it.
+func Unsaved[T client.Object](obj T) T {
+	obj.SetNamespace("")
+	obj.SetUID("")
+	obj.SetResourceVersion("")
+	obj.SetGeneration(0)
+	return obj
+}
+
+// Data makes a map of key, value, key, value, ….
+func Data(pairs ...string) map[string]string {
+	data := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		data[pairs[i]] = pairs[i+1]
+	}
+	return data
 }
 
 // ConfigMap makes a ConfigMap with a UID.

@@ -17,7 +17,7 @@ import (
 func TestAFaultyCanary(t *testing.T) {
 	c := &canary{world: newWorld(t), kind: rollout.with(5, fields{"replicas": int64(5)})}
 	c.kind.hold = canaryAt(20)
-	c.create(configMap("app", "mode", "blue"))
+	c.Create(configMap("app", "mode", "blue"))
 	c.stable = c.deploy(c.kind, probe(byVolume("configmap/app"), bySubPath("configmap/app", "mode"),
 		byEnv("configmap/app", "mode"), byEnvFrom("configmap/app")))
 	c.halt(c.kind)
@@ -29,7 +29,7 @@ func TestAFaultyCanary(t *testing.T) {
 	for range 2 {
 		stable = c.losePod(stable)
 	}
-	c.withoutConfrev(func() { stable = c.losePod(stable) })
+	c.WithoutConfrev(confrev, func() { stable = c.losePod(stable) })
 	c.rebootNode(func() {})
 	for _, pod := range stable {
 		c.waitRestarted(pod)
@@ -74,7 +74,7 @@ type canary struct {
 func (c *canary) edited(mode string) (pins string) {
 	c.Helper()
 	before := c.pins(c.kind)
-	c.edit("configmap/app", "mode", mode)
+	c.Edit("app", "mode", mode)
 	return c.waitOtherPins(c.kind, before)
 }
 
@@ -90,7 +90,7 @@ func (c *canary) waitMidCanary(when string) []corev1.Pod {
 // losePod deletes a stable pod in mid-canary, checks what the pods read then, and gives the stable ones.
 func (c *canary) losePod(stable []corev1.Pod) []corev1.Pod {
 	c.Helper()
-	c.kubectl("delete", "pod", stable[0].Name)
+	c.Kubectl("delete", "pod", stable[0].Name)
 	return c.waitMidCanary("after one was replaced")
 }
 
@@ -135,8 +135,8 @@ func (c *canary) argo(verb string, args ...string) {
 // waitPhase waits until Argo Rollouts has dealt with the Rollout as it is now, and says that phase of it.
 func (c *canary) waitPhase(want string) {
 	c.Helper()
-	c.eventually("phase "+want, func() string {
-		said := strings.Split(c.kubectl("get", "rollout", web, "-o",
+	c.Eventually("phase "+want, func() string {
+		said := strings.Split(c.Kubectl("get", "rollout", web, "-o",
 			"jsonpath={.status.phase}/{.status.observedGeneration}/{.metadata.generation}"), "/")
 		if said[0] != want || said[1] != said[2] {
 			return fmt.Sprintf("phase/observed generation/generation are %s", said)
@@ -148,6 +148,6 @@ func (c *canary) waitPhase(want string) {
 // revision gives the number by which the Rollout's history knows the template with these pins.
 func (c *canary) revision(pins string) string {
 	c.Helper()
-	return c.kubectl("get", "replicasets", "-o",
+	return c.Kubectl("get", "replicasets", "-o",
 		`jsonpath={.items[?(@.spec.template.metadata.annotations.confrev\.io/pins=="`+pins+`")].metadata.annotations.rollout\.argoproj\.io/revision}`)
 }

@@ -17,7 +17,7 @@ func TestAJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.create(configMap("app", "mode", "crash"))
+			w.Create(configMap("app", "mode", "crash"))
 			pod := probe(byVolume("configmap/app"), byEnv("configmap/app", "mode"))
 			pod.RestartPolicy = policy
 			pins := w.deploy(cronJob, pod)
@@ -29,7 +29,7 @@ func TestAJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
 						Files: map[string]string{volumePath("configmap/app", "mode"): "crash"},
 					})
 				}
-				w.edit("configmap/app", "mode", mode)
+				w.Edit("app", "mode", mode)
 				pins = w.waitOtherPins(cronJob, pins)
 			}
 		})
@@ -39,7 +39,7 @@ func TestAJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
 // waitAttempts waits until a Job's containers were started so often.
 func (w *world) waitAttempts(n int) {
 	w.Helper()
-	w.eventually(fmt.Sprintf("attempt %d", n), func() string {
+	w.Eventually(fmt.Sprintf("attempt %d", n), func() string {
 		attempts := 0
 		for _, pod := range w.pods() {
 			attempts += 1 + int(restarts(pod))

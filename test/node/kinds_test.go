@@ -132,7 +132,7 @@ func tracked(u *unstructured.Unstructured) *unstructured.Unstructured {
 // deploy makes a tracked workload, and waits until all its pods are pinned. It gives the pins.
 func (w *world) deploy(k kind, pod corev1.PodSpec) (pins string) {
 	w.Helper()
-	w.create(tracked(k.new(pod)))
+	w.Create(tracked(k.new(pod)))
 	pins = w.waitOtherPins(k, "")
 	w.run(k.start)
 	w.waitGenerations(generations{pins: k.pods})
@@ -143,7 +143,7 @@ func (w *world) deploy(k kind, pod corev1.PodSpec) (pins string) {
 // waitOtherPins waits until a workload's template has other pins, and gives them.
 func (w *world) waitOtherPins(k kind, before string) (pins string) {
 	w.Helper()
-	w.eventually("other pins", func() string {
+	w.Eventually("other pins", func() string {
 		if pins = w.pins(k); pins == before {
 			return "they are " + pins
 		}
@@ -156,7 +156,7 @@ func (w *world) waitOtherPins(k kind, before string) (pins string) {
 func (w *world) pins(k kind) string {
 	w.Helper()
 	obj := k.New()
-	w.get(web, obj)
+	w.Must(w.Get(web, obj))
 	return k.PinsText(obj)
 }
 
@@ -164,7 +164,7 @@ func (w *world) pins(k kind) string {
 func (w *world) halt(k kind) {
 	w.Helper()
 	if k.hold != "" {
-		w.kubectl("patch", k.Resource(), web, "--type=merge", "--patch", k.hold)
+		w.Kubectl("patch", k.Resource(), web, "--type=merge", "--patch", k.hold)
 	}
 }
 
@@ -176,7 +176,7 @@ func (w *world) waitGenerations(want generations) map[string][]corev1.Pod {
 	w.Helper()
 	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
 	var pods map[string][]corev1.Pod
-	w.eventually("pods by their pins", func() string {
+	w.Eventually("pods by their pins", func() string {
 		pods = map[string][]corev1.Pod{}
 		got := generations{}
 		for _, pod := range w.pods() {

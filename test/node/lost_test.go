@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -42,17 +43,17 @@ func TestAPodWaitsForARevisionThatIsLost(t *testing.T) {
 			pod := func(name string, annotations map[string]string) *corev1.Pod {
 				return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: probe(option)}
 			}
-			w.create(pod("pinned", map[string]string{keys.Pins: "configmap/app=" + revision + "@1"}))
-			w.create(pod("unpinned", nil))
-			w.eventually("the pod without pins to run", func() string { return w.notReady("unpinned") })
-			w.eventually("the kubelet to say what the pinned pod waits for", func() string { return w.saysMissing("pinned", revision) })
+			w.Create(pod("pinned", map[string]string{keys.Pins: "configmap/app=" + revision + "@1"}))
+			w.Create(pod("unpinned", nil))
+			w.Eventually("the pod without pins to run", func() string { return w.notReady("unpinned") })
+			w.Eventually("the kubelet to say what the pinned pod waits for", func() string { return w.saysMissing("pinned", revision) })
 			if w.notReady("pinned") == "" {
 				t.Error("it runs without its revision")
 			}
-			w.create(configMap(revision, "mode", "blue"))
-			w.eventually("the pinned pod to run with its revision", func() string { return w.notReady("pinned") })
+			w.Create(configMap(revision, "mode", "blue"))
+			w.Eventually("the pinned pod to run with its revision", func() string { return w.notReady("pinned") })
 			var running corev1.Pod
-			w.get("pinned", &running)
+			w.Must(w.Get("pinned", &running))
 			if got := w.startedWith(running); len(got.Env)+len(got.Files) != 1 {
 				t.Errorf("it read %+v, want its one key", got)
 			}
@@ -63,8 +64,8 @@ func TestAPodWaitsForARevisionThatIsLost(t *testing.T) {
 // notReady says why a pod is not ready; nothing if it is.
 func (w *world) notReady(name string) string {
 	var pod corev1.Pod
-	w.get(name, &pod)
-	if !ready(pod) {
+	w.Must(w.Get(name, &pod))
+	if !env.Ready(&pod) {
 		return fmt.Sprintf("its status is %v", pod.Status.ContainerStatuses)
 	}
 	return ""
@@ -73,7 +74,7 @@ func (w *world) notReady(name string) string {
 // saysMissing looks for what the kubelet says of an object that a pod cannot start without.
 func (w *world) saysMissing(pod, object string) string {
 	var all corev1.EventList
-	w.must(cluster.Client.List(w.ctx, &all, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, &all, client.InNamespace(w.NS)))
 	for _, event := range all.Items {
 		if event.InvolvedObject.Name == pod && event.Type == corev1.EventTypeWarning && strings.Contains(event.Message, fmt.Sprintf("configmap %q not found", object)) {
 			return ""
@@ -93,15 +94,15 @@ func TestContainersStartWithoutADeletedSourceAndWithItAfterAnUndo(t *testing.T) 
 		gen.Volume("configmap/app", gen.Optional(true))(spec)
 		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume/configmap/app")})
 	}
-	w.create(configMap("app", "mode", "blue"))
+	w.Create(configMap("app", "mode", "blue"))
 	pins := w.deploy(deployment, probe(lenient))
 	blue := reading{Env: map[string]string{"CFG_ENVFROM_mode": "blue"}, Files: map[string]string{volumePath("configmap/app", "mode"): "blue"}}
 	w.checkReading("at first", w.startedWith(w.waitPods(1)[0]), blue)
-	w.kubectl("delete", "configmap", "app")
+	w.Kubectl("delete", "configmap", "app")
 	w.waitOtherPins(deployment, pins)
-	w.kubectl("rollout", "status", "deployment/"+web)
+	w.Kubectl("rollout", "status", "deployment/"+web)
 	w.checkReading("without the source", w.startedWith(w.waitPods(1)[0]), reading{Env: map[string]string{}, Files: map[string]string{}})
-	w.kubectl("rollout", "undo", "deployment/"+web)
-	w.kubectl("rollout", "status", "deployment/"+web)
+	w.Kubectl("rollout", "undo", "deployment/"+web)
+	w.Kubectl("rollout", "status", "deployment/"+web)
 	w.checkReading("undone", w.startedWith(w.waitPods(1)[0]), blue)
 }

@@ -94,7 +94,7 @@ func (m *midRollout) reboot(w *world) {
 
 func (m *midRollout) replace(w *world) {
 	for _, pod := range m.old {
-		w.kubectl("delete", "pod", pod.Name)
+		w.Kubectl("delete", "pod", pod.Name)
 	}
 	if m.kind.renewed {
 		m.look(w, 0, m.kind.old+m.kind.young)

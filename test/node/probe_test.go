@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
@@ -110,14 +109,14 @@ func inInit(spec *corev1.PodSpec) {
 // createSources creates what everyWay reads, with the value blue.
 func (w *world) createSources() {
 	w.Helper()
-	w.create(configMap("app", "mode", "blue"), secret("db", "password", "blue"))
+	w.Create(configMap("app", "mode", "blue"), gen.Unsaved(gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"password": []byte("blue")})))
 }
 
 // editSources gives the sources another value.
 func (w *world) editSources(value string) {
 	w.Helper()
-	w.edit("configmap/app", "mode", value)
-	w.edit("secret/db", "password", value)
+	w.Edit("app", "mode", value)
+	w.EditSecret("db", "password", value)
 }
 
 // everyWay reads these sources in every way in which a pod can refer to them.
@@ -162,20 +161,7 @@ func (w *world) checkReading(what string, got, want reading) {
 
 // configMap makes a ConfigMap of key, value, key, value, ….
 func configMap(name string, data ...string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: pairs(data)}
-}
-
-// secret makes a Secret of key, value, key, value, ….
-func secret(name string, data ...string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: pairs(data)}
-}
-
-func pairs(list []string) map[string]string {
-	m := map[string]string{}
-	for i := 0; i < len(list); i += 2 {
-		m[list[i]] = list[i+1]
-	}
-	return m
+	return gen.Unsaved(gen.ConfigMap(name, gen.Data(data...)))
 }
 
 // reading is what a container really got: variables by name, files by path.
@@ -188,7 +174,7 @@ type reading struct {
 // started with; others follow when files change.
 func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	w.Helper()
-	out, err := cluster.Logs(w.ctx, w.ns, pod, args...)
+	out, err := cluster.Logs(w.Ctx, w.NS, pod, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +207,7 @@ func (w *world) previouslyStartedWith(pod corev1.Pod) reading {
 func (w *world) firstReading(pod string, args ...string) reading {
 	w.Helper()
 	var first reading
-	w.eventually("what "+pod+" read", func() string {
+	w.Eventually("what "+pod+" read", func() string {
 		all, err := w.readings(pod, args...)
 		if err != nil {
 			return err.Error()
@@ -238,7 +224,7 @@ func (w *world) firstReading(pod string, args ...string) reading {
 // waitReads waits until a pod's current container sees a file with that content.
 func (w *world) waitReads(pod corev1.Pod, file, content string) {
 	w.Helper()
-	w.eventually(fmt.Sprintf("%s reads %q in %s", pod.Name, content, file), func() string {
+	w.Eventually(fmt.Sprintf("%s reads %q in %s", pod.Name, content, file), func() string {
 		all, err := w.readings(pod.Name)
 		if err != nil {
 			return err.Error()

@@ -14,7 +14,7 @@ import (
 func TestPodsComeBackAfterTheNodeWasRestarted(t *testing.T) {
 	w := newWorld(t)
 	w.createSources()
-	w.create(deployment.with(2, fields{"replicas": int64(2)}).new(probe(everyWay)))
+	w.Create(deployment.with(2, fields{"replicas": int64(2)}).new(probe(everyWay)))
 	before := w.waitPods(2)
 	w.rebootNode(func() { w.editSources("green") })
 	for _, pod := range before {
@@ -28,7 +28,7 @@ func TestContainersReadTheirConfigurationInEveryWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.createSources()
-	w.create(deployment.new(probe(everyWay)))
+	w.Create(deployment.new(probe(everyWay)))
 	pod := w.waitPods(1)[0]
 	if pod.Spec.NodeName != "real" {
 		t.Errorf("the pod is on node %s", pod.Spec.NodeName)
@@ -42,7 +42,7 @@ func TestWithoutConfrevContainersReadWhatTheSourcesSayNow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.createSources()
-	w.create(deployment.new(probe(everyWay)))
+	w.Create(deployment.new(probe(everyWay)))
 	pod := w.waitPods(1)[0]
 	w.startedWithEverything("at its start", pod, "blue")
 	w.editSources("green")
@@ -53,15 +53,15 @@ func TestWithoutConfrevContainersReadWhatTheSourcesSayNow(t *testing.T) {
 	}
 	pod = w.restart(pod)
 	w.checkReading("after the restart", w.startedWith(pod), everything("green"))
-	w.kubectl("delete", "pod", pod.Name)
+	w.Kubectl("delete", "pod", pod.Name)
 	w.startedWithEverything("replaced", w.waitPods(1)[0], "green")
 }
 
 func TestAFaultyConfigurationShowsAsACrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(configMap("app", "mode", "crash"), deployment.new(probe(byEnv("configmap/app", "mode"))))
-	w.eventually("a container that failed", func() string {
+	w.Create(configMap("app", "mode", "crash"), deployment.new(probe(byEnv("configmap/app", "mode"))))
+	w.Eventually("a container that failed", func() string {
 		pods := w.pods()
 		if len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 {
 			return "no container yet"
@@ -80,7 +80,7 @@ func TestOtherPodsStayAwayFromTheRealNode(t *testing.T) {
 	// More than KWOK's nodes are, so that the scheduler would spread them over the real one too.
 	pod := probe()
 	pod.NodeSelector, pod.Tolerations = nil, nil
-	w.create(deployment.with(8, fields{"replicas": int64(8)}).new(pod))
+	w.Create(deployment.with(8, fields{"replicas": int64(8)}).new(pod))
 	for _, pod := range w.waitPods(8) {
 		if pod.Spec.NodeName == "real" {
 			t.Errorf("%s runs on the real node", pod.Name)

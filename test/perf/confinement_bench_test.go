@@ -35,7 +35,7 @@ func BenchmarkConfinement(b *testing.B) {
 	for name, user := range map[string]string{"own": "system:serviceaccount:" + env.Namespace + ":confrev", "others": "somebody"} {
 		for _, references := range []int{3, 2000} {
 			b.Run(fmt.Sprintf("%s/%d", name, references), func(b *testing.B) {
-				variants := [2]confined{{Client: named(b, user), namespace: w.ns}, {Client: named(b, user), namespace: with}}
+				variants := [2]confined{{Client: named(b, user), namespace: w.NS}, {Client: named(b, user), namespace: with}}
 				for i := range variants {
 					variants[i].create(b, references)
 				}

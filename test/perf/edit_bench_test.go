@@ -27,9 +27,9 @@ func BenchmarkEdit(b *testing.B) {
 func benchmarkEdit(b *testing.B, settle time.Duration, edits int) {
 	w := newWorld(b)
 	names := append(w.tracked("other", others), "web")
-	w.must(w.create(configMap("web", "first")))
-	w.must(w.create(deployment("web", "web")))
-	w.must(w.create(untracked("floor")))
+	w.Must(w.TryCreate(configMap("web", "first")))
+	w.Must(w.TryCreate(deployment("web", "web")))
+	w.Must(w.TryCreate(untracked("floor")))
 	confrev, templates := w.startPinning(names, "--settle", settle.String(), "--revisions-per-hour", "100000")
 	var taken, floor []time.Duration
 	mark, cpu := w.mark(), confrev.cpu()
@@ -52,8 +52,8 @@ func (w *world) createAndPatch(templates *templates) time.Duration {
 	w.Helper()
 	name := fmt.Sprint("bare-", time.Now().UnixNano())
 	begun := time.Now()
-	w.must(w.create(configMap(name, name)))
-	w.must(w.patchTemplate("floor", name))
+	w.Must(w.TryCreate(configMap(name, name)))
+	w.Must(w.patchTemplate("floor", name))
 	return templates.changed(stamp, "floor")[0].Sub(begun)
 }
 

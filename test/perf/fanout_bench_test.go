@@ -53,11 +53,11 @@ func benchmarkShared(b *testing.B, users int) {
 
 func (w *world) sharers(users int) (names []string) {
 	w.Helper()
-	w.must(w.create(configMap("app", "first")))
+	w.Must(w.TryCreate(configMap("app", "first")))
 	for i := range users {
 		names = append(names, fmt.Sprint("web-", i))
 	}
-	w.many(users, creating, func(i int) error { return w.create(deployment(names[i], "app")) })
+	w.many(users, creating, func(i int) error { return w.TryCreate(deployment(names[i], "app")) })
 	return names
 }
 
@@ -78,12 +78,12 @@ func (s *sharedTimes) add(edited time.Time, pinned []time.Time) {
 func (w *world) revisionOf(name string) *corev1.ConfigMap {
 	w.Helper()
 	d := deployment(name, "app")
-	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: name}, d))
+	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.NS, Name: name}, d))
 	pins, err := pin.Parse(d.Spec.Template.Annotations[keys.Pins])
-	w.must(err)
+	w.Must(err)
 	revision, _ := pins.Resolve(pin.Source{Kind: pin.ConfigMap, Name: "app"})
 	cm := &corev1.ConfigMap{}
-	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: revision}, cm))
+	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.NS, Name: revision}, cm))
 	return cm
 }
 
@@ -98,7 +98,7 @@ func (w *world) floors(users int) map[int][]time.Duration {
 	w.Helper()
 	patches := users + 1
 	name := func(i int) string { return fmt.Sprint("floor-", i) }
-	w.many(patches, creating, func(i int) error { return w.create(untracked(name(i))) })
+	w.many(patches, creating, func(i int) error { return w.TryCreate(untracked(name(i))) })
 	time.Sleep(quiet)
 	taken := map[int][]time.Duration{}
 	for round := range floorRounds {
@@ -143,9 +143,9 @@ func (w *world) reportShared(users int, times sharedTimes, best time.Duration) {
 // reportOwners prints what the owners of one shared revision cost. A write carries the whole list.
 func (w *world) reportOwners(writes []int, revision *corev1.ConfigMap, edits int) {
 	whole, err := json.Marshal(revision)
-	w.must(err)
+	w.Must(err)
 	list, err := json.Marshal(revision.OwnerReferences)
-	w.must(err)
+	w.Must(err)
 	one := float64(len(list)) / float64(max(1, len(revision.OwnerReferences)))
 	var sent float64
 	for _, owners := range writes {

@@ -40,7 +40,7 @@ func BenchmarkGuards(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			variants := [2]patched{{Client: letThrough(b), obj: obj.DeepCopy()}, {Client: letThrough(b), obj: obj.DeepCopy()}}
-			for i, namespace := range []string{env.Namespace, w.ns} {
+			for i, namespace := range []string{env.Namespace, w.NS} {
 				variants[i].obj.Namespace = namespace
 				create(b, variants[i].Client, variants[i].obj)
 			}

@@ -28,8 +28,8 @@ func BenchmarkKinds(b *testing.B) {
 
 func benchmarkKind(b *testing.B, kind workload.Kind) {
 	w := newWorld(b)
-	w.must(w.create(configMap("web", "first")))
-	w.must(w.create(w.object(kind, "web")))
+	w.Must(w.TryCreate(configMap("web", "first")))
+	w.Must(w.TryCreate(w.object(kind, "web")))
 	confrev := w.start("--settle", "0s", "--revisions-per-hour", "100000")
 	pins := w.watchPins(kind)
 	pins.next()
@@ -56,14 +56,14 @@ func (w *world) object(kind workload.Kind, name string) *unstructured.Unstructur
 	w.Helper()
 	template := deployment(name, name).Spec.Template
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template)
-	w.must(err)
+	w.Must(err)
 	obj := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
 		"name": name, "annotations": map[string]any{"confrev.io/track": "all"},
 	}}}
 	obj.SetGroupVersionKind(kind.GVK)
 	set := func(value any, path string) {
 		w.Helper()
-		w.must(unstructured.SetNestedField(obj.Object, value, strings.Split(path, ".")...))
+		w.Must(unstructured.SetNestedField(obj.Object, value, strings.Split(path, ".")...))
 	}
 	set(fields, kind.Path)
 	if kind == workload.CronJob {
@@ -92,8 +92,8 @@ type pinned struct {
 
 func (w *world) watchPins(kind workload.Kind) *pinned {
 	w.Helper()
-	stream, err := w.watcher().Watch(w.ctx, kind.NewList(), client.InNamespace(w.ns))
-	w.must(err)
+	stream, err := w.watcher().Watch(w.Ctx, kind.NewList(), client.InNamespace(w.NS))
+	w.Must(err)
 	w.Cleanup(stream.Stop)
 	p := &pinned{w: w, times: make(chan time.Time, watchBuffer)}
 	go func() {

@@ -54,10 +54,10 @@ func (w *world) unrelated() {
 	filling := strings.Repeat("x", unrelatedSize)
 	w.many(unrelated, creating, func(i int) error {
 		name := fmt.Sprint("unrelated-", i)
-		if err := w.create(configMap(name, filling)); err != nil {
+		if err := w.TryCreate(configMap(name, filling)); err != nil {
 			return err
 		}
-		return w.create(&corev1.Secret{
+		return w.TryCreate(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"key": filling},
 		})
 	})

@@ -32,16 +32,16 @@ func BenchmarkPlugin(b *testing.B) {
 	confrev := w.start("--settle", "0s")
 	confrev.idle()
 	plugin := filepath.Join(cluster.Dir, "kubectl-confrev")
-	build := exec.CommandContext(w.ctx, "go", "build", "-o", plugin, "./cmd/kubectl-confrev")
+	build := exec.CommandContext(w.Ctx, "go", "build", "-o", plugin, "./cmd/kubectl-confrev")
 	build.Dir = env.Root()
 	out, err := build.CombinedOutput()
 	if err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	kubectl, err := cluster.Tool(w.ctx, "kubectl")
-	w.must(err)
+	kubectl, err := cluster.Tool(w.Ctx, "kubectl")
+	w.Must(err)
 	w.many(pluginPods, creating, func(i int) error { return w.patch(names[i], `{"spec":{"replicas":1}}`) })
-	w.timed(plugin, "status", "--wait", "--timeout", patience.String(), "--namespace", w.ns)
+	w.timed(plugin, "status", "--wait", "--timeout", patience.String(), "--namespace", w.NS)
 	t := newTable(b, fmt.Sprintf("%d Deployments, %d pods", pluginWorkloads, pluginPods), "median", "max", "requests", "LISTs")
 	for b.Loop() {
 		for _, command := range [][]string{
@@ -51,7 +51,7 @@ func BenchmarkPlugin(b *testing.B) {
 			var taken []time.Duration
 			mark := w.mark()
 			for range pluginRuns {
-				taken = append(taken, w.timed(append(command, "--namespace", w.ns)...))
+				taken = append(taken, w.timed(append(command, "--namespace", w.NS)...))
 			}
 			lists, all := w.askedBy(command[0], mark)
 			t.row(filepath.Base(command[0])+" "+strings.Join(command[1:2], " "), middle(taken), quantile(taken, 1),
@@ -64,7 +64,7 @@ func BenchmarkPlugin(b *testing.B) {
 // timed runs a command and says how long it took. Its exit status may say that something is not as it should be.
 func (w *world) timed(command ...string) time.Duration {
 	w.Helper()
-	cmd := exec.CommandContext(w.ctx, command[0], command[1:]...)
+	cmd := exec.CommandContext(w.Ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -83,7 +83,7 @@ func (w *world) askedBy(program string, since env.AuditMark) (lists, all int) {
 	requests, err := cluster.Requests(since, func(r env.Request) bool {
 		return strings.HasPrefix(r.UserAgent, filepath.Base(program)+"/")
 	})
-	w.must(err)
+	w.Must(err)
 	for _, r := range requests {
 		if r.Verb == "list" {
 			lists++

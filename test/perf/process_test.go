@@ -28,15 +28,15 @@ type process struct {
 func (w *world) start(args ...string) *process {
 	w.Helper()
 	args = append(append([]string{"--log-level", "info", "--rollouts-per-hour", "100000"}, args...), flags...)
-	confrev, err := cluster.Confrev(w.ctx, "confrev", binary, args...)
-	w.must(err)
+	confrev, err := cluster.Confrev(w.Ctx, "confrev", binary, args...)
+	w.Must(err)
 	p := &process{Confrev: confrev, w: w, started: time.Now()}
-	err = confrev.Start(w.ctx)
+	err = confrev.Start(w.Ctx)
 	p.ready = time.Since(p.started)
 	// Also when it did not become ready: it runs all the same, and would go on pinning in everybody's measurements.
 	w.Cleanup(p.stop)
-	w.must(err)
-	w.must(cluster.WaitWebhook(w.ctx))
+	w.Must(err)
+	w.Must(cluster.WaitWebhook(w.Ctx))
 	return p
 }
 
@@ -53,7 +53,7 @@ func (p *process) stop() {
 func (p *process) metrics() env.Metrics {
 	p.w.Helper()
 	metrics, err := p.ReadMetrics(context.Background())
-	p.w.must(err)
+	p.w.Must(err)
 	return metrics
 }
 
@@ -109,7 +109,7 @@ func (p *process) memory() memory {
 	p.w.Helper()
 	// Before the metrics are read: that costs memory too.
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	p.w.must(err)
+	p.w.Must(err)
 	return memory{
 		now: kilobytes(string(status), "VmRSS:"), peak: kilobytes(string(status), "VmHWM:"),
 		heap: p.metrics().Sum("go_memstats_heap_alloc_bytes"),

@@ -75,7 +75,7 @@ func (w *world) requests(since env.AuditMark, per int) tally {
 		w.Fatal("the audit log was rotated meanwhile, so requests cannot be counted; run again")
 	}
 	all, err := cluster.ConfrevRequests(since)
-	w.must(err)
+	w.Must(err)
 	t := tally{}
 	for _, r := range all {
 		if r.Verb == "watch" {
@@ -111,16 +111,16 @@ func (t tally) String() string {
 func (w *world) mark() env.AuditMark {
 	w.Helper()
 	log, err := os.Open(cluster.AuditLog)
-	w.must(err)
+	w.Must(err)
 	defer func() { _ = log.Close() }()
 	for end := make([]byte, 1); ; time.Sleep(time.Millisecond) {
 		mark, err := cluster.AuditNow()
-		w.must(err)
+		w.Must(err)
 		if mark == 0 {
 			return 0
 		}
 		_, err = log.ReadAt(end, int64(mark)-1)
-		w.must(err)
+		w.Must(err)
 		if end[0] == '\n' {
 			return mark
 		}

@@ -35,20 +35,20 @@ const watchBuffer = 100_000
 func (w *world) watcher() client.WithWatch {
 	w.Helper()
 	c, err := client.NewWithWatch(cluster.Config, client.Options{})
-	w.must(err)
+	w.Must(err)
 	return c
 }
 
 func (w *world) watchTemplates() *templates {
 	w.Helper()
 	c, list := w.watcher(), &appsv1.DeploymentList{}
-	w.must(c.List(w.ctx, list, client.InNamespace(w.ns)))
+	w.Must(c.List(w.Ctx, list, client.InNamespace(w.NS)))
 	t := &templates{w: w, events: make(chan sighting, watchBuffer), seen: map[string]map[string]string{}}
 	for _, d := range list.Items {
 		t.seen[d.Name] = d.Spec.Template.Annotations
 	}
-	stream, err := c.Watch(w.ctx, &appsv1.DeploymentList{}, client.InNamespace(w.ns), from(list.ResourceVersion))
-	w.must(err)
+	stream, err := c.Watch(w.Ctx, &appsv1.DeploymentList{}, client.InNamespace(w.NS), from(list.ResourceVersion))
+	w.Must(err)
 	w.Cleanup(stream.Stop)
 	go t.follow(stream)
 	return t
@@ -106,9 +106,9 @@ func (w *world) watchOwners() *ownerWrites {
 	w.Helper()
 	c, list := w.watcher(), &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	w.must(c.List(w.ctx, list, client.InNamespace(w.ns)))
-	stream, err := c.Watch(w.ctx, list, client.InNamespace(w.ns), client.HasLabels{keys.Content}, from(list.ResourceVersion))
-	w.must(err)
+	w.Must(c.List(w.Ctx, list, client.InNamespace(w.NS)))
+	stream, err := c.Watch(w.Ctx, list, client.InNamespace(w.NS), client.HasLabels{keys.Content}, from(list.ResourceVersion))
+	w.Must(err)
 	o := &ownerWrites{stream: stream, counts: make(chan []int, 1)}
 	go o.follow()
 	return o

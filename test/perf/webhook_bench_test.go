@@ -27,26 +27,26 @@ const (
 // patch in confrev's own namespace, which the webhook does not select. With all confrevs dead, none may be refused.
 func BenchmarkWebhook(b *testing.B) {
 	w := newWorld(b)
-	w.must(w.create(configMap("app", "v")))
+	w.Must(w.TryCreate(configMap("app", "v")))
 	for b.Loop() {
 		confrev := w.start()
 		w.tracked("web", 1)
-		w.must(w.create(untracked("plain")))
+		w.Must(w.TryCreate(untracked("plain")))
 		w.settled("web-0")
 		w.edit("web-0", "w")
 		outside := untracked("perf-floor")
 		outside.Namespace = env.Namespace
-		w.must(cluster.Client.Create(w.ctx, outside))
+		w.Must(cluster.Client.Create(w.Ctx, outside))
 
 		t := newTable(b, "patch of the image, dry run, "+fmt.Sprint(webhookRate)+"/s", "p50", "p99", "refused")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
-		w.atRate(t, "not tracked", w.ns, "plain")
-		w.atRate(t, "tracked, planned anew", w.ns, "web-0")
+		w.atRate(t, "not tracked", w.NS, "plain")
+		w.atRate(t, "tracked, planned anew", w.NS, "web-0")
 		confrev.stop()
-		w.atRate(t, "tracked, all confrevs dead", w.ns, "web-0")
+		w.atRate(t, "tracked, all confrevs dead", w.NS, "web-0")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
 		t.print()
-		w.must(cluster.Delete(w.ctx, outside))
+		w.Must(cluster.Delete(w.Ctx, outside))
 	}
 }
 
@@ -55,7 +55,7 @@ func (w *world) settled(name string) {
 	w.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		d := &appsv1.Deployment{}
-		w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: name}, d))
+		w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.NS, Name: name}, d))
 		if d.Status.ObservedGeneration == d.Generation && len(d.Spec.Template.Annotations) > 0 {
 			return
 		}
@@ -84,7 +84,7 @@ func (w *world) atRate(t *table, what, namespace, name string) {
 			d.Namespace, d.Name = namespace, name
 			patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"app:%d"}]}}}}`, i)
 			began := time.Now()
-			err := cluster.Client.Patch(w.ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.DryRunAll)
+			err := cluster.Client.Patch(w.Ctx, d, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.DryRunAll)
 			mu.Lock()
 			defer mu.Unlock()
 			taken = append(taken, time.Since(began))
@@ -131,7 +131,7 @@ func (w *world) deployFirst(t *table, name string, workloadFirst bool) {
 		}
 		began := time.Now()
 		for _, obj := range objects {
-			if err := w.create(obj); err != nil {
+			if err := w.TryCreate(obj); err != nil {
 				return err
 			}
 		}
@@ -140,7 +140,7 @@ func (w *world) deployFirst(t *table, name string, workloadFirst bool) {
 		return nil
 	})
 	all := &appsv1.ReplicaSetList{}
-	w.must(cluster.Client.List(w.ctx, all, client.InNamespace(w.ns)))
+	w.Must(cluster.Client.List(w.Ctx, all, client.InNamespace(w.NS)))
 	extra := -firstDeploys
 	for _, rs := range all.Items {
 		if len(rs.OwnerReferences) > 0 && len(rs.OwnerReferences[0].Name) > len(name) && rs.OwnerReferences[0].Name[:len(name)] == name {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/gen"
 )
 
 // patience bounds every wait for something that must happen.
@@ -25,48 +25,27 @@ const patience = 5 * time.Minute
 // world is a namespace of its own for one benchmark, and what users do in it.
 type world struct {
 	*testing.B
-	ctx context.Context
-	ns  string
+	env.World
 }
 
 // newWorld makes a namespace, and waits at the end until it is gone: its deletion would slow the next benchmark.
 func newWorld(b *testing.B) *world {
 	b.Helper()
-	w := &world{B: b, ctx: b.Context()}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "perf-"}}
-	w.must(cluster.Client.Create(w.ctx, ns))
-	w.ns = ns.Name
+	w := &world{b, env.NewWorld(b, cluster, "perf")}
+	w.Patience = patience
 	b.Cleanup(func() {
-		if err := remove(context.Background(), ns); err != nil {
+		if err := remove(context.Background(), w.NS); err != nil {
 			b.Error(err)
 		}
 	})
 	return w
 }
 
-func remove(ctx context.Context, ns *corev1.Namespace) error {
+func remove(ctx context.Context, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
-		if err := cluster.Client.Delete(ctx, ns); apierrors.IsNotFound(err) {
-			return nil
-		} else if err != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) create(obj client.Object) error {
-	obj.SetNamespace(w.ns)
-	return cluster.Client.Create(w.ctx, obj)
+	_, err := cluster.Kubectl(ctx, "delete", "namespace", namespace, "--ignore-not-found")
+	return err
 }
 
 // creating is how many requests set-up has in flight.
@@ -80,7 +59,7 @@ func (w *world) many(n, inFlight int, do func(i int) error) {
 	for i := range n {
 		group.Go(func() error { return do(i) })
 	}
-	w.must(group.Wait())
+	w.Must(group.Wait())
 }
 
 // tracked creates n tracked Deployments, each with a ConfigMap of its own, and gives their names.
@@ -90,40 +69,22 @@ func (w *world) tracked(prefix string, n int) (names []string) {
 		names = append(names, fmt.Sprint(prefix, "-", i))
 	}
 	w.many(n, creating, func(i int) error {
-		if err := w.create(configMap(names[i], "v")); err != nil {
+		if err := w.TryCreate(configMap(names[i], "v")); err != nil {
 			return err
 		}
-		return w.create(deployment(names[i], names[i]))
+		return w.TryCreate(deployment(names[i], names[i]))
 	})
 	return names
 }
 
 func configMap(name, value string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"key": value}}
+	return gen.Unsaved(gen.ConfigMap(name, gen.Data("key", value)))
 }
 
 // deployment makes a tracked Deployment without pods that uses a ConfigMap in the two usual ways.
 func deployment(name, source string) *appsv1.Deployment {
-	labels := map[string]string{"app": name}
-	reference := corev1.LocalObjectReference{Name: source}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{keys.Track: "all"}},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(0)),
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{
-						Name: "app", Image: "app:1",
-						EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: reference}}},
-					}},
-					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: reference}}}},
-				},
-			},
-		},
-	}
+	uses := gen.Template(gen.EnvFrom("configmap/"+source), gen.Volume("configmap/"+source))
+	return gen.Unsaved(gen.Deployment(name, gen.Tracking("all"), gen.Replicas(0), uses))
 }
 
 // untracked makes a Deployment that confrev leaves alone.
@@ -133,13 +94,10 @@ func untracked(name string) *appsv1.Deployment {
 	return d
 }
 
-// edit gives a ConfigMap a new value, as `kubectl edit` does, and returns when the API server had it.
+// edit gives a ConfigMap a new value, and returns when the API server had it.
 func (w *world) edit(name, value string) time.Time {
 	w.Helper()
-	cm := &corev1.ConfigMap{}
-	w.must(cluster.Client.Get(w.ctx, types.NamespacedName{Namespace: w.ns, Name: name}, cm))
-	cm.Data["key"] = value
-	w.must(cluster.Client.Update(w.ctx, cm))
+	w.Edit(name, "key", value)
 	return time.Now()
 }
 
@@ -153,6 +111,6 @@ func (w *world) patchTemplate(name, value string) error {
 
 // patch changes a Deployment by a merge patch.
 func (w *world) patch(name, patch string) error {
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
-	return cluster.Client.Patch(w.ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: name}}
+	return cluster.Client.Patch(w.Ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
