@@ -24,6 +24,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -59,14 +60,8 @@ type Options struct {
 	LeaderElect bool
 	// PolicyPrefix is what the names of the chart's admission policies begin with.
 	PolicyPrefix string
-	// WebhookAddress is where to serve the webhooks; "0" serves none.
-	WebhookAddress string
-	// WebhookNames are the DNS names under which the API server reaches the webhooks.
-	WebhookNames []string
-	// WebhookCertDir has the webhooks' certificate, if something else makes it (tls.crt, tls.key).
-	WebhookCertDir string
-	// WebhookClientCA is a file with the authority of the certificate that clients of the webhooks must have; empty for any client.
-	WebhookClientCA string
+	// Webhook says how to serve the webhooks.
+	Webhook webhook.Options
 	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
 	HealthAddress, MetricsAddress string
 	// MetricsSecure serves metrics over TLS, to clients with the right to get them. MetricsCertDir has the certificate (tls.crt, tls.key);
@@ -96,10 +91,13 @@ func (o Options) Validate() error {
 	if o.LeaderElect && o.Namespace == "" {
 		problems = append(problems, errors.New("--leader-elect needs --namespace, where the lease is kept"))
 	}
+	if o.Webhook.Serves() && o.Namespace == "" {
+		problems = append(problems, errors.New("--webhook-bind-address needs --namespace, where the Secret of the webhooks is kept; 0 serves no webhooks"))
+	}
 	if o.MetricsCertDir != "" && !o.MetricsSecure {
 		problems = append(problems, errors.New("--metrics-cert-dir is for --metrics-secure"))
 	}
-	return errors.Join(append(problems, o.validateWebhooks(), o.validateRestartOn())...)
+	return errors.Join(append(problems, o.Webhook.Validate(), o.validateRestartOn())...)
 }
 
 // sourceKinds are the kinds of sources that are enabled.
@@ -212,5 +210,6 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 			return err
 		}
 	}
-	return errors.Join(manager.Add(gate), manager.Add(assembly), o.serveWebhooks(manager, admitter, gate))
+	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: admitter, Gate: gate}
+	return errors.Join(manager.Add(gate), manager.Add(assembly), server.AddTo(manager))
 }

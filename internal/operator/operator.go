@@ -171,12 +171,12 @@ func addOptions(cmd *cobra.Command, o *controller.Options) {
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")
 	set.StringVar(&o.PolicyPrefix, "policy-prefix", "confrev",
 		"what the `names` of the chart's admission policies and webhooks begin with; nothing is pinned unless they are in place")
-	set.StringVar(&o.WebhookAddress, "webhook-bind-address", "0", "`address` to serve the admission webhooks on, such as :9443; 0 for none")
-	set.StringSliceVar(&o.WebhookNames, "webhook-dns-names", nil,
+	set.StringVar(&o.Webhook.Address, "webhook-bind-address", "0", "`address` to serve the admission webhooks on, such as :9443; 0 for none")
+	set.StringSliceVar(&o.Webhook.DNSNames, "webhook-dns-names", nil,
 		"`names` under which the API server reaches the webhooks (default: the Service of the chart)")
-	set.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "",
+	set.StringVar(&o.Webhook.CertDir, "webhook-cert-dir", "",
 		"`directory` with tls.crt and tls.key for the webhooks, read again when they change (default: confrev makes certificates itself)")
-	set.StringVar(&o.WebhookClientCA, "webhook-client-ca-file", "",
+	set.StringVar(&o.Webhook.ClientCA, "webhook-client-ca-file", "",
 		"`file` with the authority of the certificate that clients of the webhooks must show: for control planes whose API servers have one (default: anyone may ask)")
 	set.BoolVar(&o.LeaderElect, "leader-elect", false, "let one of several replicas work at a time; the others wait")
 	set.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 for none")

@@ -1,0 +1,156 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"confrev.io/confrev/internal/gate"
+)
+
+// The paths of the webhooks. Behind that of workloads comes a secret part, which confrev puts into the webhook's configuration: it
+// fails open, so no error ever shows the path. That of pods fails closed, and its errors end up in events; its answer comes from
+// the request alone.
+const (
+	pathWorkloads = "/pin-workloads/"
+	pathPods      = "/resolve-pins"
+)
+
+// Options are what the command line says of the webhooks.
+type Options struct {
+	// Address is where to serve them; "0" serves none.
+	Address string
+	// DNSNames are those under which the API server reaches them.
+	DNSNames []string
+	// CertDir has their certificate, if something else makes it (tls.crt, tls.key).
+	CertDir string
+	// ClientCA is a file with the authority of the certificate that clients must have; empty for any client.
+	ClientCA string
+}
+
+// Serves reports whether webhooks are served.
+func (o Options) Serves() bool { return o.Address != "0" && o.Address != "" }
+
+// Validate reports what is wrong with the options, in the words of the command line's flags.
+func (o Options) Validate() error {
+	if !o.Serves() {
+		return nil
+	}
+	_, _, err := o.hostPort()
+	return err
+}
+
+func (o Options) hostPort() (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(o.Address)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err != nil || port < 1 {
+		return "", 0, fmt.Errorf("--webhook-bind-address=%s: want [host]:port, or 0 for none", o.Address)
+	}
+	return host, port, nil
+}
+
+// Server serves the webhooks of one installation of the chart.
+type Server struct {
+	Options Options
+	// Namespace is confrev's own, and Prefix what the names of the chart's objects begin with.
+	Namespace, Prefix string
+	// Workloads answers the workload webhook.
+	Workloads admission.Handler
+	Gate      *gate.Gate
+}
+
+// AddTo adds the server, its certificates and what makes the API server trust them to a manager.
+func (s Server) AddTo(manager ctrl.Manager) error {
+	if !s.Options.Serves() {
+		return nil
+	}
+	host, port, err := s.Options.hostPort()
+	if err != nil {
+		return err
+	}
+	options := webhook.Options{Host: host, Port: port, CertDir: s.Options.CertDir}
+	s.Gate.Serves(s.Options.readCertificate)
+	certificates := s.certificates(manager)
+	errs := []error{manager.Add(certificates)}
+	if s.Options.CertDir == "" {
+		served := func() (*tls.Certificate, error) { return certificates.GetCertificate(nil) }
+		s.Gate.Serves(served)
+		errs = append(errs, manager.AddReadyzCheck("webhook-certificate", func(*http.Request) error {
+			_, err := served()
+			return err
+		}))
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = certificates.GetCertificate })
+	}
+	if s.Options.ClientCA != "" {
+		options.TLSOpts = append(options.TLSOpts, s.Options.onlyClients)
+	}
+	server := webhook.NewServer(options)
+	server.Register(pathWorkloads, certificates.Guard(pathWorkloads, inTime(&webhook.Admission{Handler: s.Workloads})))
+	server.Register(pathPods, &webhook.Admission{Handler: Pods{}})
+	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
+}
+
+// certificates makes what keeps the webhooks' certificates and the secret path.
+func (s Server) certificates(manager ctrl.Manager) *Certificates {
+	names := s.Options.DNSNames
+	if len(names) == 0 {
+		names = []string{s.Prefix + "." + s.Namespace + ".svc"}
+	}
+	workloads, pods := s.Prefix+"-pin-workloads", s.Prefix+"-resolve-pins"
+	return &Certificates{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Now: time.Now, DNSNames: names,
+		Secret:         types.NamespacedName{Namespace: s.Namespace, Name: s.Prefix + "-webhook-ca"},
+		Configurations: []string{workloads, pods}, PathOf: workloads, Prefix: pathWorkloads, OnlyPath: s.Options.CertDir != "",
+	}
+}
+
+// readCertificate reads the webhooks' certificate where something else makes it.
+func (o Options) readCertificate() (*tls.Certificate, error) {
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key"))
+	return &certificate, err
+}
+
+// onlyClients answers only clients with a certificate of the authority in the file, which is read again for each connection. Whom
+// the API server presents is a matter of its own configuration.
+func (o Options) onlyClients(c *tls.Config) {
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		text, err := os.ReadFile(o.ClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("--webhook-client-ca-file: %w", err)
+		}
+		own := c.Clone()
+		own.GetConfigForClient, own.ClientCAs = nil, x509.NewCertPool()
+		if !own.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--webhook-client-ca-file=%s: it has no certificate", o.ClientCA)
+		}
+		return own, nil
+	}
+}
+
+// inTime ends what a request started a little before the API server gives up, which says when in the request.
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if timeout, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil {
+			ctx, cancel := context.WithTimeout(r.Context(), timeout*9/10)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
