@@ -19,6 +19,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -27,7 +28,7 @@ import (
 type Planner struct {
 	Kinds    []workload.Kind
 	Options  Options
-	Snapshot *Snapshot
+	Snapshot *snapshot.Snapshot
 	live     client.Client
 	store    *revision.Store
 	kinds    *workload.Kinds
@@ -46,12 +47,12 @@ func NewPlanner(ctx context.Context, live client.Client, options Options, namesp
 // NewPlannerOf takes a snapshot of only some kinds, for who has no business with others, and may have no right to list them.
 func NewPlannerOf(ctx context.Context, live client.Client, options Options, namespace string, all []workload.Kind) (*Planner, error) {
 	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
-	snapshot, err := TakeSnapshot(ctx, live, options, all, namespace)
+	seen, err := snapshot.Take(ctx, live, all, options.sourceKinds(), options.defaults(), namespace)
 	if err != nil {
 		return nil, err
 	}
 	// Secrets that the user may not list are nobody's business; what else there is can be told all the same.
-	hidden := options.Secrets && snapshot.Refused(revision.GVK(pin.Secret)) != nil
+	hidden := options.Secrets && seen.Refused(revision.GVK(pin.Secret)) != nil
 	options.Secrets = options.Secrets && !hidden
 	known := &workload.Kinds{}
 	for _, kind := range all {
@@ -59,8 +60,8 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	}
 	yields := &yielding{Writer: live}
 	return &Planner{
-		Kinds: all, Options: options, Snapshot: snapshot, live: live, kinds: known, hidden: hidden, yields: yields,
-		store:    revision.NewStore(snapshot, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
+		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
+		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
 		triggers: newTriggers(options, nil, live, live),
 		accounts: newAccounts(live, time.Now),
 	}, nil
@@ -231,7 +232,7 @@ func (p *Planner) Pods(look Look) ([]client.Object, error) {
 		owners = append(owners, roller.Object)
 	}
 	for _, owner := range owners {
-		found, err := p.Snapshot.indexed(Pod, index.ByController, string(owner.GetUID()))
+		found, err := p.Snapshot.Indexed(snapshot.Pod, index.ByController, string(owner.GetUID()))
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +294,7 @@ func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.
 
 // Workload finds a workload of the snapshot; nil when there is none.
 func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client.Object {
-	found, err := p.Snapshot.indexed(kind.GVK, byName, name.String())
+	found, err := p.Snapshot.Indexed(kind.GVK, snapshot.ByName, name.String())
 	if err != nil || len(found) == 0 {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -209,7 +210,7 @@ func (d *doctor) pods(ctx context.Context) error {
 			continue
 		}
 		if left := podspec.Replacements(&pod.Spec, pins.Resolve); len(left) > 0 {
-			d.find(severityError, "NotResolved", controller.Pod, client.ObjectKeyFromObject(pod),
+			d.find(severityError, "NotResolved", snapshot.Pod, client.ObjectKeyFromObject(pod),
 				"delete the pod once the admission policies are in place: its successor is right",
 				"its pins were not applied to %d references: it reads the sources themselves", len(left))
 		}

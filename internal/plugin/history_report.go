@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -114,7 +114,7 @@ func (s *scope) history(ctx context.Context, source pin.Source) (SourceHistory, 
 // podsByRevision counts the pods of the namespace by the revisions that they carry.
 func (s *scope) podsByRevision() map[pin.Source]int {
 	counts := map[pin.Source]int{}
-	for _, pod := range s.Snapshot.Objects(controller.Pod) {
+	for _, pod := range s.Snapshot.Objects(snapshot.Pod) {
 		pins, _ := pin.Parse(pod.GetAnnotations()[keys.Pins])
 		for source, p := range pins {
 			counts[pin.Source{Kind: source.Kind, Name: p.Revision}]++

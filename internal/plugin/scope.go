@@ -13,6 +13,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -63,7 +64,7 @@ func (s *scope) note(format string, args ...any) {
 }
 
 // seesPods tells whether the user may list pods.
-func (s *scope) seesPods() bool { return s.Snapshot.Refused(controller.Pod) == nil }
+func (s *scope) seesPods() bool { return s.Snapshot.Refused(snapshot.Pod) == nil }
 
 // secretsHandled tells whether there is a trace of the controller handling Secrets, for users who may not look at the
 // controller: it leaves a revision, or a note on a template, of every Secret that it handles.

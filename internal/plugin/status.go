@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -243,7 +244,7 @@ func (o *statusOptions) follow(ctx context.Context, s *scope) error {
 		doubtful := report.inferred || o.wait && report.missing()
 		if doubtful && !confirmed {
 			confirmed = true
-			return false, controller.ErrStale
+			return false, snapshot.ErrStale
 		}
 		confirmed = doubtful
 		before := last
@@ -261,7 +262,7 @@ func (o *statusOptions) follow(ctx context.Context, s *scope) error {
 		if err == nil && !done {
 			err = s.Snapshot.Follow(ctx, s.connection, step)
 		}
-		if errors.Is(err, controller.ErrStale) {
+		if errors.Is(err, snapshot.ErrStale) {
 			if err = s.take(ctx); err == nil {
 				continue
 			}

@@ -1,4 +1,6 @@
-package controller
+// Package snapshot is what one look at a namespace, or at a whole cluster, shows, and what it shows as it goes on. It answers what the
+// controller asks its caches, so that the plugin decides with the same code. It decides nothing itself, and writes nothing.
+package snapshot
 
 import (
 	"cmp"
@@ -23,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -53,14 +56,14 @@ type listing struct {
 	err     error
 }
 
-// byName indexes all kinds by namespace and name.
-const byName = "confrev.name"
+// ByName indexes all kinds by namespace and name.
+const ByName = "confrev.name"
 
 func fullName(obj client.Object) []string { return []string{client.ObjectKeyFromObject(obj).String()} }
 
-// TakeSnapshot lists a namespace, or all when it is empty. Kinds that the API server does not serve are left out; so are those
+// Take lists a namespace, or all when it is empty. Kinds that the API server does not serve are left out; so are those
 // that the user may not list, see Refused.
-func TakeSnapshot(ctx context.Context, live client.Client, options Options, kinds []workload.Kind, namespace string) (*Snapshot, error) {
+func Take(ctx context.Context, live client.Client, kinds []workload.Kind, sources []pin.Kind, defaults optin.Defaults, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
 		Client: live, namespace: namespace, objects: map[schema.GroupVersionKind][]client.Object{},
 		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
@@ -70,11 +73,11 @@ func TakeSnapshot(ctx context.Context, live client.Client, options Options, kind
 	for _, kind := range kinds {
 		s.want(kind.GVK, kind.NewList())
 		s.want(kind.Holder.GVK, kind.Holder.NewList())
-		for _, i := range index.Of(kind, options.defaults()) {
+		for _, i := range index.Of(kind, defaults) {
 			s.indexes[i.GVK][i.Field] = i.Func
 		}
 	}
-	for _, kind := range options.sourceKinds() {
+	for _, kind := range sources {
 		s.want(revision.GVK(kind), revision.NewMetadataList(kind))
 		s.indexes[revision.GVK(kind)][revision.BySource] = revision.IndexBySource(kind)
 	}
@@ -109,7 +112,7 @@ func (s *Snapshot) want(gvk schema.GroupVersionKind, list client.ObjectList, opt
 	if s.indexes[gvk] != nil {
 		return
 	}
-	s.indexes[gvk] = map[string]client.IndexerFunc{byName: fullName}
+	s.indexes[gvk] = map[string]client.IndexerFunc{ByName: fullName}
 	s.listings = append(s.listings, &listing{gvk: gvk, list: list, options: append(options, client.InNamespace(s.namespace))})
 }
 
@@ -157,7 +160,7 @@ func (s *Snapshot) takeNamespace(ctx context.Context) error {
 	namespace := index.Namespace()
 	gvk := namespace.GroupVersionKind()
 	err := s.Client.Get(ctx, client.ObjectKey{Name: s.namespace}, namespace)
-	s.indexes[gvk] = map[string]client.IndexerFunc{byName: fullName}
+	s.indexes[gvk] = map[string]client.IndexerFunc{ByName: fullName}
 	if s.objects[gvk] = []client.Object{}; err == nil {
 		identify(namespace, gvk)
 		s.objects[gvk] = append(s.objects[gvk], namespace)
@@ -200,7 +203,7 @@ func (s *Snapshot) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if err := s.misleading(gvk); err != nil {
 		return err
 	}
-	found, err := s.indexed(gvk, byName, key.String())
+	found, err := s.Indexed(gvk, ByName, key.String())
 	if err != nil {
 		return err
 	}
@@ -233,7 +236,7 @@ func (s *Snapshot) List(ctx context.Context, list client.ObjectList, options ...
 	wanted.ApplyOptions(options)
 	if wanted.FieldSelector != nil && !wanted.FieldSelector.Empty() {
 		for _, requirement := range wanted.FieldSelector.Requirements() {
-			if objects, err = s.indexed(gvk, requirement.Field, requirement.Value); err != nil {
+			if objects, err = s.Indexed(gvk, requirement.Field, requirement.Value); err != nil {
 				return err
 			}
 		}
@@ -247,7 +250,8 @@ func (s *Snapshot) List(ctx context.Context, list client.ObjectList, options ...
 	return meta.SetList(list, found)
 }
 
-func (s *Snapshot) indexed(gvk schema.GroupVersionKind, field, value string) ([]client.Object, error) {
+// Indexed returns the objects of a kind that an index has under a value. The caller does not change them.
+func (s *Snapshot) Indexed(gvk schema.GroupVersionKind, field, value string) ([]client.Object, error) {
 	of := s.indexes[gvk][field]
 	if of == nil {
 		return nil, fmt.Errorf("the snapshot has no index %s of %s", field, gvk)
