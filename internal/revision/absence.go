@@ -12,22 +12,23 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Where every use of a source is optional, pods cannot tell its absence from empty content. So that is what its absence is pinned
-// to (rule 6), with the names, numbers and owners of all revisions.
+// If every use of a source is optional, pods cannot distinguish its absence from empty content. So absence is pinned to a revision
+// with empty content (rule 6), which has a name, a number and owners like any other.
 
-// observeAbsence says of a source that does not exist what it would be if it were empty. That it does not exist may be a cache's word:
-// whoever makes or pins a revision of it looks live (ensure, isCurrent).
+// observeAbsence describes a source that does not exist as if it were empty. Its absence may only be that of the cache: whoever
+// creates or pins a revision of it checks with the API server (ensure, isCurrent).
 func (s *Store) observeAbsence(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
 	var err error
-	// Most of what is not there gets no revision, and needs no key.
+	// Most absent sources get no revision, and need no key.
 	if seen.Key, err = s.keyFor(Provisional(ctx), source.Kind, source.Namespace); err != nil {
 		return err
 	}
-	seen.take(snapshotUnder(seen.Key, empty(source), source.Source()))
+	seen.setContent(newSnapshot(seen.Key, empty(source), source.Source()))
 	return s.settleName(ctx, source, seen, revisions, pinned)
 }
 
-// empty makes a source without content. It has neither UID nor resourceVersion, as what does not exist (version, isCurrent).
+// empty returns a source without content. Like a source that does not exist, it has neither UID nor resourceVersion (version,
+// isCurrent).
 func empty(source Ref) client.Object {
 	if source.Kind == pin.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: source.Namespace, Name: source.Name}, Type: corev1.SecretTypeOpaque}
@@ -46,10 +47,11 @@ func (s *Store) readOrEmpty(ctx context.Context, source Ref) (client.Object, Sna
 		return nil, Snapshot{}, err
 	}
 	data = empty(source)
-	return data, snapshotUnder(key, data, source.Source()), nil
+	return data, newSnapshot(key, data, source.Source()), nil
 }
 
-// OfAbsence reports whether a revision stands for a source that did not exist: it is proven to be empty, and notes no source.
+// OfAbsence reports whether a revision stands for a source that did not exist: it is proven to be empty, and its source version
+// is that of no object.
 func (s *Store) OfAbsence(ctx context.Context, revision Ref) (bool, error) {
 	meta := NewMetadata(revision.Kind)
 	err := s.cached.Get(ctx, revision.key(), meta)

@@ -16,11 +16,11 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// AnchorName is the name of the ConfigMap that owns the revisions of its namespace that have too many users to list them
-// (rule 14). While it owns one, garbage collection does not touch that; confrev deletes it when nobody uses it any more.
+// AnchorName is the name of the ConfigMap that owns those revisions of its namespace that have too many users to list them (rule
+// 14). Garbage collection does not touch a revision while the anchor owns it; confrev deletes it once nothing uses it.
 const AnchorName = "confrev-anchor"
 
-// Anchored tells whether the anchor owns a revision.
+// Anchored reports whether the anchor owns a revision.
 func (s *Store) Anchored(revision client.Object) bool {
 	return slices.ContainsFunc(revision.GetOwnerReferences(), isAnchor)
 }
@@ -29,7 +29,7 @@ func isAnchor(reference metav1.OwnerReference) bool {
 	return reference.APIVersion == "v1" && reference.Kind == "ConfigMap" && reference.Name == AnchorName
 }
 
-// anchor makes the namespace's anchor own a revision in the place of all its users. Owners of others stay.
+// anchor makes the namespace's anchor own a revision instead of all its users. Other owners stay.
 func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetadata) error {
 	anchor, err := s.ensureAnchor(ctx, revision.Namespace)
 	if err != nil {
@@ -39,9 +39,9 @@ func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetada
 	return s.setOwners(ctx, revision, append(references, anchor.reference()))
 }
 
-// Unanchor makes the users of a revision own it in the place of the anchor, once they are so few that there is room for more. Who
-// pinned it lately may not be among those that the caller knows, so all is looked through first: complete reports whether the API
-// server has no others. It returns whether it did so, or how long to wait before asking again.
+// Unanchor makes the users of a revision own it instead of the anchor, once there are few enough to leave room for more. A user
+// that has pinned it recently may be missing from those that the caller knows, so everything is searched first: complete reports
+// whether the API server has no others. It returns whether it did so, or how long to wait before trying again.
 func (s *Store) Unanchor(ctx context.Context, revision *metav1.PartialObjectMetadata, users []Owner,
 	complete func(context.Context) (bool, error),
 ) (done bool, wait time.Duration, err error) {
@@ -81,9 +81,9 @@ func (s *Store) ensureAnchor(ctx context.Context, namespace string) (Owner, erro
 		case apierrors.IsAlreadyExists(err), err == nil && anchor.DeletionTimestamp != nil:
 			return types.UID(""), NewChanged("%s", Ref{pin.ConfigMap, namespace, AnchorName})
 		case err != nil:
-			return types.UID(""), fmt.Errorf("make the anchor of namespace %s: %w", namespace, err)
+			return types.UID(""), fmt.Errorf("create the anchor of namespace %s: %w", namespace, err)
 		case anchor.Annotations[keys.Anchor] != "true":
-			return types.UID(""), fmt.Errorf("%s/%s is not confrev's: delete or rename it, since confrev needs the name", namespace, AnchorName)
+			return types.UID(""), fmt.Errorf("%s/%s was not created by confrev: delete or rename it, since confrev needs the name", namespace, AnchorName)
 		}
 		return anchor.UID, nil
 	})

@@ -7,14 +7,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ConfinementRefused is the reason of a TerminalError about a write that the policy which confines confrev's own account refused.
+// ConfinementRefused is the reason of a TerminalError about a write that the policy for confrev's own account refused.
 const ConfinementRefused = "ConfinementRefused"
 
-// ExplainRefusal turns a refusal by the policy that confines confrev's own account into a TerminalError that names the fields; any
-// other error stays as it is. confrev itself writes nothing beyond that policy: another admission webhook has changed more within
-// confrev's own request.
+// ExplainRefusal turns a refusal by the policy that confines confrev's own account into a TerminalError that names the fields,
+// and returns any other error as it is. confrev itself writes nothing beyond that policy: another admission webhook must have
+// changed further fields in confrev's request.
 func ExplainRefusal(err error) error {
-	fields, refused := confined(err)
+	fields, refused := confinementRefusal(err)
 	if !refused {
 		return err
 	}
@@ -23,8 +23,8 @@ func ExplainRefusal(err error) error {
 			"fields in every request, list them in the chart's value selfConfinement.tolerate", fields)}
 }
 
-// confined returns what the policy says. It names fields and never a value.
-func confined(err error) (said string, refused bool) {
+// confinementRefusal returns what the policy says. It names fields, never values.
+func confinementRefusal(err error) (said string, refused bool) {
 	if !apierrors.IsForbidden(err) {
 		return "", false
 	}

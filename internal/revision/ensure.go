@@ -21,22 +21,22 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// maxSalt bounds the names that are tried for one revision. Beyond the first, only a clash of hashes or a name that
-// somebody else took leads there.
+// maxSalt limits the names that are tried for one revision. Names other than the first are needed only if hashes collide, or if
+// something else has the name.
 const maxSalt = 16
 
-// Ensure makes sure that a revision with the observed content exists, and gives the pin to write. It is called right
-// before a pin is written, and looks at the API server, not at the cache (rule 9). number is the least number that the
-// revision must have (rule 5).
+// Ensure makes sure that a revision with the observed content exists, and returns the pin to write. It is called right before a
+// pin is written, and reads from the API server, not from the cache (rule 9). number is the lowest number that the revision must
+// have (rule 5).
 //
-// owner is the workload that will pin it. It owns the revision from the start, before any holder can: else the garbage
-// collector could take a revision that is used again along with the last of its former holders, before the new holder is
-// seen, or while confrev is down (rule 12). Only one that is just being created has no UID yet, and cannot.
+// owner is the workload that will pin it. It owns the revision from the start, before any holder can. Otherwise the garbage
+// collector could delete a revision that is used again together with the last of its former holders, before the new holder is
+// seen, or while confrev is down (rule 12). Only a workload that is just being created cannot own it, because it has no UID yet.
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
-	// Each owner has a flight of its own: one that joined another's would not own the revision.
+	// Each owner has a flight of its own, because an owner that joined another's flight would not own the revision.
 	flight := fmt.Sprintf("ensure %s %s %d %s", source, seen.Snapshot.Version, number, owner.UID)
 	shared, err, _ := s.flights.Do(flight, func() (any, error) {
-		// Of all that share the flight, only the caller whose function runs created the revision.
+		// Of all callers that share the flight, only the one whose function runs created the revision.
 		p, made, err := s.ensure(ctx, source, seen, number, owner)
 		created = made
 		return p, err
@@ -48,7 +48,7 @@ func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number
 }
 
 func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (pin.Pin, bool, error) {
-	// The first creation of a name should cost one request, so look first only where something is known to be.
+	// The first creation of a name should cost one request, so check first only if something is known to exist.
 	if s.mayExist(seen, Ref{source.Kind, source.Namespace, seen.Name}) {
 		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number, owner); ok || err != nil {
 			return p, false, err
@@ -57,7 +57,7 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	if err := s.settleKey(ctx, source, seen.Hash); err != nil {
 		return pin.Pin{}, false, err
 	}
-	data, err := s.unchanged(ctx, source, seen)
+	data, err := s.readUnchanged(ctx, source, seen)
 	if err != nil {
 		return pin.Pin{}, false, err
 	}
@@ -82,17 +82,17 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))}
 }
 
-// unchanged reads the source's data, which must still be what was observed.
-func (s *Store) unchanged(ctx context.Context, source Ref, seen Observation) (client.Object, error) {
+// readUnchanged reads the source's data, which must still be what was observed.
+func (s *Store) readUnchanged(ctx context.Context, source Ref, seen Observation) (client.Object, error) {
 	data, snapshot, err := s.readOrEmpty(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	// An empty source and one that does not exist have the same content, and not the same right to be copied.
+	// An empty source and an absent one have the same content, but differ in whether they may be copied.
 	if snapshot.Hash != seen.Hash || (data.GetUID() == "") != (seen.Object == nil) {
 		return nil, NewChanged("%s", source)
 	}
-	return data, copyable(data)
+	return data, checkCopyable(data)
 }
 
 func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, error) {
@@ -102,7 +102,7 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	if tooBig(err) || apierrors.IsInvalid(err) {
 		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy %s into a revision: %v; pins stay as they are", source, err)}
 	}
-	if _, ok := confined(err); ok {
+	if _, ok := confinementRefusal(err); ok {
 		return pin.Pin{}, ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -114,8 +114,8 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, s.remember(ctx, Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
 }
 
-// tooBig tells whether an object was refused as too big: by the API server, or by etcd behind it, of whose refusals the
-// API server gives the text but no reason.
+// tooBig reports whether an object was refused because it is too big: by the API server, or by etcd, whose refusals the API
+// server reports by their text and without a reason.
 func tooBig(err error) bool {
 	if err == nil || apierrors.IsRequestEntityTooLargeError(err) {
 		return err != nil
@@ -123,21 +123,21 @@ func tooBig(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "etcdserver: request is too large")
 }
 
-// remember notes what a revision holds, by the UID of the object that was created or read.
+// remember notes what a revision contains, by the UID of the object that was created or read.
 func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) error {
 	key, err := s.keyFor(ctx, ref.Kind, ref.Namespace)
 	if err != nil {
 		return err
 	}
 	source := SourceOf(ref.Kind, revision)
-	s.found(revision.GetUID(), proof{snapshotUnder(key, revision, source), true, source})
+	s.rememberProof(revision.GetUID(), proof{newSnapshot(key, revision, source), true, source})
 	s.known.Add(ref, revision.GetUID())
 	return nil
 }
 
-// reuse looks whether the object of the given name is a revision with the observed content that can be pinned, and
-// prepares it for that. It is not ok when there is no such object, or when it is something else: then another name is
-// needed, since overwriting would leave the old data in the kubelet's cache (rule 8).
+// reuse checks whether the object with the given name is a revision with the observed content that can be pinned, and prepares it
+// for that. It is not ok if there is no such object, or if it is something else. Then another name is needed, since overwriting
+// would leave the old data in the kubelet's cache (rule 8).
 func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owner Owner) (pin.Pin, bool, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
 	meta := Metadata(ref)
@@ -174,13 +174,13 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 	return pin.Pin{Revision: name, Number: raised}, true, nil
 }
 
-// mayExist tells whether a revision of this name was seen: in the cache, or by this process before the cache shows it.
+// mayExist reports whether a revision of this name was seen: in the cache, or by this process before the cache shows it.
 func (s *Store) mayExist(seen Observation, ref Ref) bool {
 	_, known := s.known.Get(ref)
 	return known || seen.Exists(ref.Name)
 }
 
-// sameContent reports whether an object is a revision with the observed content, from its data (rule 20).
+// sameContent reports whether an object is a revision whose data is the observed content (rule 20).
 func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialObjectMetadata, seen Observation) (bool, error) {
 	if !IsRevision(meta) {
 		return false, nil
@@ -193,8 +193,8 @@ func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialOb
 	return held.Hash == seen.Hash, nil
 }
 
-// isCurrent reports whether a source is still as it was observed. A cache may lag behind: a number that is raised for what was
-// there before makes the old content look newer than the new (rule 5).
+// isCurrent reports whether a source is still as it was observed. A cache may lag behind, and raising a number for previous
+// content would make the old content look newer than the new (rule 5).
 func (s *Store) isCurrent(ctx context.Context, source Ref, seen Observation) (bool, error) {
 	live, err, _ := s.flights.Do("look at "+source.String(), func() (any, error) {
 		meta := NewMetadata(source.Kind)
@@ -207,8 +207,8 @@ func (s *Store) isCurrent(ctx context.Context, source Ref, seen Observation) (bo
 	return live.(string) == seen.Snapshot.Version, nil
 }
 
-// Refresh brings the notes on the revision of the present content up to date: its number, raised to be strictly the
-// highest (rule 5), and the version of the source, so that starting up need not read the source again.
+// Refresh updates the annotations of the present content's revision: its number, raised to be strictly the highest (rule 5), and
+// the version of the source, so that the source need not be read again at start-up.
 func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, current pin.Pin) error {
 	if !seen.Exists(current.Revision) {
 		return nil
@@ -230,14 +230,14 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	}
 	if number(meta) < current.Number {
 		if err := s.Admit(ctx, source, seen.Hash, current.Number); err != nil {
-			return nil //nolint:nilerr // It changes too often: who wants to pin it is told.
+			return nil //nolint:nilerr // It changes too often, which the workloads that want to pin it report.
 		}
 	}
 	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
 }
 
-// refresh writes what has changed of a revision's notes, if anything. With an owner, the revision is about to be pinned:
-// the sweeper is told to stay away, and some workload owns it afterwards.
+// refresh writes the annotations of a revision that have changed, if any. If there is an owner, the revision is about to be
+// pinned: the renewal keeps the sweeper away, and some workload owns the revision afterwards.
 func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owner *Owner) error {
 	annotations := map[string]any{}
 	if number(meta) < raised {
@@ -251,29 +251,29 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	}
 	metadata := map[string]any{"annotations": annotations}
 	if owner != nil {
-		references, joins, err := s.joining(ctx, meta, *owner)
+		references, changed, err := s.ownersForPinning(ctx, meta, *owner)
 		if err != nil {
 			return err
 		}
-		if joins {
+		if changed {
 			metadata["ownerReferences"] = references
 		}
 	}
 	if len(annotations) == 0 && len(metadata) == 1 {
 		return nil
 	}
-	// A renewal, or an owner, is another write than one without.
+	// A write that renews or adds an owner must not share the flight of one that does not.
 	flight := fmt.Sprintf("refresh %s %s %d %s %v %v", meta.UID, meta.ResourceVersion, raised, version, annotations[keys.Renewed], metadata["ownerReferences"])
 	return s.once(flight, func() error {
 		return s.patch(ctx, meta, metadata)
 	})
 }
 
-// turnAttempts is how often to try a write that other replicas may be faster with.
+// turnAttempts is how often to try a write that conflicts with those of other replicas.
 const turnAttempts = 5
 
-// refreshInTurn is refresh for workloads that are deployed at the same time and share a source: each must be an owner at once, and
-// every write fails the conditions of the others.
+// refreshInTurn is refresh for workloads that are deployed at the same time and share a source: each must become an owner at
+// once, and every write makes those of the others conflict.
 func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, version string, owner Owner) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -293,17 +293,17 @@ func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, versio
 	return err
 }
 
-// renewInterval keeps the renewals of a revision that many workloads are about to pin down to one.
+// renewInterval limits the renewals of a revision that many workloads are about to pin.
 const renewInterval = time.Second
 
 func (s *Store) renewedLately(meta client.Object) bool {
 	return s.now().Sub(s.renewed(meta)) < renewInterval
 }
 
-// maxSkew is how far ahead of this clock a renewal may be. One further ahead was written by a hand, and would never be over.
+// maxSkew is how far ahead of this clock a renewal may be. One further ahead was written by hand, and would never expire.
 const maxSkew = 10 * time.Minute
 
-// renewed is when a revision was last about to be pinned, or was created.
+// renewed returns when a revision was last about to be pinned, or was created.
 func (s *Store) renewed(meta client.Object) time.Time {
 	at := meta.GetCreationTimestamp().Time
 	t, err := time.Parse(time.RFC3339, meta.GetAnnotations()[keys.Renewed])
@@ -315,8 +315,8 @@ func (s *Store) renewed(meta client.Object) time.Time {
 
 func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }
 
-// patch changes a revision's metadata, on the condition that it is still as it was seen: without it, two writers could
-// each think that they have the last word on a number, or on the list of owners.
+// patch changes a revision's metadata on the condition that it is still as it was read. Otherwise two writers could each believe
+// that they have decided about a number or the list of owners.
 func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = meta.UID, meta.ResourceVersion
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
@@ -339,12 +339,12 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 	return nil
 }
 
-// SetFinalizers replaces an object's finalizers, if it is still as it was seen.
+// SetFinalizers replaces an object's finalizers, on the condition that it is still as it was read.
 func (s *Store) SetFinalizers(ctx context.Context, meta *metav1.PartialObjectMetadata, finalizers []string) error {
 	return s.patch(ctx, meta, map[string]any{"finalizers": finalizers})
 }
 
-// kindOf gives the kind of source that a metadata-only object is of.
+// kindOf returns the source kind of a metadata-only object.
 func kindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
 	if meta.Kind == "Secret" {
 		return pin.Secret
@@ -352,7 +352,7 @@ func kindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
 	return pin.ConfigMap
 }
 
-// IsChanged tells whether an error only says that the world moved on between looking and writing.
+// IsChanged reports whether an error only says that an object changed between reading and writing.
 func IsChanged(err error) bool {
 	_, ok := errors.AsType[*changedError](err)
 	return ok

@@ -13,31 +13,31 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Keep makes sure that a revision that exists can be pinned again by a workload, right before it is (rule 9): that it is
-// there, is one of the source's and is not being deleted, and that it does not go with its other users before a holder of
-// this workload is seen (rules 12 and 13). shown is true when a holder of the workload pins it already: it is safe then
-// once the workload owns it, and nothing is written.
+// Keep makes sure that an existing revision can be pinned again by a workload, right before it is (rule 9): that it is there, is
+// one of the source's and is not being deleted, and that it is not deleted with its other users before a holder of this workload
+// is seen (rules 12 and 13). shown is true if a holder of the workload pins it already. Then owning it is enough, and nothing
+// else is written.
 func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner Owner, shown bool) error {
 	meta, _, err := s.Verify(ctx, source, revision)
 	if err != nil {
 		return err
 	}
 	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
-		// It is used, but not confrev's to give away.
+		// It may be pinned, but confrev must not change its owners.
 		return err
 	}
 	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
 	if owner.AtOnce || owner.UID == "" {
-		references, joins, err := s.joining(ctx, meta, owner)
+		references, changed, err := s.ownersForPinning(ctx, meta, owner)
 		if err != nil {
 			return err
 		}
-		if joins {
+		if changed {
 			metadata["ownerReferences"] = references
 		}
 		return s.patch(ctx, meta, metadata)
 	}
-	lacking := missing(meta, []Owner{owner})
+	lacking := missingOwners(meta, []Owner{owner})
 	owned := s.Anchored(meta) || len(lacking) == 0
 	switch {
 	case owned && shown:
@@ -52,8 +52,8 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	return s.patch(ctx, meta, metadata)
 }
 
-// Verify returns the metadata of a revision and what it holds, as the API server has it. The error says that it changed if it is not
-// there, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
+// Verify returns the metadata of a revision and what it contains, as the API server has it. The error satisfies IsChanged if the
+// revision is not there, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
 func (s *Store) Verify(ctx context.Context, source pin.Source, revision Ref) (*metav1.PartialObjectMetadata, Snapshot, error) {
 	meta := Metadata(revision)
 	err := s.live.Get(ctx, revision.key(), meta)

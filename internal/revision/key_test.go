@@ -166,8 +166,8 @@ func TestAKeyThatIsNotConfrevsOrMayNotBeReadIsAnErrorForTheUser(t *testing.T) {
 		"mutable":            {objects: []client.Object{mutable}, terminal: true, says: "delete it"},
 		"of another type":    {objects: []client.Object{other}, terminal: true, says: "delete it"},
 		"empty":              {objects: []client.Object{none}, terminal: true, says: "delete it"},
-		"it may not be read": {get: forbidden, terminal: true, says: "give the rights"},
-		"it may not be made": {create: forbidden, terminal: true, says: "give the rights"},
+		"it may not be read": {get: forbidden, terminal: true, says: "grant those rights"},
+		"it may not be made": {create: forbidden, terminal: true, says: "grant those rights"},
 		"no answer":          {get: errors.New("no answer"), says: "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func newKeyedCase(t *testing.T, made *content.Key, key client.Object, noted bool
 	t.Helper()
 	source := gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1234")})
 	of := gen.Source("secret/db")
-	held := snapshotUnder(made, source, of)
+	held := newSnapshot(made, source, of)
 	if !noted {
 		held.Version = "elsewhere/1"
 	}
@@ -394,4 +394,4 @@ func TestLookingMakesNoKeyButMakingARevisionDoes(t *testing.T) {
 }
 
 // snapshotOf is what an object holds, without a key.
-func snapshotOf(obj client.Object) Snapshot { return snapshotUnder(nil, obj, pin.Source{}) }
+func snapshotOf(obj client.Object) Snapshot { return newSnapshot(nil, obj, pin.Source{}) }

@@ -13,15 +13,15 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// labelled has how often a source's label was taken away again.
-type labelled struct {
+// labelRecord counts how often a source's label was removed again.
+type labelRecord struct {
 	mu      sync.Mutex
 	reverts plan.Reverts
 }
 
-// Label puts the source's own name on it as the label that its revisions carry, so that one selector lists them all. The label
-// is a convenience: where something else keeps taking it away, such as a tool that has the whole manifest in hand, it is left at
-// that after a few rounds.
+// Label adds the label that a source's revisions carry to the source itself, so that one selector lists them all. The label is
+// only a convenience: if something keeps removing it, such as a tool that applies the whole manifest, confrev gives up after a
+// few times.
 func (s *Store) Label(ctx context.Context, source Ref) error {
 	meta := NewMetadata(source.Kind)
 	if err := s.cached.Get(ctx, source.key(), meta); err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 	})
 }
 
-// labelFights reports whether something keeps taking the label of a source away.
+// labelFights reports whether something keeps removing the label of a source.
 func (s *Store) labelFights(ctx context.Context, source Ref, uid string) bool {
 	l := s.labelsOf(source)
 	l.mu.Lock()
@@ -60,7 +60,7 @@ func (s *Store) labelFights(ctx context.Context, source Ref, uid string) bool {
 	if l.reverts.Backoff(uid, plan.MaxReverts, s.now()) == 0 {
 		return false
 	}
-	log.FromContext(ctx).Info("something keeps taking the label of a source away; leaving it at that for now",
+	log.FromContext(ctx).Info("something keeps removing the label of a source; not adding it for a while",
 		"source", source.String(), "label", keys.Source, "for", plan.RetryReverted.String())
 	return true
 }
@@ -72,13 +72,13 @@ func (s *Store) labelWritten(source Ref, uid string) {
 	l.reverts.Wrote(uid, s.now())
 }
 
-func (s *Store) labelsOf(source Ref) *labelled {
+func (s *Store) labelsOf(source Ref) *labelRecord {
 	s.changesLock.Lock()
 	defer s.changesLock.Unlock()
 	if kept, ok := s.labels.Get(source); ok {
-		return kept.(*labelled)
+		return kept.(*labelRecord)
 	}
-	fresh := &labelled{}
+	fresh := &labelRecord{}
 	s.labels.Add(source, fresh)
 	return fresh
 }

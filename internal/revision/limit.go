@@ -14,18 +14,18 @@ import (
 // TooFrequent is the reason of a TerminalError about a source that changes more often than it may (rule 11).
 const TooFrequent = "ChangesTooOften"
 
-// changes has when a source got new content within the last hour.
-type changes struct {
+// changeRecord has when a source got new content within the last hour.
+type changeRecord struct {
 	mu sync.Mutex
 	at []time.Time
-	// hash and number are those of the last change that was let through: many workloads ask for the same.
+	// hash and number are those of the last change that was admitted: many workloads ask for the same one.
 	hash   content.Hash
 	number int64
 }
 
-// Admit lets a source have new content, or refuses it because it has had too much within the hour: some controller keeps
-// writing to it, and every workload that follows it would roll for ever. number tells apart the times at which the same
-// content came back; 0 where nobody counts them.
+// Admit lets a source have new content, or refuses it because the source has changed too often within the last hour: some
+// controller keeps writing to it, and every workload that follows it would roll forever. number distinguishes the times at which
+// the same content came back; it is 0 if the caller does not count them.
 func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number int64) error {
 	c := s.changesOf(source)
 	c.mu.Lock()
@@ -49,17 +49,17 @@ func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number
 
 type uncounted struct{}
 
-// Uncounted returns a context under which a source's new content is refused when it has had too much, but does not count: who asks
-// is not known well enough to spend it.
+// Uncounted returns a context under which a source's new content may be refused, but does not count towards the limit, because
+// the sender of the request is not trusted enough to use it up.
 func Uncounted(ctx context.Context) context.Context { return context.WithValue(ctx, uncounted{}, true) }
 
-func (s *Store) changesOf(source Ref) *changes {
+func (s *Store) changesOf(source Ref) *changeRecord {
 	s.changesLock.Lock()
 	defer s.changesLock.Unlock()
 	if kept, ok := s.changes.Get(source); ok {
-		return kept.(*changes)
+		return kept.(*changeRecord)
 	}
-	fresh := &changes{}
+	fresh := &changeRecord{}
 	s.changes.Add(source, fresh)
 	return fresh
 }

@@ -14,15 +14,15 @@ import (
 )
 
 // What counts as a revision is decided here, in two steps (rule 20). Anyone who may create ConfigMaps can write every label and
-// annotation of one, so neither says what an object holds.
+// annotation of a revision, so neither proves what an object contains.
 //
-// The *form* is what metadata shows, and the guards' policy knows it too: whoever has it may be a revision. The *proof* is the
-// data: an immutable object holds what its data hashes to, whatever its label or its name says. confrev pins, keeps and restores
-// only what is proven. It deletes, and makes others own, only what is *derived* as well: an object whose name follows from
-// its content, which no one gives to another object by chance.
+// The *form* is what metadata shows, and the guards' policy checks it too: an object that has it may be a revision. The *proof* is the
+// data: an immutable object contains what its data hashes to, whatever its label or its name says. confrev pins, keeps and restores
+// only what is proven. It deletes, and gives owners to, only what is *derived* as well: an object whose name follows from its
+// content, which no other object has by chance.
 
-// IsRevision reports whether an object has the form of a revision. Metadata alone does not tell whether the data is immutable;
-// a proof does.
+// IsRevision reports whether an object has the form of a revision. Metadata alone does not show whether the data is immutable;
+// only a proof does.
 func IsRevision(obj client.Object) bool {
 	source := obj.GetAnnotations()[keys.SourceName]
 	if !content.IsHash(obj.GetLabels()[keys.Content]) || !pin.Names(source, obj.GetName()) {
@@ -35,16 +35,16 @@ func IsRevision(obj client.Object) bool {
 	return unknown || isImmutable(obj)
 }
 
-// proof is what the data of an object was found to be. It stays true: the data of a UID never changes once it is immutable,
-// and what is not immutable is read again when its resourceVersion changes.
+// proof is what the data of an object was found to be. It stays valid: the data of a UID never changes once it is immutable, and
+// an object that is not immutable is read again when its resourceVersion changes.
 type proof struct {
 	Snapshot
 	immutable bool
-	// of is the source under whose name it was keyed.
+	// of is the source for whose name the hash was keyed.
 	of pin.Source
 }
 
-// prove reads the data of an object that has the form of a revision, once, and returns what it holds. It is not proven when the
+// prove reads the data of an object that has the form of a revision, once, and returns what it contains. It is not proven if the
 // data can still change.
 func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (Snapshot, bool, error) {
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
@@ -64,18 +64,18 @@ func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (
 		return Snapshot{}, false, err
 	}
 	found := proof{snapshot, isImmutable(obj), source}
-	s.found(obj.GetUID(), found)
+	s.rememberProof(obj.GetUID(), found)
 	return found.Snapshot, found.immutable, nil
 }
 
-// found remembers a proof. What has no UID cannot be told from others.
-func (s *Store) found(uid types.UID, p proof) {
+// rememberProof remembers a proof. Objects without a UID cannot be distinguished.
+func (s *Store) rememberProof(uid types.UID, p proof) {
 	if uid != "" {
 		s.verified.Add(uid, p)
 	}
 }
 
-// proof returns what is known of an object without reading it, under the present key of its namespace.
+// proof returns what is known about an object without reading it, under the present key of its namespace.
 func (s *Store) proof(meta *metav1.PartialObjectMetadata, key *content.Key) (proof, bool) {
 	kept, ok := s.verified.Get(meta.UID)
 	if !ok {
@@ -86,7 +86,7 @@ func (s *Store) proof(meta *metav1.PartialObjectMetadata, key *content.Key) (pro
 	return found, same && (found.immutable || found.Version == version(meta))
 }
 
-// Derived reports whether an object is a revision that confrev may delete and make others own: proven, with a name that follows
+// Derived reports whether an object is a revision that confrev may delete and give owners to: proven, with a name that follows
 // from its content.
 func (s *Store) Derived(ctx context.Context, meta *metav1.PartialObjectMetadata) (bool, error) {
 	if !IsRevision(meta) {
@@ -102,10 +102,10 @@ func (s *Store) Proven(obj client.Object) bool {
 	return ok && kept.(proof).immutable && IsRevision(obj)
 }
 
-// believable reports whether the label of an object may be believed before the data is read: its name follows from the label,
-// or the workload at hand pins it. Confrev proved it when it pinned it, and the guards keep its metadata since then. What is
-// believed is still proven before it is pinned.
-func believable(meta *metav1.PartialObjectMetadata, pinned string) bool {
+// credible reports whether the label of an object may be believed before its data is read: the object's name follows from the
+// label, or the workload at hand pins it. Confrev proved it when it pinned it, and the guards have protected its metadata since
+// then. What is believed is still proven before it is pinned.
+func credible(meta *metav1.PartialObjectMetadata, pinned string) bool {
 	if meta.Name == pinned {
 		return true
 	}

@@ -10,8 +10,8 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Restore creates a revision that vanished while it was in use, under its own name, if the source still has the content
-// that the name stands for, which is none if it does not exist (rule 9). It returns whether the revision exists now.
+// Restore creates a revision that was deleted while it was in use, under its own name, if the source still has the content that
+// the name stands for, which is none if the source does not exist (rule 9). It returns whether the revision exists now.
 func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, number int64) (bool, error) {
 	data, snapshot, err := s.readOrEmpty(ctx, Ref{source.Kind, revision.Namespace, source.Name})
 	if err != nil {
@@ -22,19 +22,20 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 	}
 	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))
 	if apierrors.IsAlreadyExists(err) {
-		// Restored meanwhile, or somebody else's object now.
+		// It was restored meanwhile, or something else has the name now.
 		held, other, err := s.read(ctx, revision, source)
 		return err == nil && isImmutable(held) && other.Hash == snapshot.Hash, client.IgnoreNotFound(err)
 	}
 	return err == nil, err
 }
 
-// names reports whether a revision of the source with this content may be called so, or was before hashes were keyed.
+// names reports whether a revision of the source with this content may have this name, or might have had it before hashes were
+// keyed.
 func (s Snapshot) names(source, name string) bool {
 	return names(source, s.Hash, name) || s.PlainHash != "" && names(source, s.PlainHash, name)
 }
 
-// names tells whether a revision of the source with this content may be called so.
+// names reports whether a revision of the source with this content may have this name.
 func names(source string, hash content.Hash, name string) bool {
 	for salt := range maxSalt {
 		if content.RevisionName(source, hash, salt) == name {

@@ -1,5 +1,5 @@
-// Package revision makes and keeps revisions: it reads sources, creates and numbers revisions, attaches their owners,
-// restores those that vanished and sweeps those that nobody uses (rules 5, 8 to 13).
+// Package revision creates and maintains revisions: it reads sources, creates and numbers revisions, sets their owners, restores
+// those that were deleted while in use, and deletes those that nothing uses (rules 5, 8 to 13).
 package revision
 
 import (
@@ -29,21 +29,21 @@ type Ref struct {
 	Name      string
 }
 
-// String gives "configmap/namespace/name".
+// String returns "configmap/namespace/name".
 func (r Ref) String() string { return string(r.Kind) + "/" + r.Namespace + "/" + r.Name }
 
-// key is the object's name as clients take it.
+// key returns the object's name as clients take it.
 func (r Ref) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// Text is the form in which indexes hold a revision: "configmap/app-5f7d8c9b2k".
+// Text returns the form of indexes: "configmap/app-5f7d8c9b2k".
 func (r Ref) Text() string { return r.Source().String() }
 
-// Source is the object as templates name it.
+// Source returns the object as templates name it.
 func (r Ref) Source() pin.Source { return pin.Source{Kind: r.Kind, Name: r.Name} }
 
-// GVK gives the API's kind of a source.
+// GVK returns the API kind of a source.
 func GVK(kind pin.Kind) schema.GroupVersionKind {
 	if kind == pin.Secret {
 		return corev1.SchemeGroupVersion.WithKind("Secret")
@@ -51,21 +51,21 @@ func GVK(kind pin.Kind) schema.GroupVersionKind {
 	return corev1.SchemeGroupVersion.WithKind("ConfigMap")
 }
 
-// NewMetadata makes an empty metadata-only object of a source's kind to read into.
+// NewMetadata returns an empty metadata-only object of a source's kind to read into.
 func NewMetadata(kind pin.Kind) *metav1.PartialObjectMetadata {
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(GVK(kind))
 	return meta
 }
 
-// Metadata makes a metadata-only object of the given name, to write to or to speak of in an event.
+// Metadata returns a metadata-only object with the given name, to write to or to refer to in an event.
 func Metadata(ref Ref) *metav1.PartialObjectMetadata {
 	meta := NewMetadata(ref.Kind)
 	meta.Namespace, meta.Name = ref.Namespace, ref.Name
 	return meta
 }
 
-// NewMetadataList makes an empty metadata-only list of a source's kind to read into.
+// NewMetadataList returns an empty metadata-only list of a source's kind to read into.
 func NewMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	gvk := GVK(kind)
@@ -73,7 +73,7 @@ func NewMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// SourceOf gives the source of a revision.
+// SourceOf returns the source of a revision.
 func SourceOf(kind pin.Kind, obj client.Object) pin.Source {
 	return pin.Source{Kind: kind, Name: obj.GetAnnotations()[keys.SourceName]}
 }
@@ -88,18 +88,19 @@ func IndexBySource(kind pin.Kind) client.IndexerFunc {
 	}
 }
 
-// Compact drops what confrev does not need of a source's or revision's metadata in the cache: all but the keys that it reads.
+// Compact drops what confrev does not need of the cached metadata of a source or revision: every label and annotation that it
+// does not read.
 func Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
-	obj.SetAnnotations(own(obj.GetAnnotations()))
-	obj.SetLabels(own(obj.GetLabels()))
+	obj.SetAnnotations(keptOnly(obj.GetAnnotations()))
+	obj.SetLabels(keptOnly(obj.GetLabels()))
 }
 
 var keptKeys = append([]string{
 	keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed, keys.Anchor,
 }, optin.SourceKeys...)
 
-func own(all map[string]string) map[string]string {
+func keptOnly(all map[string]string) map[string]string {
 	var kept map[string]string
 	for _, key := range keptKeys {
 		if value, ok := all[key]; ok {
@@ -112,7 +113,7 @@ func own(all map[string]string) map[string]string {
 	return kept
 }
 
-// number reads a revision's number; one that no pin could hold counts as 0, below all others.
+// number returns a revision's number. One that no pin could have counts as 0, below all others.
 func number(obj client.Object) int64 {
 	n, err := strconv.ParseInt(obj.GetAnnotations()[keys.Number], 10, 64)
 	if err != nil || n < 0 || n >= pin.MaxNumber {
@@ -121,12 +122,12 @@ func number(obj client.Object) int64 {
 	return n
 }
 
-// version is the source's version that a revision notes (keys.SourceVersion).
+// version returns the source's version as a revision notes it (keys.SourceVersion).
 func version(source client.Object) string {
 	return string(source.GetUID()) + "/" + source.GetResourceVersion()
 }
 
-// Labelled reads what a revision's metadata says of it.
+// Labelled returns what a revision's metadata says about it.
 func Labelled(obj client.Object) plan.Revision {
 	revision := plan.Revision{Name: obj.GetName(), Number: number(obj), Hash: content.Hash(obj.GetLabels()[keys.Content])}
 	if text, ok := obj.GetAnnotations()[keys.KeyDigests]; ok {
@@ -137,8 +138,8 @@ func Labelled(obj client.Object) plan.Revision {
 	return revision
 }
 
-// object makes the revision itself (see design.md: none of the source's labels, annotations, owners or finalizers, save
-// the change cause).
+// object returns the revision itself. It has none of the source's labels, annotations, owners or finalizers, except the change
+// cause.
 func object(source client.Object, seen Snapshot, name string, number int64, owners ...Owner) client.Object {
 	meta := metav1.ObjectMeta{
 		Name: name, Namespace: source.GetNamespace(),
@@ -169,7 +170,7 @@ func object(source client.Object, seen Snapshot, name string, number int64, owne
 	return &corev1.ConfigMap{ObjectMeta: meta, Immutable: &immutable, Data: configMap.Data, BinaryData: configMap.BinaryData}
 }
 
-// newData makes an empty object of a source's kind to read data into.
+// newData returns an empty object of a source's kind to read data into.
 func newData(kind pin.Kind) client.Object {
 	if kind == pin.Secret {
 		return &corev1.Secret{}
@@ -177,7 +178,7 @@ func newData(kind pin.Kind) client.Object {
 	return &corev1.ConfigMap{}
 }
 
-// contentOf takes the content of a ConfigMap or Secret.
+// contentOf returns the content of a ConfigMap or Secret.
 func contentOf(obj client.Object) content.Content {
 	if secret, ok := obj.(*corev1.Secret); ok {
 		return content.FromSecret(secret)
@@ -185,7 +186,7 @@ func contentOf(obj client.Object) content.Content {
 	return content.FromConfigMap(obj.(*corev1.ConfigMap))
 }
 
-// isImmutable tells whether the data of a ConfigMap or Secret can no longer change.
+// isImmutable reports whether the data of a ConfigMap or Secret can no longer change.
 func isImmutable(obj client.Object) bool {
 	var immutable *bool
 	switch o := obj.(type) {
@@ -197,8 +198,8 @@ func isImmutable(obj client.Object) bool {
 	return immutable != nil && *immutable
 }
 
-// copyable refuses data that is never copied (rule 10).
-func copyable(obj client.Object) error {
+// checkCopyable refuses data that is never copied (rule 10).
+func checkCopyable(obj client.Object) error {
 	if secret, ok := obj.(*corev1.Secret); ok {
 		if why := optin.NeverCopiedType(secret.Type); why != "" {
 			return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not followed: %s", secret.Name, why)}
@@ -207,21 +208,21 @@ func copyable(obj client.Object) error {
 	return nil
 }
 
-// NeverCopied is the reason of a TerminalError about a source that confrev keeps away from (rule 10).
+// NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).
 const NeverCopied = "NeverCopied"
 
-// TerminalError is one that trying again will not mend: the user must change something. Its text is for the user.
+// TerminalError is an error that retrying does not fix: the user must change something. Its text is for the user.
 type TerminalError struct{ Reason, Message string }
 
 func (e *TerminalError) Error() string { return e.Message }
 
-// changedError says that what was observed is no longer so. The caller observes again.
+// changedError says that what was observed has changed. The caller observes again.
 type changedError struct{ what string }
 
 func (e *changedError) Error() string { return e.what + " changed meanwhile; looking again" }
 
-// NewChanged makes the error of one who found that what it was about to write on is no longer so; see IsChanged.
+// NewChanged returns the error that an object changed between reading and writing; see IsChanged.
 func NewChanged(format string, args ...any) error { return &changedError{fmt.Sprintf(format, args...)} }
 
-// SameContent tells whether two ConfigMaps, or two Secrets, have the same content.
+// SameContent reports whether two ConfigMaps, or two Secrets, have the same content.
 func SameContent(a, b client.Object) bool { return contentOf(a).Hash() == contentOf(b).Hash() }

@@ -147,13 +147,13 @@ func TestMissingOwners(t *testing.T) {
 	revision := Metadata(Ref{Kind: pin.ConfigMap, Name: "app-x"})
 	revision.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", UID: "1"}, {Kind: "Other", Name: "o", UID: "9"}}
 	owners := []Owner{{Name: "web-1", UID: "1"}, {Name: "web-1", UID: "2"}, {Name: "web-3", UID: "3"}}
-	if diff := cmp.Diff(owners[1:], missing(revision, owners)); diff != "" {
+	if diff := cmp.Diff(owners[1:], missingOwners(revision, owners)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if owners[0].UID != "1" || len(revision.OwnerReferences) != 2 {
 		t.Error("what was given was changed")
 	}
-	if got := missing(revision, owners[:1]); len(got) != 0 {
+	if got := missingOwners(revision, owners[:1]); len(got) != 0 {
 		t.Errorf("missing %v", got)
 	}
 }

@@ -72,7 +72,7 @@ func TestSomeTypesOfSecretsAreNeverCopied(t *testing.T) {
 		corev1.SecretTypeBasicAuth: true, "example.com/mine": true, "helm.sh/release.v2": true,
 		corev1.SecretTypeServiceAccountToken: false, corev1.SecretTypeBootstrapToken: false, "helm.sh/release.v1": false,
 	} {
-		err := copyable(gen.Secret("db", secretType, map[string][]byte{"k": []byte("hidden")}))
+		err := checkCopyable(gen.Secret("db", secretType, map[string][]byte{"k": []byte("hidden")}))
 		if (err == nil) != want {
 			t.Errorf("type %q: %v", secretType, err)
 		}
@@ -84,7 +84,7 @@ func TestSomeTypesOfSecretsAreNeverCopied(t *testing.T) {
 			t.Errorf("type %q: %+v", secretType, err)
 		}
 	}
-	if err := copyable(gen.ConfigMap("app", nil)); err != nil {
+	if err := checkCopyable(gen.ConfigMap("app", nil)); err != nil {
 		t.Errorf("a ConfigMap: %v", err)
 	}
 }

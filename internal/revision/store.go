@@ -21,20 +21,20 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Snapshot is a source's content at one moment, without the data itself. What may be published of a Secret is keyed (rule 22).
+// Snapshot is a source's content at one moment, without the data itself. What may be published about a Secret is keyed (rule 22).
 type Snapshot struct {
 	// Version is "<uid>/<resourceVersion>" of the source when it was read.
 	Version string
 	Hash    content.Hash
 	Digests content.Digests
 	// PlainHash and PlainDigests are what Hash and Digests would be without a key. Names and notes may be from before there was
-	// one. They are never published, and empty where there is no key or the data was not read.
+	// one. They are never published, and are empty if there is no key or the data was not read.
 	PlainHash    content.Hash
 	PlainDigests content.Digests
 }
 
-// Store reads sources and revisions, and writes revisions. Metadata comes from the cache, data from the API server, one
-// object at a time, and is not kept: memory does not grow with the size of configuration.
+// Store reads sources and revisions, and writes revisions. It reads metadata from the cache, and data from the API server, one
+// object at a time. It does not keep data: memory does not grow with the size of configuration.
 type Store struct {
 	cached client.Reader
 	live   client.Reader
@@ -43,10 +43,10 @@ type Store struct {
 	kinds  Kinds
 	// perHour is how often a source may get a new current revision (rule 11).
 	perHour int
-	// secretsCached is true where cached has the metadata of Secrets, makesKeys where namespaces without a key get one.
+	// secretsCached is true if cached has the metadata of Secrets, makesKeys if namespaces without a key get one.
 	secretsCached, makesKeys bool
 
-	// flights lets the many workloads of one source share one read or write that is under way.
+	// flights lets the many workloads of one source share one read or write that is in progress.
 	flights singleflight.Group
 	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
 	snapshots *lru.Cache
@@ -54,15 +54,15 @@ type Store struct {
 	verified *lru.Cache
 	// types has, by UID, the types of Secrets, which never change.
 	types *lru.Cache
-	// known has the UID of the revision that was last verified under a name, for the time that the cache lags behind.
+	// known has the UID of the revision that was last verified under a name, while the cache lags behind.
 	known *lru.Cache
-	// changes has, by source, how often it got a new current revision lately.
+	// changes has, by source, how often it got a new current revision recently.
 	changes *lru.Cache
 	// labels has, by source, how often its label was written.
 	labels *lru.Cache
-	// changesLock is for entries of changes and labels that are not there yet.
+	// changesLock guards the creation of entries of changes and labels.
 	changesLock sync.Mutex
-	// turn is held by who writes an owner after others were faster.
+	// turn is held by a writer that adds an owner after conflicts with others.
 	turn sync.Mutex
 	// keys has, by namespace, the key of its hashes.
 	keys *lru.Cache
@@ -70,18 +70,18 @@ type Store struct {
 	done *lru.Cache
 }
 
-// remembered bounds what a Store remembers of each sort. Forgetting costs a read.
+// remembered limits the entries of each of a Store's caches. A forgotten entry costs a read.
 const remembered = 20_000
 
-// Kinds tells what owner references name.
+// Kinds says what owner references name.
 type Kinds interface {
-	// IsWorkload tells whether it is a workload, IsUser whether it is a workload or a holder.
+	// IsWorkload reports whether it is a workload, IsUser whether it is a workload or a holder.
 	IsWorkload(reference metav1.OwnerReference) bool
 	IsUser(reference metav1.OwnerReference) bool
 }
 
-// NewStore makes a Store. cached reads the metadata of sources and revisions, indexed BySource; live reads from the API
-// server; perHour is how often a source may get a new current revision.
+// NewStore returns a Store. cached reads the metadata of sources and revisions, indexed BySource. live reads from the API server.
+// perHour is how often a source may get a new current revision.
 func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, secretsCached: true, makesKeys: true,
@@ -90,39 +90,39 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 	}
 }
 
-// WithoutSecrets makes the Store look up keys at the API server: no cache has Secrets.
+// WithoutSecrets makes the Store look up keys with the API server, since no cache has Secrets.
 func (s *Store) WithoutSecrets() *Store {
 	s.secretsCached = false
 	return s
 }
 
-// WithoutNewKeys makes the Store make no key but for a revision that it makes: it is for who only wants to see.
+// WithoutNewKeys makes the Store create a key only together with a revision. It is for callers that mostly read.
 func (s *Store) WithoutNewKeys() *Store {
 	s.makesKeys = false
 	return s
 }
 
-// Observation is what is known of a source: what the plan needs, and what writing needs.
+// Observation is what is known about a source: what the plan needs, and what writing needs.
 type Observation struct {
 	plan.Source
 	Snapshot Snapshot
-	// Object is the source's metadata; nil when the source does not exist.
+	// Object is the source's metadata; nil if the source does not exist.
 	Object *metav1.PartialObjectMetadata
-	// Key is that of the source's hashes; nil for a ConfigMap, and for what does not exist.
+	// Key is the key of the source's hashes; nil for a ConfigMap, and for a source that does not exist.
 	Key *content.Key
 	// noted has the version of the source that each revision notes.
 	noted map[string]string
 }
 
-// Exists tells whether the source has a revision of this name.
+// Exists reports whether the source has a revision of this name.
 func (o Observation) Exists(revision string) bool {
 	_, exists := o.noted[revision]
 	return exists
 }
 
-// Observe looks at a source, of which the caller has read the metadata (nil when it does not exist), and its revisions. It
-// reads the source's data only when the revision that the caller has it pinned to does not note its present version; notes on
-// other revisions may be anyone's.
+// Observe observes a source, whose metadata the caller has read (nil if it does not exist), and its revisions. It reads the
+// source's data unless the revision that the caller has it pinned to notes its present version; the annotations of other
+// revisions may come from anyone.
 func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObjectMetadata, pinned string) (Observation, error) {
 	revisions, err := s.list(ctx, source)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 	if meta == nil {
 		return seen, s.observeAbsence(ctx, source, &seen, revisions, pinned)
 	}
-	if err := s.notItself(ctx, meta); err != nil {
+	if err := s.refuseRevision(ctx, meta); err != nil {
 		return Observation{}, err
 	}
 	snapshot, present, err := s.snapshot(ctx, source, version(meta), seen, pinned)
@@ -161,17 +161,17 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 		return Observation{}, NewChanged("the key of namespace %s", source.Namespace)
 	}
 	seen.Present = true
-	seen.take(snapshot)
+	seen.setContent(snapshot)
 	return seen, s.settleName(ctx, source, &seen, revisions, pinned)
 }
 
-// take notes what a source holds, under the key of the observation.
-func (o *Observation) take(snapshot Snapshot) {
+// setContent notes what a source contains, under the key of the observation.
+func (o *Observation) setContent(snapshot Snapshot) {
 	o.Snapshot, o.Hash, o.Digests, o.PlainDigests, o.Scheme = snapshot, snapshot.Hash, snapshot.Digests, snapshot.PlainDigests, o.Key.Scheme()
 }
 
-// settleName finds the name of the revision of the present content. Its number counts from now on, so it is proven; those that
-// are not what their labels say are out of the running (rule 20).
+// settleName finds the name of the revision with the present content. Its number counts from now on, so it is proven. Revisions
+// that are not what their labels say are not considered (rule 20).
 func (s *Store) settleName(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
 	for {
 		seen.Name = nameFor(source, *seen, pinned)
@@ -193,8 +193,8 @@ func (s *Store) settleName(ctx context.Context, source Ref, seen *Observation, r
 	}
 }
 
-// notItself refuses a source that is a revision. One that only looks like it is a source like any other.
-func (s *Store) notItself(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
+// refuseRevision refuses a source that is itself a revision. An object that only looks like one is a source like any other.
+func (s *Store) refuseRevision(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
 	derived, err := s.Derived(ctx, meta)
 	if err != nil || !derived {
 		return ignoreChanged(err)
@@ -203,9 +203,9 @@ func (s *Store) notItself(ctx context.Context, meta *metav1.PartialObjectMetadat
 	return &TerminalError{"NotASource", fmt.Sprintf("%s/%s is itself a revision; refer to its source %s instead", source.Kind, meta.Name, source)}
 }
 
-// nameFor returns the name of the revision with the source's content: that of one that exists, if any. Where several have it,
-// the choice must not depend on their order: first the one that is pinned already, then the first name that confrev would take. Of a
-// Secret no others are used: whoever may create Secrets could make copies of guesses, and see which one is pinned.
+// nameFor returns the name of the revision with the source's content: that of an existing one, if any. If several have it, the
+// choice must not depend on their order: first the one that is already pinned, then the first name that confrev would choose.
+// Other names are not used for a Secret: anyone who may create Secrets could make copies of guesses, and see which one is pinned.
 func nameFor(source Ref, seen Observation, pinned string) string {
 	var equal, taken []string
 	for _, revision := range seen.Revisions {
@@ -242,8 +242,9 @@ func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMet
 	return slices.DeleteFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil }), nil
 }
 
-// describe returns what a revision holds, and whether to believe that it is one. Its metadata says what it holds; a revision that
-// says too little, or what its name does not bear out, is read, once (rule 20; rule 8: a new hash causes no rollout).
+// describe returns what a revision contains, and whether to believe that it is one. Its metadata says what it contains. A
+// revision whose metadata says too little, or does not match its name, is read, once (rule 20; rule 8: a new hash causes no
+// rollout).
 func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata, pinned string) (plan.Revision, bool, error) {
 	key, err := s.keyFor(ctx, kindOf(meta), meta.Namespace)
 	if err != nil {
@@ -255,7 +256,7 @@ func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata
 		described.Hash, described.Digests = key.Hash(source, described.Hash), key.Digests(source, described.Digests)
 	}
 	_, known := s.proof(meta, key)
-	if !known && described.Digests != nil && key.Made(described.Hash) && believable(meta, pinned) {
+	if !known && described.Digests != nil && key.Made(described.Hash) && credible(meta, pinned) {
 		return described, true, nil
 	}
 	held, proven, err := s.prove(ctx, meta)
@@ -263,7 +264,7 @@ func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata
 	return described, proven, ignoreChanged(err)
 }
 
-// ignoreChanged drops the error that an object of the cache is gone, or another by now; its event is on the way.
+// ignoreChanged drops the error that a cached object is gone or was replaced; its event is on the way.
 func ignoreChanged(err error) error {
 	if IsChanged(err) {
 		return nil
@@ -271,7 +272,7 @@ func ignoreChanged(err error) error {
 	return err
 }
 
-// snapshot gives the source's content at the given version or later, and whether the source still exists.
+// snapshot returns the source's content at the given version or later, and whether the source still exists.
 func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen Observation, pinned string) (Snapshot, bool, error) {
 	for _, revision := range seen.Revisions {
 		if revision.Name == pinned && seen.noted[revision.Name] == version && revision.Digests != nil {
@@ -301,7 +302,8 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 	return read.(Snapshot), true, nil
 }
 
-// UnkeyedDigests returns the digests of a Secret's keys as they are without a key, to compare with what was noted before there was one.
+// UnkeyedDigests returns the digests of a Secret's keys as they are without a key, to compare them with notes from before there
+// was one.
 func (s *Store) UnkeyedDigests(ctx context.Context, source Ref, seen Observation) (content.Digests, error) {
 	if seen.PlainDigests != nil {
 		return seen.PlainDigests, nil
@@ -323,7 +325,7 @@ func (s *Store) read(ctx context.Context, ref Ref, source pin.Source) (client.Ob
 	if err != nil {
 		return nil, Snapshot{}, err
 	}
-	return obj, snapshotUnder(key, obj, source), nil
+	return obj, newSnapshot(key, obj, source), nil
 }
 
 // fetch reads a ConfigMap or Secret, and remembers the type of a Secret.
@@ -338,8 +340,8 @@ func (s *Store) fetch(ctx context.Context, ref Ref) (client.Object, error) {
 	return obj, nil
 }
 
-// snapshotUnder says what an object holds that is a source, or a revision of it.
-func snapshotUnder(key *content.Key, obj client.Object, source pin.Source) Snapshot {
+// newSnapshot returns the snapshot, under a key, of an object that is a source or a revision of it.
+func newSnapshot(key *content.Key, obj client.Object, source pin.Source) Snapshot {
 	held := contentOf(obj)
 	hash, digests := held.Hash(), held.Digests()
 	snapshot := Snapshot{Version: version(obj), Hash: key.Hash(source, hash), Digests: key.Digests(source, digests)}
@@ -349,8 +351,8 @@ func snapshotUnder(key *content.Key, obj client.Object, source pin.Source) Snaps
 	return snapshot
 }
 
-// once runs a write that stands for all calls with the same key: those under way now, and those that come before the
-// cache shows its result.
+// once runs a write on behalf of all calls with the same key: those in progress now, and those that come before the cache shows
+// its result.
 func (s *Store) once(key string, write func() error) error {
 	if _, ok := s.done.Get(key); ok {
 		return nil

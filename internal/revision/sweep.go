@@ -12,19 +12,19 @@ import (
 	"confrev.io/confrev/internal/optin"
 )
 
-// PinWindow is how long the sweeper keeps away from a revision that is about to be pinned. A pin is written within
-// milliseconds of it.
+// PinWindow is how long the sweeper leaves a revision alone that is about to be pinned. The pin is written within milliseconds.
 const PinWindow = 5 * time.Second
 
-// Sweep deletes a revision that nobody pins any more, once inUse, a live look, finds nobody that names it (rule 13). One
-// that no workload ever owned is left alone for the grace time first. It returns whether it deleted the revision, or how
-// long to wait before asking again.
+// Sweep deletes a revision that nothing pins any more, once inUse has asked the API server and found nothing that names it (rule
+// 13). A revision that no workload has ever owned is left alone for the grace time first. It returns whether it deleted the
+// revision, or how long to wait before trying again.
 func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadata, grace time.Duration,
 	inUse func(context.Context) (bool, error),
 ) (deleted bool, wait time.Duration, err error) {
 	for _, owner := range revision.OwnerReferences {
 		if !s.kinds.IsWorkload(owner) && !isAnchor(owner) {
-			// A holder that is gone: the garbage collector is about to drop it from the list. Or somebody else's.
+			// The owner is either a holder that is gone, which the garbage collector is about to remove from the list, or not
+			// confrev's.
 			return false, 0, nil
 		}
 	}
@@ -40,7 +40,7 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 	if used, err := inUse(ctx); err != nil || used {
 		return false, grace, err
 	}
-	// A pin that is being written right now has renewed the revision first, which fails these conditions.
+	// Before a pin is written, the revision is renewed, which makes these conditions fail.
 	err = s.writer.Delete(ctx, revision, client.Preconditions{UID: &revision.UID, ResourceVersion: &revision.ResourceVersion})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -53,8 +53,8 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 	return true, 0, nil
 }
 
-// mayDelete reports whether an object is confrev's to delete: a revision whose name follows from its content, or a source whose
-// users confrev made own it. Labels and annotations alone are no evidence: anyone may have written them (rule 20).
+// mayDelete reports whether confrev may delete an object: a revision whose name follows from its content, or a source whose users
+// confrev made own it. Labels and annotations alone are no evidence, since anyone may have written them (rule 20).
 func (s *Store) mayDelete(ctx context.Context, obj *metav1.PartialObjectMetadata) (bool, error) {
 	if optin.Attachable(obj) && Attached(obj) && len(obj.OwnerReferences) > 0 {
 		return true, nil

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KnownType returns the type of a Secret, which its metadata does not show, if it was read here before. The type of a UID never
+// KnownType returns the type of a Secret, which its metadata does not show, if it was read before. The type of a UID never
 // changes.
 func (s *Store) KnownType(meta *metav1.PartialObjectMetadata) (corev1.SecretType, bool) {
 	kept, ok := s.types.Get(meta.UID)
@@ -18,7 +18,8 @@ func (s *Store) KnownType(meta *metav1.PartialObjectMetadata) (corev1.SecretType
 	return kept.(corev1.SecretType), true
 }
 
-// ReadType returns the type of a Secret, which it reads unless it is known. One that is gone or replaced meanwhile has none.
+// ReadType returns the type of a Secret, and reads it if it is not known. It is empty if the Secret was deleted or replaced
+// meanwhile.
 func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata) (corev1.SecretType, error) {
 	if known, ok := s.KnownType(meta); ok {
 		return known, nil
@@ -29,9 +30,9 @@ func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata
 		if err != nil {
 			return nil, err
 		}
-		// Where the key cannot be read, the type is known all the same.
+		// Even if the key cannot be read, the type is known.
 		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
-			s.snapshots.Add(ref, snapshotUnder(key, obj, ref.Source()))
+			s.snapshots.Add(ref, newSnapshot(key, obj, ref.Source()))
 		}
 		return nil, nil
 	})
