@@ -68,7 +68,7 @@ func (a *accounts) enforces(ctx context.Context, name types.NamespacedName) (boo
 }
 
 // mountable returns the uses that the pods' service account lets them have revisions of.
-func (r *workloads) mountable(ctx context.Context, seen *observed, uses []podspec.Use) ([]podspec.Use, error) {
+func (r *engine) mountable(ctx context.Context, seen *observed, uses []podspec.Use) ([]podspec.Use, error) {
 	isSecret := func(use podspec.Use) bool { return use.Kind == pin.Secret }
 	if !slices.ContainsFunc(uses, isSecret) {
 		return uses, nil

@@ -64,7 +64,7 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 			}), time.Now)
 			d := gen.Deployment("web", gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app"), gen.EnvFrom("secret/db")), of(test.of))
 			d.UID, d.Generation = "", 0
-			_, said, err := w.admit(t.Context(), d.DeepCopy(), nil, false)
+			_, said, err := w.ask(t.Context(), d.DeepCopy(), nil, false)
 			if (err != nil) != test.failed {
 				t.Fatal(err)
 			}

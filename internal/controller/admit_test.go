@@ -28,6 +28,7 @@ import (
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -64,11 +65,19 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	kinds := &workload.Kinds{}
 	store := revision.NewStore(w.client, w.client, w.client, time.Now, kinds, 100)
 	w.workloads = &workloads{
-		kind: kind, kinds: kinds, options: Options{Injection: optin.Admission, RolloutsPerHour: 100}, client: w.client, live: w.client, whole: w.client, store: store,
-		accounts: newAccounts(w.client, time.Now),
-		gate:     &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), now: time.Now, memory: newMemories(),
+		engine: &engine{
+			kind: kind, kinds: kinds, options: rolloutOptions{Injection: optin.Admission}, client: w.client, live: w.client, whole: w.client, store: store,
+			accounts: newAccounts(w.client, time.Now), now: time.Now,
+		},
+		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
 	}
 	return w
+}
+
+// ask sends a request to the use case, and returns the operations that it needs and what its user should know.
+func (w *admissionWorld) ask(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, []notice.Notice, error) {
+	answer, err := w.admit(ctx, request{obj: obj, old: old, dryRun: dryRun, unresolved: w.gate.Problem() != nil, ownAtOnce: !w.leads()})
+	return answer.ops, answer.said, err
 }
 
 // admitted gives the object that comes of a request, and fails if asking again would change more: the API server may call
@@ -108,7 +117,7 @@ func (w *admissionWorld) serve(t *testing.T, obj client.Object) client.Object {
 
 func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bool) client.Object {
 	t.Helper()
-	ops, _, err := w.admit(t.Context(), obj, old, dryRun)
+	ops, _, err := w.ask(t.Context(), obj, old, dryRun)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +278,7 @@ func TestWhatIsNoConcernReadsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
-			if ops, _, err := w.admit(t.Context(), obj, web("1"), false); len(ops) > 0 || err != nil || w.reads+w.writes > 0 {
+			if ops, _, err := w.ask(t.Context(), obj, web("1"), false); len(ops) > 0 || err != nil || w.reads+w.writes > 0 {
 				t.Errorf("%+v, %v, %d reads, %d writes", ops, err, w.reads, w.writes)
 			}
 		})
@@ -359,12 +368,12 @@ func TestAdmitBelievesOnlyWhatIsLive(t *testing.T) {
 			old := w.serve(t, web("1")).(*appsv1.Deployment)
 			obj := web("2", gen.Annotated(keys.RestartOn, "oops"), gen.Annotated(keys.Settle, "oops"))
 			obj.Name, obj.Namespace = old.Name, old.Namespace
-			if ops, said, err := w.admit(t.Context(), obj, old, true); len(ops) == 0 || len(said) == 0 || err != nil {
+			if ops, said, err := w.ask(t.Context(), obj, old, true); len(ops) == 0 || len(said) == 0 || err != nil {
 				t.Fatalf("of what is live: %v, %v, %v", ops, said, err)
 			}
 			forge(old)
 			for _, dryRun := range []bool{true, false} {
-				if ops, said, err := w.admit(t.Context(), obj, old, dryRun); len(ops)+len(said)+w.writes > 0 || err != nil {
+				if ops, said, err := w.ask(t.Context(), obj, old, dryRun); len(ops)+len(said)+w.writes > 0 || err != nil {
 					t.Errorf("%d operations, %v, %d writes, %v", len(ops), said, w.writes, err)
 				}
 			}
@@ -426,7 +435,7 @@ func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
 				close(elected)
 				w.elected = elected
 			}
-			if _, _, err := w.admit(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {
+			if _, _, err := w.ask(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {
 				t.Fatal(err)
 			}
 			after := &corev1.ConfigMap{}

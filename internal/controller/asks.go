@@ -2,16 +2,20 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/workload"
 )
 
 // asks reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
-func asks(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Options, kind workload.Kind, obj client.Object,
+func asks(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o rolloutOptions, kind workload.Kind, obj client.Object,
 ) (asked optin.Config, referring []client.Object, err error) {
 	if referring, err = index.Referring(ctx, reader, kinds, kind, obj); err != nil {
 		return optin.Config{}, nil, err
@@ -26,7 +30,7 @@ func asks(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Op
 
 // leftAlone tells whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
 // server refuses revisions and events in it.
-func (o Options) leftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
+func (o rolloutOptions) leftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	if o.excluded(name) {
 		return true, nil
 	}
@@ -40,6 +44,17 @@ func terminating(ctx context.Context, reader client.Reader, name string) (bool, 
 	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
-func (o Options) defaults() optin.Defaults {
+func (o rolloutOptions) defaults() optin.Defaults {
 	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat}
+}
+
+// misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
+func (r *engine) misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]notice.Notice, error) {
+	asked, _, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
+	handled := slices.ContainsFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+	if err != nil || handled || !asked.Track.Enabled() {
+		return nil, err
+	}
+	return []notice.Notice{{Reason: notice.NoPodTemplate, Text: fmt.Sprintf(
+		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}, nil
 }

@@ -27,7 +27,7 @@ func TestANamespaceThatIsBeingDeletedLosesTheFinalizer(t *testing.T) {
 		want    []string
 	}{
 		"of a user":     {Options{}, []string{"example.com/keep"}},
-		"confrev's own": {Options{Namespace: gen.Namespace}, []string{keys.ProtectFinalizer, "example.com/keep"}},
+		"confrev's own": {Options{rolloutOptions: rolloutOptions{Namespace: gen.Namespace}}, []string{keys.ProtectFinalizer, "example.com/keep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := gen.ConfigMap("app", nil)

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 )
 
@@ -30,17 +29,6 @@ func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 	return max(0, r.at[len(r.at)-perHour].Add(time.Hour).Sub(now))
 }
 
-// advances lists the sources whose changes an intent rolls out. First pins are none.
-func (i intent) advances() []pin.Source {
-	var sources []pin.Source
-	for _, d := range slices.Concat(i.pins.Decisions, i.hashes.Decisions) {
-		if d.From != (pin.Pin{}) && d.To != d.From {
-			sources = append(sources, d.Source)
-		}
-	}
-	return sources
-}
-
 // overspent returns how long a workload must wait before its sources may roll it out once more (rule 11), and what to say. Many
 // sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
 // is urgent does not wait.
@@ -49,7 +37,7 @@ func (r *workloads) overspent(obj client.Object, want intent, known *memory) (ti
 	if len(sources) == 0 || want.pins.Urgent() {
 		return 0, notice.Notice{}
 	}
-	wait := known.rollouts.wait(r.options.RolloutsPerHour, r.now())
+	wait := known.rollouts.wait(r.rolloutsPerHour, r.now())
 	if wait == 0 {
 		return 0, notice.Notice{}
 	}
@@ -59,5 +47,5 @@ func (r *workloads) overspent(obj client.Object, want intent, known *memory) (ti
 	}
 	return wait, notice.Notice{Reason: revision.TooFrequent, Text: fmt.Sprintf(
 		"%s/%s was rolled out %d times within an hour for changes of its sources, which is as often as it may be; %s waits",
-		r.kind.Resource(), obj.GetName(), r.options.RolloutsPerHour, strings.Join(names, ", "))}
+		r.kind.Resource(), obj.GetName(), r.rolloutsPerHour, strings.Join(names, ", "))}
 }

@@ -63,7 +63,7 @@ func TestWhatMayNotWaitDoesNot(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
-				kind: workload.Deployment, gate: &gate.Gate{}, options: Options{RolloutsPerHour: 2}, now: func() time.Time { return created.Time },
+				engine: &engine{kind: workload.Deployment, now: func() time.Time { return created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
 			}
 			known := &memory{}
 			d := gen.Deployment("web")
@@ -89,7 +89,7 @@ func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	obj := web("1")
 	w := newAdmissionWorld(t, workload.Deployment, obj, appWith("0"))
 	now := created.Time
-	w.now, w.options.RolloutsPerHour = func() time.Time { return now }, 3
+	w.now, w.rolloutsPerHour = func() time.Time { return now }, 3
 	values := strings.Split("abcdef", "")
 	rolled := 0
 	reconcile := func() *appsv1.Deployment {

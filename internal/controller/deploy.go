@@ -20,17 +20,17 @@ import (
 )
 
 // code returns the code of a workload's template, with names restored that its own pins or those before put in.
-func (r *workloads) code(obj client.Object, before pin.Set) podspec.Code {
+func (r *engine) code(obj client.Object, before pin.Set) podspec.Code {
 	return podspec.CodeOf(&r.template(obj).Spec, r.pinsOf(obj), before)
 }
 
 // brings returns what rule 21 compares of a workload's template.
-func (r *workloads) brings(obj client.Object, before pin.Set) plan.Template {
+func (r *engine) brings(obj client.Object, before pin.Set) plan.Template {
 	return plan.Template{Code: r.code(obj, before).Digest(), Pins: r.pinsOf(obj)}
 }
 
 // undoes reports whether a request goes back to a holder, and with which pins (rule 21.2). reader reads the metadata of sources.
-func (r *workloads) undoes(ctx context.Context, reader client.Reader, obj, old client.Object) (pins pin.Set, is bool, err error) {
+func (r *engine) undoes(ctx context.Context, reader client.Reader, obj, old client.Object) (pins pin.Set, is bool, err error) {
 	if r.kind.Fixed {
 		return nil, false, nil
 	}
@@ -94,7 +94,7 @@ func keptSettings(obj, old client.Object) map[string]string {
 
 // vouch corrects what is known of the revisions that a request pins: the request may come right after the cache saw one appear or
 // go, and metadata alone proves nothing (rules 9 and 20).
-func (r *workloads) vouch(ctx context.Context, seen *observed) error {
+func (r *engine) vouch(ctx context.Context, seen *observed) error {
 	for source, p := range seen.request {
 		known, observed := seen.pins.Sources[source]
 		if !observed || p == seen.before[source] || p.Revision == known.Name {
@@ -142,7 +142,7 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 
 // keepOld makes sure that the revisions of the past stay to which a request pins a workload: all to which it creates one, and those that
 // it chose for one that was there (rules 9 and 12).
-func (r *workloads) keepOld(ctx context.Context, owner revision.Owner, seen observed, p plan.Plan) error {
+func (r *engine) keepOld(ctx context.Context, owner revision.Owner, seen observed, p plan.Plan) error {
 	for _, d := range p.Decisions {
 		if d.To == (pin.Pin{}) || d.To.Revision == d.Current.Revision || owner.UID != "" && !seen.pins.Chosen[d.Source] {
 			continue
@@ -157,11 +157,11 @@ func (r *workloads) keepOld(ctx context.Context, owner revision.Owner, seen obse
 
 // endHolds plans once more if a deploy ends a hold: the one of a request that replaces old, or, outside of admission, one that
 // the webhook missed (rule 21.3).
-func (r *workloads) endHolds(ctx context.Context, obj, old client.Object, seen *observed, want intent) (intent, error) {
+func (r *engine) endHolds(ctx context.Context, obj, old client.Object, seen *observed, want intent) (intent, error) {
 	if len(want.pins.Held)+len(want.hashes.Held) == 0 {
 		return want, nil
 	}
-	d := deploy{workloads: r, holders: seen.holders, after: r.code(obj, seen.before)}
+	d := deploy{engine: r, holders: seen.holders, after: r.code(obj, seen.before)}
 	if old != nil {
 		d.before = r.code(old, nil)
 		if len(d.after.Differences(d.before)) == 0 {
@@ -183,7 +183,7 @@ func (r *workloads) endHolds(ctx context.Context, obj, old client.Object, seen *
 
 // deploy is a change of code while something is held.
 type deploy struct {
-	*workloads
+	*engine
 	// holders are those that the plans were made of; nil for what no holder shows yet.
 	holders []client.Object
 	// before and after are the code of the template; before is nil where only the template as it is now is known.
@@ -261,7 +261,7 @@ func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, e
 
 // sayHeld tells whoever changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
 // how to go on (rule 21.4).
-func (r *workloads) sayHeld(obj, old client.Object, seen observed, want intent) []notice.Notice {
+func (r *engine) sayHeld(obj, old client.Object, seen observed, want intent) []notice.Notice {
 	why := "to which the workload was rolled back"
 	if old == nil {
 		why = "which its manifest pins"

@@ -108,7 +108,7 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 			if got.Annotations[keys.Advance] != test.advance || got.Annotations[keys.Track] != "all" || got.Annotations[keys.Mode] != "" {
 				t.Errorf("settings are %q, want %s %q", got.Annotations, keys.Advance, test.advance)
 			}
-			_, said, err := w.admit(t.Context(), test.obj, w.serve(t, test.old), true)
+			_, said, err := w.ask(t.Context(), test.obj, w.serve(t, test.old), true)
 			warned := strings.Contains(strings.Join(texts(said), "\n"), "kubectl confrev resume deployment/web configmap/app")
 			if err != nil || warned != test.warned {
 				t.Errorf("%v, warned: %q", err, texts(said))
@@ -135,7 +135,7 @@ func TestTheControllerEndsAHoldThatTheWebhookMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := web(test.image, gen.Pinned(a), gen.Annotated(keys.Held, heldOn(b, a)))
 			w := newAdmissionWorld(t, workload.Deployment, append([]client.Object{appWith("b"), made("a", "1"), made("b", "2")}, test.holders...)...)
-			seen, err := w.observe(t.Context(), d, view{known: &memory{}, reader: w.client, stays: func(optin.Advance) bool { return false }})
+			seen, err := w.observe(t.Context(), d, view{reader: w.client, stays: func(optin.Advance) bool { return false }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,10 +189,10 @@ func TestPinsOfANewWorkload(t *testing.T) {
 			}
 			test.obj.UID, test.obj.Generation = "", 0
 			w := newAdmissionWorld(t, workload.Deployment, test.there...)
-			if _, _, err := w.admit(t.Context(), test.obj, nil, true); err != nil || w.writes > 0 {
+			if _, _, err := w.ask(t.Context(), test.obj, nil, true); err != nil || w.writes > 0 {
 				t.Errorf("a dry run wrote %d times: %v", w.writes, err)
 			}
-			_, said, err := w.admit(t.Context(), test.obj, nil, false)
+			_, said, err := w.ask(t.Context(), test.obj, nil, false)
 			if text := strings.Join(texts(said), "\n"); err != nil || test.says != "" && !strings.Contains(text, test.says) ||
 				test.says == "" && (strings.Contains(text, refuses) || strings.Contains(text, resume)) {
 				t.Errorf("%v, it says %q", err, text)
@@ -247,7 +247,7 @@ func TestARequestChoosesNothingThatIsNotProven(t *testing.T) {
 			if pins := got.Spec.Template.Annotations[keys.Pins]; pins != want {
 				t.Errorf("pins %q, want %q", pins, want)
 			}
-			_, said, err := w.admit(t.Context(), obj, w.serve(t, old), true)
+			_, said, err := w.ask(t.Context(), obj, w.serve(t, old), true)
 			if told := strings.Contains(strings.Join(texts(said), "\n"), "not a revision of it"); err != nil || told == test.chosen {
 				t.Errorf("it says %q, %v", texts(said), err)
 			}

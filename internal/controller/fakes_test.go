@@ -72,14 +72,6 @@ func forbiddenReader(t *testing.T) client.Client {
 	}).Build()
 }
 
-func followedKinds(kinds ...schema.GroupVersionKind) map[schema.GroupVersionKind]bool {
-	followed := map[schema.GroupVersionKind]bool{}
-	for _, kind := range kinds {
-		followed[kind] = true
-	}
-	return followed
-}
-
 // indexer notes what is indexed, and fails once at a field.
 type indexer struct {
 	ctrl.Manager

@@ -18,7 +18,7 @@ import (
 )
 
 // named gives the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
-func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
+func (r *engine) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	var found []pin.Source
 	for _, kind := range r.options.sourceKinds() {
 		names, exact := seen.asked.Track.ListedNames(kind)
@@ -43,7 +43,7 @@ func (r *workloads) named(ctx context.Context, seen *observed) ([]pin.Source, er
 }
 
 // unreferenced gives what makes the workload restart beside what its template refers to.
-func (r *workloads) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
+func (r *engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	all, err := r.named(ctx, seen)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (seen *observed) frozen(source pin.Source) bool {
 }
 
 // observeTriggers looks at the objects of any other kind that make the workload restart.
-func (r *workloads) observeTriggers(ctx context.Context, seen *observed) error {
+func (r *engine) observeTriggers(ctx context.Context, seen *observed) error {
 	var errs []error
 	for _, trigger := range seen.asked.RestartOn {
 		if trigger.IsSource() {

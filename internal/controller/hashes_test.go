@@ -41,10 +41,10 @@ func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, 
 		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Config{Mode: mode},
 		hashes: plan.Input{Live: true, Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
-	seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
+	seen.notes = (&engine{kind: workload.Deployment}).notesOf(d, nil, &seen)
 	seen.readNotes()
 	seen.setHash(use, plan.Source{Present: now != "", Name: now}, now)
-	want := (&workloads{}).intend(seen)
+	want := (&engine{}).intend(seen)
 	return want.stamped(seen).String(), want.noted(seen).String(), want.hashes
 }
 
@@ -100,14 +100,14 @@ func TestWhatARotatingSourceNotes(t *testing.T) {
 			}
 			seen.sources[source] = revision.Observation{Source: observed}
 			seen.pins.Holders = test.holders
-			seen.notes = (&workloads{kind: workload.Deployment}).notesOf(d, nil, &seen)
+			seen.notes = (&engine{kind: workload.Deployment}).notesOf(d, nil, &seen)
 			seen.readNotes()
 			name := ""
 			if test.now != "" {
 				name = digests(test.now).Sum(true, nil)
 			}
 			seen.setHash(use, plan.Source{Present: test.now != "", Digests: digests(test.now), Name: name, Rotates: true}, "")
-			want := (&workloads{}).intend(seen)
+			want := (&engine{}).intend(seen)
 			if got := want.stamped(seen).String(); got != test.wantStamped && want.changes() || want.hashes.Changed() != test.rolls {
 				t.Errorf("stamped %q, want %q; rolls: %v", got, test.wantStamped, want.hashes.Changed())
 			}
@@ -172,7 +172,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 		many = append(many, gen.Env("configmap/app", fmt.Sprint("k", i)))
 	}
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
-	r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
+	r := &engine{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
 	seen.template, seen.asked = &d.Spec.Template, r.kind.Config(d, nil, index.Namespace(), r.options.defaults())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
@@ -206,7 +206,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.Mode, "restart"), gen.Annotated(keys.RestartOn, "configmap/app"),
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
-	r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
+	r := &engine{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.client)
 	seen.template, seen.asked = &d.Spec.Template, r.kind.Config(d, nil, index.Namespace(), r.options.defaults())
 	if err := r.selectUses(t.Context(), d, &seen); err != nil {
@@ -229,7 +229,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 	for name, owner := range map[string]metav1.OwnerReference{"itself": {UID: d.UID}, "the one that refers": {UID: "uid-of-rollout"}} {
 		app := gen.ConfigMap("app", nil)
 		app.OwnerReferences = []metav1.OwnerReference{owner}
-		r := &workloads{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
+		r := &engine{kind: workload.Deployment, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().WithObjects(app).Build()}
 		for _, uids := range [][]types.UID{{d.UID}, {rollout.GetUID(), d.UID}} {
 			for _, consent := range []string{"true", "false"} {
 				seen := newObserved(d.Namespace, r.client)
@@ -254,7 +254,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 // Rule 11, also where nothing is copied.
 func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
 	app, web := gen.Source("configmap/app"), gen.Source("configmap/web")
-	r := &workloads{store: revision.NewStore(nil, nil, nil, time.Now, nil, 2)}
+	r := &engine{store: revision.NewStore(nil, nil, nil, time.Now, nil, 2)}
 	seen := observed{namespace: gen.Namespace, sources: map[pin.Source]revision.Observation{}}
 	plans := func(from, to string) intent {
 		was, is := pin.Pin{Revision: from, Number: 1}, pin.Pin{Revision: to, Number: 2}
@@ -322,8 +322,10 @@ func TestObstructed(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
-				kind: workload.Deployment, gate: test.gate, now: func() time.Time { return now },
-				live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(), options: Options{RolloutsPerHour: 100},
+				engine: &engine{
+					kind: workload.Deployment, now: func() time.Time { return now }, live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
+				},
+				gate: test.gate, rolloutsPerHour: 100,
 			}
 			var known memory
 			for range test.rounds {
@@ -358,7 +360,7 @@ func TestThoseThatReferToAWorkloadHaveAnOrder(t *testing.T) {
 		if err != nil || len(found) != 2 || found[0].GetName() != "a" || found[1].GetName() != "b" {
 			t.Fatalf("%v, %v", found, err)
 		}
-		asked, _, err := asks(t.Context(), reader, all, Options{}, workload.Deployment, gen.Deployment("web"))
+		asked, _, err := asks(t.Context(), reader, all, rolloutOptions{}, workload.Deployment, gen.Deployment("web"))
 		if err != nil || !asked.Track.Enabled() {
 			t.Errorf("tracked: %v, %v", asked.Track.Enabled(), err)
 		}
@@ -381,8 +383,8 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := unstructuredOf(fleet.GVK, "web", test.spec)
 			obj.SetAnnotations(map[string]string{keys.Track: test.track, keys.RestartOn: "configmap/app"})
-			r := &workloads{kind: fleet, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
-			seen, err := r.observe(t.Context(), obj, view{known: &memory{}, reader: r.client, stays: func(optin.Advance) bool { return false }})
+			r := &engine{kind: fleet, kinds: &workload.Kinds{}, client: fake.NewClientBuilder().Build()}
+			seen, err := r.observe(t.Context(), obj, view{reader: r.client, stays: func(optin.Advance) bool { return false }})
 			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
 				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
 			}
@@ -422,7 +424,7 @@ func TestMisdirected(t *testing.T) {
 			if test.namespace {
 				b = b.WithObjects(namespace.DeepCopy())
 			}
-			r := &workloads{kind: workload.Rollout, kinds: all, client: b.Build()}
+			r := &engine{kind: workload.Rollout, kinds: all, client: b.Build()}
 			named, of, ok := r.kind.WorkloadRef(obj)
 			if !ok {
 				t.Fatal("it refers to nothing")
@@ -443,10 +445,9 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 	}
 	seen := forbiddenReader(t)
 	trigger := triggers[0]
-	tr := newTriggers(Options{RestartOnAny: true}, nil, seen, seen)
+	tr := newTriggers(rolloutOptions{RestartOnAny: true}, seen, seen)
 	tr.permitted[trigger.Resource] = true
-	r := &workloads{followed: followedKinds(workload.Deployment.GVK)}
-	_, err = tr.observe(t.Context(), r, gen.Namespace, trigger)
+	_, _, err = tr.observe(t.Context(), gen.Namespace, trigger)
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
 		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
@@ -460,7 +461,7 @@ func TestATriggerIsCalledAsTheAPICallsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := forbiddenReader(t)
-	_, err = newTriggers(Options{RestartOnAny: true}, nil, seen, seen).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
+	_, _, err = newTriggers(rolloutOptions{RestartOnAny: true}, seen, seen).observe(t.Context(), gen.Namespace, triggers[0])
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Message, "write deployments") {
 		t.Errorf("%v", err)
@@ -473,9 +474,9 @@ func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := Options{RestartOn: []schema.GroupResource{{Resource: "persistentvolumeclaims"}}}
+	options := rolloutOptions{RestartOn: []schema.GroupResource{{Resource: "persistentvolumeclaims"}}}
 	// Nothing is asked of any reader.
-	_, err = newTriggers(options, nil, nil, nil).observe(t.Context(), &workloads{}, gen.Namespace, triggers[0])
+	_, _, err = newTriggers(options, nil, nil).observe(t.Context(), gen.Namespace, triggers[0])
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, `may not follow namespaces;`) {
 		t.Errorf("%v", err)
@@ -487,7 +488,7 @@ func TestOptionsListResources(t *testing.T) {
 		"persistentvolumeclaims": true, "certificates.cert-manager.io": true, "secrets.example.com": true,
 		"secrets": false, "configmaps": false, "*": false, "*.example.com": false, "pods/log": false, "": false,
 	} {
-		err := Options{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}.validateRestartOn()
+		err := Options{rolloutOptions: rolloutOptions{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}}.validateRestartOn()
 		if (err == nil) != valid {
 			t.Errorf("--restart-on=%s: %v", text, err)
 		}

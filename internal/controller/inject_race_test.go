@@ -22,7 +22,7 @@ func TestTheSilenceOfTheWebhookAboutAWorkloadThatChangesSaysNothing(t *testing.T
 			obj := web("1", gen.Annotated(keys.Injection, string(optin.Template)))
 			w := newAdmissionWorld(t, workload.Deployment, obj, appWith("a"))
 			wet := 0
-			w.workloads.client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.workloads.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

@@ -127,7 +127,7 @@ func inject(t *testing.T, before *appsv1.Deployment, mode optin.Mode, injection 
 func sent(t *testing.T, before *appsv1.Deployment, seen observed, want intent) *appsv1.Deployment {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(before.DeepCopy()).Build()
-	r := &workloads{kind: workload.Deployment, client: c}
+	r := &engine{kind: workload.Deployment, client: c}
 	if ops := r.patch(before, seen, want); len(ops) > 0 {
 		if err := r.send(t.Context(), before.DeepCopy(), ops); err != nil {
 			t.Fatal(err)
@@ -239,7 +239,7 @@ func TestThePatchOfAKindWithoutGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := observed{template: template, baseline: pin.Set{}, asked: optin.Config{Mode: optin.Revision, Injection: optin.Admission}}
-	ops := (&workloads{kind: fleet}).patch(obj, seen, intent{pins: planFor("", pinA, "")})
+	ops := (&engine{kind: fleet}).patch(obj, seen, intent{pins: planFor("", pinA, "")})
 	data, err := json.Marshal(ops)
 	if err != nil {
 		t.Fatal(err)

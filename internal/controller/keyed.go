@@ -26,8 +26,11 @@ func hashOf(use podspec.Use, source revision.Observation, rotates bool) plan.Sou
 
 // observeTrigger returns the hash of what matters of an object, and the key of what may be published of it. An object that is not there
 // needs none.
-func (r *workloads) observeTrigger(ctx context.Context, seen *observed, trigger optin.Trigger) (string, *content.Key, error) {
-	hash, err := r.triggers.observe(ctx, r, seen.namespace, trigger)
+func (r *engine) observeTrigger(ctx context.Context, seen *observed, trigger optin.Trigger) (string, *content.Key, error) {
+	hash, followed, err := r.triggers.observe(ctx, seen.namespace, trigger)
+	if followed != (followedKind{}) {
+		seen.triggers = append(seen.triggers, followed)
+	}
 	if err != nil {
 		return "", nil, err
 	}
@@ -42,7 +45,7 @@ func lost(hash, scheme string) bool {
 }
 
 // recallHold is recall for the note of a hold, which counts for what was rolled back when its revision is deleted (rule 4).
-func (r *workloads) recallHold(ctx context.Context, seen *observed, source pin.Source, found *revision.Observation) error {
+func (r *engine) recallHold(ctx context.Context, seen *observed, source pin.Source, found *revision.Observation) error {
 	note := seen.pins.Held[source]
 	if note.On == seen.pins.Pins[source] && lost(note.Keys, found.Scheme) && !found.Exists(note.From.Revision) {
 		seen.sayKeyLost(source)
@@ -51,7 +54,7 @@ func (r *workloads) recallHold(ctx context.Context, seen *observed, source pin.S
 }
 
 // recall adds to a source what is needed to compare it with what was stated of it without a key.
-func (r *workloads) recall(ctx context.Context, seen *observed, source pin.Source, found *revision.Observation, stated ...string) error {
+func (r *engine) recall(ctx context.Context, seen *observed, source pin.Source, found *revision.Observation, stated ...string) error {
 	for _, hash := range stated {
 		if found.Scheme == "" || hash == "" || hash == absent || content.SchemeOf(hash) != "" {
 			continue

@@ -88,7 +88,7 @@ func TestHashesAreComparedUnderTheKeyThatTheyState(t *testing.T) {
 			}
 			w := newAdmissionWorld(t, workload.Deployment, gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1")}), key)
 			w.options.Secrets = true
-			seen, err := w.observe(t.Context(), d, view{known: &memory{}, reader: w.client, stays: func(optin.Advance) bool { return false }})
+			seen, err := w.observe(t.Context(), d, view{reader: w.client, stays: func(optin.Advance) bool { return false }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestWhatWasStatedWithoutAKeyIsComparedWithTheData(t *testing.T) {
 		d.Spec.Template.Annotations[keys.Hashes] = "secret/db=" + sum + "@1"
 		w := newAdmissionWorld(t, workload.Deployment, source, pinned, made)
 		w.options.Secrets = true
-		seen, err := w.observe(t.Context(), d, view{known: &memory{}, reader: w.client, stays: func(optin.Advance) bool { return false }})
+		seen, err := w.observe(t.Context(), d, view{reader: w.client, stays: func(optin.Advance) bool { return false }})
 		if err != nil {
 			t.Fatal(err)
 		}

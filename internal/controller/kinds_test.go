@@ -123,7 +123,7 @@ func TestOfANamespaceOnlyItsTrackLabelStays(t *testing.T) {
 
 func TestSourceKindsAreThoseThatAreEnabled(t *testing.T) {
 	for secrets, want := range map[bool][]pin.Kind{false: {pin.ConfigMap}, true: {pin.ConfigMap, pin.Secret}} {
-		o := Options{Secrets: secrets}
+		o := rolloutOptions{Secrets: secrets}
 		if diff := cmp.Diff(want, o.sourceKinds()); diff != "" {
 			t.Errorf("secrets %v (-want +got):\n%s", secrets, diff)
 		}

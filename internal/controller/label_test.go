@@ -29,7 +29,7 @@ func TestASourceThatCannotBeLabelledIsNoError(t *testing.T) {
 		},
 	}).Build()
 	known := &workload.Kinds{}
-	r := &workloads{kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
+	r := &engine{kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
 	seen := newObserved(gen.Namespace, c)
 	err := r.refresh(t.Context(), seen, plan.Plan{Decisions: []plan.Decision{{
 		Source: gen.Source("configmap/app"), Current: pin.Pin{Revision: appA, Number: 1},

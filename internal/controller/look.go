@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -62,7 +61,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
-		triggers: newTriggers(options, nil, live, live),
+		triggers: newTriggers(options.rolloutOptions, live, live),
 		accounts: newAccounts(live, time.Now),
 	}, nil
 }
@@ -139,10 +138,10 @@ type Warning struct {
 
 // Look plans for one workload of the snapshot. With advance, as if its pins might move now whatever confrev.io/advance says.
 func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (Look, error) {
-	r := p.reconciler(kind)
+	r := p.engine(kind)
 	look := Look{Kind: kind, Workload: obj, Hidden: p.hidden}
 	seen, want, err := r.lookAndPlan(ctx, obj, view{
-		known: &memory{}, reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Blocks(false) },
+		reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Blocks(false) },
 	})
 	if err != nil {
 		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
@@ -301,10 +300,9 @@ func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client
 	return found[0]
 }
 
-func (p *Planner) reconciler(kind workload.Kind) *workloads {
-	return &workloads{
-		kind: kind, kinds: p.kinds, options: p.Options, client: p.Snapshot, live: p.live, whole: p.Snapshot, store: p.store, triggers: p.triggers,
-		accounts: p.accounts, gate: &gate.Gate{},
-		now: time.Now, memory: newMemories(),
+func (p *Planner) engine(kind workload.Kind) *engine {
+	return &engine{
+		kind: kind, kinds: p.kinds, options: p.Options.rolloutOptions, client: p.Snapshot, live: p.live, whole: p.Snapshot, store: p.store, triggers: p.triggers,
+		accounts: p.accounts, now: time.Now,
 	}
 }

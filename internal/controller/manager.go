@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -22,7 +22,6 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
@@ -30,22 +29,9 @@ import (
 
 // Options are what the command line says of the controller.
 type Options struct {
-	// Settle is how long a workload's sources must be quiet before it advances (rule 2).
-	Settle time.Duration
+	rolloutOptions
 	// Grace is how long a revision that nobody uses is kept (rule 13).
 	Grace time.Duration
-	// Secrets makes confrev handle Secrets too. Without it, it needs no right on them.
-	Secrets bool
-	// Injection is where pins are applied, unless a workload says otherwise.
-	Injection optin.Injection
-	// Compat says which other tools' annotations opt in.
-	Compat optin.Compat
-	// Rotating says which further classes of sources have the policy rotate by default.
-	Rotating optin.Rotating
-	// RestartOn lists what confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny lets it name anything,
-	// for people who look with their own rights where the controller's list is not known.
-	RestartOn    []schema.GroupResource
-	RestartOnAny bool
 	// Kinds are configured kinds of workloads, beside those that confrev knows.
 	Kinds []workload.Kind
 	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
@@ -54,8 +40,6 @@ type Options struct {
 	RolloutsPerHour int
 	// Workers is how many workloads, and how many revisions, are worked on at a time.
 	Workers int
-	// Namespace is confrev's own, which it never touches.
-	Namespace string
 	// LeaderElect makes several replicas agree on one that works.
 	LeaderElect bool
 	// PolicyPrefix is what the names of the chart's admission policies begin with.
@@ -98,21 +82,6 @@ func (o Options) Validate() error {
 		problems = append(problems, errors.New("--metrics-cert-dir is for --metrics-secure"))
 	}
 	return errors.Join(append(problems, o.Webhook.Validate(), o.validateRestartOn())...)
-}
-
-// sourceKinds are the kinds of sources that are enabled.
-func (o Options) sourceKinds() []pin.Kind {
-	if o.Secrets {
-		return pin.Kinds
-	}
-	return []pin.Kind{pin.ConfigMap}
-}
-
-func (o Options) enabled(kind pin.Kind) bool { return slices.Contains(o.sourceKinds(), kind) }
-
-// excluded tells whether confrev keeps out of a namespace (rule 18).
-func (o Options) excluded(namespace string) bool {
-	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
 }
 
 // Run runs the controller until ctx ends.
@@ -179,7 +148,7 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	}
 	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
 	accounts := newAccounts(manager.GetAPIReader(), time.Now)
-	triggers := newTriggers(o, manager.GetCache(), manager.GetClient(), manager.GetAPIReader())
+	triggers := newTriggers(o.rolloutOptions, manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
 		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, notices: notices,
 		lost: newMemories(), unused: lru.New(maxUnused), now: time.Now,
@@ -195,8 +164,12 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
-				kind: kind, kinds: kinds, options: o, client: manager.GetClient(), live: manager.GetAPIReader(), whole: manager.GetAPIReader(), store: store,
-				triggers: triggers, accounts: accounts, notices: notices, gate: gate, now: time.Now, memory: newMemories(), elected: manager.Elected(),
+				engine: &engine{
+					kind: kind, kinds: kinds, options: o.rolloutOptions, client: manager.GetClient(), live: manager.GetAPIReader(),
+					whole: manager.GetAPIReader(), store: store, triggers: triggers, accounts: accounts, now: time.Now,
+				},
+				rolloutsPerHour: o.RolloutsPerHour, workers: o.Workers, cache: manager.GetCache(), notices: notices, gate: gate,
+				memory: newMemories(), elected: manager.Elected(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}
 		},
@@ -212,4 +185,14 @@ func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
 	}
 	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: admitter, Gate: gate}
 	return errors.Join(manager.Add(gate), manager.Add(assembly), server.AddTo(manager))
+}
+
+// validateRestartOn refuses what would list more than it says. ConfigMaps and Secrets are sources, and need no listing.
+func (o Options) validateRestartOn() error {
+	for _, resource := range o.RestartOn {
+		if slices.Contains([]string{"configmaps", "secrets"}, resource.String()) || strings.ContainsAny(resource.String(), "*/ ") || resource.Resource == "" {
+			return fmt.Errorf("--restart-on=%s: want resources by their plural, such as persistentvolumeclaims or certificates.cert-manager.io", resource)
+		}
+	}
+	return nil
 }

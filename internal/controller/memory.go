@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
 
@@ -36,9 +35,6 @@ func (m *memory) follow(template string) {
 	}
 	m.template = template
 }
-
-// written is what a template was last given.
-type written struct{ pins, hashes pin.Set }
 
 // memories keeps a memory per workload. A reconciler never works on one workload twice at a time, so only the map needs
 // a lock.

@@ -67,7 +67,9 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	good := Options{Settle: time.Second, Grace: time.Minute, RevisionsPerHour: 1, RolloutsPerHour: 1, Workers: 1, Namespace: "confrev"}
+	good := Options{
+		rolloutOptions: rolloutOptions{Settle: time.Second, Namespace: "confrev"}, Grace: time.Minute, RevisionsPerHour: 1, RolloutsPerHour: 1, Workers: 1,
+	}
 	tests := map[string]struct {
 		change func(*Options)
 		want   string // part of the problem; "" for none

@@ -16,7 +16,7 @@ type notes struct{ pins, stamped, noted, held, heldHashes string }
 
 // notesOf gives the notes of a workload. A request that takes some of them away altogether, as kubectl replace does, does
 // not mean to: they are those of the old object then.
-func (r *workloads) notesOf(obj, old client.Object, seen *observed) notes {
+func (r *engine) notesOf(obj, old client.Object, seen *observed) notes {
 	template, annotations := seen.template.Annotations, obj.GetAnnotations()
 	oldTemplate, oldAnnotations := map[string]string{}, map[string]string{}
 	if old != nil {

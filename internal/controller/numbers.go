@@ -14,7 +14,7 @@ import (
 // credit lowers the numbers of revisions to what there is evidence of (rule 5): the pins that this workload knows of, and those
 // of other workloads and holders. Anyone who may create ConfigMaps can make a copy of a revision with any number, and a high one
 // would use up the numbers that there are. Only who may change workloads can pin.
-func (r *workloads) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
+func (r *engine) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
 	current := seen.sources[source].Name
 	for i := range revisions {
 		made := &revisions[i]
@@ -52,7 +52,7 @@ func (seen *observed) numberOf(source pin.Source, name string) int64 {
 }
 
 // pinnedNumber returns the highest number with which a template or a holder pins a revision; it looks no further than enough.
-func (r *workloads) pinnedNumber(ctx context.Context, ref revision.Ref, source pin.Source, enough int64) (int64, error) {
+func (r *engine) pinnedNumber(ctx context.Context, ref revision.Ref, source pin.Source, enough int64) (int64, error) {
 	var highest int64
 	count := func(into client.ObjectList, pins func(client.Object) string) error {
 		if highest >= enough {

@@ -50,7 +50,7 @@ func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 				holder("web-1", appA+first, 1), holder("web-2", appB+second, 2),
 			}, test.others...)
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
-			planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
+			planner, err := NewPlannerOf(t.Context(), c, Options{rolloutOptions: rolloutOptions{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,6 +61,10 @@ type observed struct {
 	unbounded bool
 	// requested is true within admission.
 	requested bool
+	// shown is true when a holder shows what was written last: from now on the holders speak for themselves, also when this one is pruned.
+	shown bool
+	// triggers are the kinds of other objects on which the workload restarts and that were read.
+	triggers []followedKind
 	// retry is true when something was refused that may be permitted later.
 	retry bool
 }
@@ -75,7 +79,7 @@ func newObserved(namespace string, reader client.Reader) observed {
 }
 
 // pinsOf gives the pins of a workload's template; none when there is no workload, or when they are malformed.
-func (r *workloads) pinsOf(obj client.Object) pin.Set {
+func (r *engine) pinsOf(obj client.Object) pin.Set {
 	if obj == nil {
 		return nil
 	}
@@ -88,8 +92,8 @@ func (r *workloads) pinsOf(obj client.Object) pin.Set {
 
 // view says how to look at a workload.
 type view struct {
-	// known is what is known of what it rolled out, beyond what its holders show.
-	known *memory
+	// wrote is what is known to have been rolled out last, whether or not a holder shows it yet; nil where nothing is.
+	wrote *written
 	// reader reads the metadata of sources.
 	reader client.Reader
 	// stays tells whether its pins may not move now.
@@ -108,7 +112,7 @@ type view struct {
 
 // observe looks at a workload, its sources and its holders. With an error, the sources that could not be observed are
 // missing from the inputs.
-func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
+func (r *engine) observe(ctx context.Context, obj client.Object, v view) (observed, error) {
 	seen := newObserved(obj.GetNamespace(), v.reader)
 	seen.requested = v.request
 	seen.before, seen.eager, seen.hashes.Replaced = r.pinsOf(v.old), v.eager, v.replaced
@@ -159,7 +163,7 @@ func (r *workloads) observe(ctx context.Context, obj client.Object, v view) (obs
 		seen.reader = v.reader
 		clear(seen.metas)
 	}
-	return seen, errors.Join(r.observeHolders(ctx, obj, referring, v.known, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
+	return seen, errors.Join(r.observeHolders(ctx, obj, referring, v.wrote, &seen), r.observeSources(ctx, &seen), r.observeTriggers(ctx, &seen))
 }
 
 func (seen *observed) say(reason, format string, args ...any) {
@@ -178,12 +182,11 @@ func (seen *observed) sayProblems(problems []optin.Problem) {
 }
 
 // observeHolders reads what the workload rolled out, as its holders show it, and as this process knows it before they do.
-func (r *workloads) observeHolders(ctx context.Context, obj client.Object, referring []client.Object, known *memory, seen *observed) error {
+func (r *engine) observeHolders(ctx context.Context, obj client.Object, referring []client.Object, wrote *written, seen *observed) error {
 	found, err := r.holders(ctx, obj, referring)
 	if err != nil {
 		return err
 	}
-	shown := false
 	for _, holder := range found {
 		facts := r.kind.Holder.Facts(holder)
 		pins, err := pin.Parse(facts.Pins)
@@ -194,24 +197,20 @@ func (r *workloads) observeHolders(ctx context.Context, obj client.Object, refer
 		seen.holders = append(seen.holders, holder)
 		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: facts.Order, Pins: pins})
 		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: facts.Order, Pins: hashes})
-		shown = shown || known.wrote != nil && maps.Equal(pins, known.wrote.pins) && maps.Equal(hashes, known.wrote.hashes)
+		seen.shown = seen.shown || wrote != nil && maps.Equal(pins, wrote.pins) && maps.Equal(hashes, wrote.hashes)
 	}
-	if shown {
-		// From now on the holders speak for themselves, also when this one is pruned.
-		known.wrote = nil
-	}
-	if known.wrote != nil {
+	if wrote != nil && !seen.shown {
 		// We wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled
 		// back at once. Without this, an undo within that moment would be undone.
 		seen.holders = append(seen.holders, nil)
-		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: known.wrote.pins})
-		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: known.wrote.hashes})
+		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.pins})
+		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.hashes})
 	}
 	return nil
 }
 
 // holders lists the holders of a workload, or of those that refer to it: their controllers roll its template out then.
-func (r *workloads) holders(ctx context.Context, obj client.Object, referring []client.Object) ([]client.Object, error) {
+func (r *engine) holders(ctx context.Context, obj client.Object, referring []client.Object) ([]client.Object, error) {
 	owners := []client.Object{obj}
 	if len(referring) > 0 {
 		owners = referring
@@ -228,7 +227,7 @@ func (r *workloads) holders(ctx context.Context, obj client.Object, referring []
 }
 
 // observeSources looks at the ConfigMaps and Secrets that are used.
-func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
+func (r *engine) observeSources(ctx context.Context, seen *observed) error {
 	var errs []error
 	look := func(use podspec.Use) (revision.Observation, bool) {
 		meta, err := seen.metadata(ctx, use.Source)
@@ -291,3 +290,6 @@ func (r *workloads) observeSources(ctx context.Context, seen *observed) error {
 	}
 	return errors.Join(errs...)
 }
+
+// written is what a template was last given.
+type written struct{ pins, hashes pin.Set }

@@ -138,7 +138,7 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(test.before.DeepCopy()).Build()
-			r := &workloads{kind: workload.Deployment, client: c}
+			r := &engine{kind: workload.Deployment, client: c}
 			seen, want := seenIn(test.before, test.plan)
 			if err := r.send(t.Context(), test.before.DeepCopy(), r.patch(test.before, seen, want)); err != nil {
 				t.Fatal(err)
@@ -168,7 +168,7 @@ func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(test.live.DeepCopy()).Build()
-			r := &workloads{kind: workload.Deployment, client: c}
+			r := &engine{kind: workload.Deployment, client: c}
 			cached := test.live.DeepCopy()
 			delete(cached.Annotations, "other")
 			workload.Deployment.Compact(cached)
@@ -194,7 +194,7 @@ func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
 
 // Rule 3: what is as it should be is not written.
 func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
-	r := &workloads{kind: workload.Deployment}
+	r := &engine{kind: workload.Deployment}
 	for name, p := range map[string]plan.Plan{
 		"in sync":           planFor(pinA, pinA, heldB),
 		"nothing is pinned": {Held: gen.Notes(heldB)},
@@ -220,7 +220,7 @@ func TestThePatchAppliesOnlyToTheGenerationThatThePlanWasMadeFor(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
 	d.Generation = 7
 	seen, intended := seenIn(d, planFor(pinA, pinB, ""))
-	ops := (&workloads{kind: workload.Deployment}).patch(d, seen, intended)
+	ops := (&engine{kind: workload.Deployment}).patch(d, seen, intended)
 	want := []operation{
 		{Op: "test", Path: "/metadata/uid", Value: d.UID}, {Op: "test", Path: "/metadata/generation", Value: int64(7)},
 	}

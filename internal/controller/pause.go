@@ -3,41 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plan"
 )
-
-// awaited lists the sources without which a template cannot be pinned, nor its pods start (rule 7). With a CSI volume, it may
-// be the first pod's mount that makes a Secret: waiting for that without a pod would never end.
-func (seen observed) awaited(p plan.Plan) []string {
-	var waiting []string
-	for _, d := range p.Decisions {
-		missing := slices.Contains([]plan.Verdict{plan.SourceMissing, plan.KeyMissing}, d.Verdict)
-		if d.From == (pin.Pin{}) && missing && (d.Source.Kind != pin.Secret || !mountsCSI(&seen.template.Spec)) {
-			waiting = append(waiting, d.Source.String())
-		}
-	}
-	return waiting
-}
-
-func mountsCSI(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil })
-}
-
-// pausedByUs reports whether a workload is paused by confrev (rule 7).
-func (r *workloads) pausedByUs(obj client.Object) bool {
-	return obj.GetAnnotations()[keys.Paused] != "" && r.kind.Paused(obj)
-}
 
 // pauseLeft returns how much longer confrev's own pause of a workload may last. It counts from the workload's creation, which
 // no restart of confrev forgets.
@@ -71,13 +44,4 @@ func (r *workloads) resumeWithout(ctx context.Context, obj client.Object, awaite
 		"Resumed %s after its creation although %s cannot be pinned: pods that require it wait for it. Once it is there, it is pinned, which "+
 			"is one more rollout", r.kind.MaxPause(obj), missing)})
 	return nil
-}
-
-// resumption returns the operations that take back confrev's own pause (rule 7).
-func (r *workloads) resumption(obj client.Object) []operation {
-	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
-	if r.kind.Paused(obj) {
-		ops = append(ops, operation{Op: "remove", Path: "/spec/paused"})
-	}
-	return ops
 }

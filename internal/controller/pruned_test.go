@@ -30,7 +30,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			now := created.Time
 			w.notices, w.now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
-			w.workloads.client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.workloads.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

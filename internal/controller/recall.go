@@ -13,7 +13,7 @@ import (
 // decided of it is decided of the same version.
 type recall struct {
 	client.Reader
-	read map[recalled]answer
+	read map[recalled]readResult
 }
 
 type recalled struct {
@@ -21,13 +21,13 @@ type recalled struct {
 	key  client.ObjectKey
 }
 
-// answer has nil metadata for what does not exist, and the error that said so.
-type answer struct {
+// readResult has nil metadata for what does not exist, and the error that said so.
+type readResult struct {
 	meta *metav1.PartialObjectMetadata
 	err  error
 }
 
-func newRecall(reader client.Reader) recall { return recall{reader, map[recalled]answer{}} }
+func newRecall(reader client.Reader) recall { return recall{reader, map[recalled]readResult{}} }
 
 // Get reads what was not read yet.
 func (r recall) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
@@ -41,9 +41,9 @@ func (r recall) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		err := r.Reader.Get(ctx, key, meta)
 		switch {
 		case err == nil:
-			r.read[of] = answer{meta: meta.DeepCopy()}
+			r.read[of] = readResult{meta: meta.DeepCopy()}
 		case apierrors.IsNotFound(err):
-			r.read[of] = answer{err: err}
+			r.read[of] = readResult{err: err}
 		}
 		return err
 	}

@@ -113,7 +113,7 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 // told gives the notes of the events that a reporter sends, those on the workload only.
 func told(do func(reporter)) []string {
 	recorded := events.NewFakeRecorder(10)
-	do(reporter{&workloads{kind: workload.Deployment, client: fake.NewClientBuilder().Build(), notices: sink.Events(recorded)}})
+	do(reporter{&workloads{engine: &engine{kind: workload.Deployment, client: fake.NewClientBuilder().Build()}, notices: sink.Events(recorded)}})
 	close(recorded.Events)
 	var notes []string
 	for note := range recorded.Events {

@@ -15,7 +15,7 @@ import (
 
 // lookAndPlan observes a workload and makes the plans. The types of Secrets are read only where the template is to change: what
 // rotates by its type and is pinned from before stays so until then.
-func (r *workloads) lookAndPlan(ctx context.Context, obj client.Object, v view) (observed, intent, error) {
+func (r *engine) lookAndPlan(ctx context.Context, obj client.Object, v view) (observed, intent, error) {
 	seen, err := r.observe(ctx, obj, v)
 	want := r.intend(seen)
 	if err == nil && len(seen.untyped) > 0 && want.changes() {
@@ -27,7 +27,7 @@ func (r *workloads) lookAndPlan(ctx context.Context, obj client.Object, v view) 
 }
 
 // classify completes what a source says of its policy by what it is: certificates and leased credentials rotate.
-func (r *workloads) classify(ctx context.Context, seen *observed, source pin.Source, about *optin.Traits) error {
+func (r *engine) classify(ctx context.Context, seen *observed, source pin.Source, about *optin.Traits) error {
 	meta := seen.metas[source]
 	if meta == nil || about.Policy != optin.PolicyRevision {
 		return nil
@@ -54,7 +54,7 @@ func (r *workloads) classify(ctx context.Context, seen *observed, source pin.Sou
 }
 
 // chooseRotating moves those of a selection that rotate out of what is pinned, and notes them.
-func (r *workloads) chooseRotating(ctx context.Context, seen *observed, selection *optin.Selection, traits map[pin.Source]optin.Traits) error {
+func (r *engine) chooseRotating(ctx context.Context, seen *observed, selection *optin.Selection, traits map[pin.Source]optin.Traits) error {
 	var pinned []podspec.Use
 	for _, use := range selection.Uses {
 		about := traits[use.Source]
@@ -88,7 +88,7 @@ func (seen *observed) rotated(source pin.Source) bool {
 }
 
 // rotates reports whether a source that is followed by its hash rotates. Its data was read for the hash, so its type is known.
-func (r *workloads) rotates(ctx context.Context, seen *observed, source pin.Source) (bool, error) {
+func (r *engine) rotates(ctx context.Context, seen *observed, source pin.Source) (bool, error) {
 	if seen.rotating[source] {
 		return true, nil
 	}
@@ -145,7 +145,7 @@ func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
 }
 
 // rotatesAsKnown reports whether a source rotates, as far as that is known without reading it.
-func (r *workloads) rotatesAsKnown(source pin.Source, meta *metav1.PartialObjectMetadata) bool {
+func (r *engine) rotatesAsKnown(source pin.Source, meta *metav1.PartialObjectMetadata) bool {
 	secretType, _ := r.store.KnownType(meta)
 	class := r.options.Rotating.Classify(source, meta)
 	return class == optin.Rotated || class == optin.ByType && optin.RotatesByType(secretType)
@@ -154,7 +154,7 @@ func (r *workloads) rotatesAsKnown(source pin.Source, meta *metav1.PartialObject
 // restartInstead leaves the template as it is where nothing but what rotates has changed and the workload asks for its pods to be
 // restarted: the new hashes are noted, and a time tells Argo Rollouts which pods are too old. It evicts them one after the other, so
 // there must be two.
-func (r *workloads) restartInstead(obj client.Object, seen observed, want *intent) {
+func (r *engine) restartInstead(obj client.Object, seen observed, want *intent) {
 	if !seen.asked.RestartAt || !r.kind.CanRestart(obj) || !want.hashes.Changed() || want.pins.Changed() || want.release || len(want.inject) > 0 {
 		return
 	}

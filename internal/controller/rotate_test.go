@@ -37,7 +37,7 @@ func TestRestartInstead(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := &workloads{kind: test.kind}
+			r := &engine{kind: test.kind}
 			if test.kind == (workload.Kind{}) {
 				r.kind = workload.Rollout
 			}

@@ -19,7 +19,7 @@ import (
 )
 
 // selectUses chooses what is tracked, and says what of it cannot be.
-func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
+func (r *engine) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
 	uses, err := r.kind.Uses(obj, seen.before)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (r *workloads) selectUses(ctx context.Context, obj client.Object, seen *obs
 }
 
 // traits gives what the sources of a template say of themselves.
-func (r *workloads) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
+func (r *engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
 		about, problems, err := r.describe(ctx, seen, use.Source)
@@ -85,7 +85,7 @@ func (r *workloads) traits(ctx context.Context, uses []podspec.Use, seen *observ
 }
 
 // describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
-func (r *workloads) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
+func (r *engine) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
 	if !r.options.enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
 	}
@@ -118,7 +118,7 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 }
 
 // sayUntracked says which of the listed sources have no effect, and why.
-func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
+func (r *engine) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
 	if seen.asked.Track.ListsKind(pin.Secret) && !r.options.enabled(pin.Secret) {
 		seen.say(notice.KindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
 	}
@@ -138,7 +138,7 @@ func (r *workloads) sayUntracked(seen *observed, uses []podspec.Use, selection o
 }
 
 // bounded refuses a template that admission could not resolve.
-func (r *workloads) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
+func (r *engine) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 	n := podspec.References(&seen.template.Spec)
 	if n <= podspec.MaxReferences && len(uses) <= pin.MaxPins {
 		return uses

@@ -86,7 +86,7 @@ func TestSelectUses(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			options := Options{Secrets: !test.noSecrets, Injection: "admission"}
+			options := rolloutOptions{Secrets: !test.noSecrets, Injection: "admission"}
 			options.Compat.Reloader = true
 			app, extra := gen.ConfigMap("app", nil), gen.ConfigMap("extra", nil)
 			app.Annotations, extra.Annotations = test.source, test.source
@@ -97,7 +97,7 @@ func TestSelectUses(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects([]client.Object{
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()
-			r := &workloads{
+			r := &engine{
 				kind: workload.Deployment, options: options, client: c, kinds: &workload.Kinds{}, accounts: newAccounts(c, time.Now),
 				store: revision.NewStore(c, c, c, time.Now, &workload.Kinds{}, 10),
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // unfollowed returns how the sources stand that a template refers to and that are not chosen to be pinned (rule 21.6).
-func (r *workloads) unfollowed(ctx context.Context, seen *observed, uses []podspec.Use, traits map[pin.Source]optin.Traits) (map[pin.Source]plan.Standing, error) {
+func (r *engine) unfollowed(ctx context.Context, seen *observed, uses []podspec.Use, traits map[pin.Source]optin.Traits) (map[pin.Source]plan.Standing, error) {
 	standings := map[pin.Source]plan.Standing{}
 	for _, use := range uses {
 		if !slices.ContainsFunc(seen.pins.Uses, func(followed podspec.Use) bool { return followed.Source == use.Source }) {
@@ -39,7 +39,7 @@ func (r *workloads) unfollowed(ctx context.Context, seen *observed, uses []podsp
 }
 
 // standing returns how a source stands whose metadata was looked up.
-func (r *workloads) standing(seen *observed, source pin.Source, about optin.Traits) plan.Standing {
+func (r *engine) standing(seen *observed, source pin.Source, about optin.Traits) plan.Standing {
 	switch {
 	case !r.options.enabled(source.Kind) || seen.metas[source] == nil:
 		return plan.Unasked
@@ -51,7 +51,7 @@ func (r *workloads) standing(seen *observed, source pin.Source, about optin.Trai
 
 // dropped returns the sources that a request has no pin of, and of which confrev would drop the pin from an undo to one of the
 // templates: it may have done so already when the API server asks again. reader reads what the plan reads anyhow.
-func (r *workloads) dropped(ctx context.Context, reader client.Reader, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
+func (r *engine) dropped(ctx context.Context, reader client.Reader, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
 	templates = slices.DeleteFunc(slices.Clone(templates), func(t plan.Template) bool { return t.Code != request.Code })
 	if len(templates) == 0 {
 		// No code that ran: it is no undo, whatever was dropped.
@@ -96,7 +96,7 @@ func (seen observed) mayDrop() bool {
 
 // drops reports whether pins go with a request that changes the template anyway, whatever else the plan changes (rule 21.6).
 // A template that has lost its pins and gets them back does not change.
-func (r *workloads) drops(obj, old client.Object, seen observed, want intent) bool {
+func (r *engine) drops(obj, old client.Object, seen observed, want intent) bool {
 	if maps.Equal(seen.pins.Pins, want.pins.Pins) {
 		return false
 	}

@@ -20,7 +20,7 @@ type Steering struct {
 	// After is the plan for the workload as it is to be: what the controller does next, if anything.
 	After plan.Plan
 
-	r    *workloads
+	r    *engine
 	look Look
 	want intent
 }
@@ -28,7 +28,7 @@ type Steering struct {
 // Steer moves pins and hashes of a workload, each to the To of a decision of the look that was changed by hand. A source
 // that is moved away from current is held from then on, whether or not a holder shows that it was on current (rule 4).
 func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
-	s := Steering{r: p.reconciler(look.Kind), look: look}
+	s := Steering{r: p.engine(look.Kind), look: look}
 	seen := look.seen
 	// Nothing but the moves changes: not even what the controller is about to do by itself.
 	s.want = intent{

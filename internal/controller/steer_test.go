@@ -34,7 +34,7 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, Look,
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source, web,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
 		gen.ReplicaSet("web-1", first, 1)).Build()
-	planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
+	planner, err := NewPlannerOf(t.Context(), c, Options{rolloutOptions: rolloutOptions{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 					return c.Get(ctx, key, obj, options...)
 				},
 			}).Build()
-		planner, err := NewPlannerOf(t.Context(), c, Options{Injection: optin.Admission}, gen.Namespace, []workload.Kind{workload.Deployment})
+		planner, err := NewPlannerOf(t.Context(), c, Options{rolloutOptions: rolloutOptions{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,20 +9,14 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -35,68 +29,57 @@ import (
 // triggers looks at the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is
 // cached; what matters of them is read when it is needed. Nothing of it is ever repeated (rule 19).
 type triggers struct {
-	options Options
-	// cache watches what is followed; nil for those who look only once.
-	cache  cache.Cache
-	client client.Client
-	live   client.Reader
+	options rolloutOptions
+	client  client.Client
+	live    client.Reader
 
 	mu sync.Mutex
 	// permitted are the resources that confrev was found to have the rights for.
 	permitted map[schema.GroupVersionResource]bool
 }
 
-func newTriggers(options Options, c cache.Cache, cl client.Client, live client.Reader) *triggers {
-	return &triggers{options: options, cache: c, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
+// followedKind is a kind of objects on which some workload restarts: as the API has it, and as confrev.io/restart-on names it.
+type followedKind struct {
+	gvk  schema.GroupVersionKind
+	kind pin.Kind
+}
+
+func newTriggers(options rolloutOptions, cl client.Client, live client.Reader) *triggers {
+	return &triggers{options: options, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
 }
 
 // restartsOn reports whether confrev.io/restart-on may name objects of a resource: confrev may read more than that, on
 // no one's behalf.
-func (o Options) restartsOn(resource schema.GroupResource) bool {
+func (o rolloutOptions) restartsOn(resource schema.GroupResource) bool {
 	return o.RestartOnAny || slices.Contains(o.RestartOn, resource)
 }
 
-// validateRestartOn refuses what would list more than it says. ConfigMaps and Secrets are sources, and need no listing.
-func (o Options) validateRestartOn() error {
-	for _, resource := range o.RestartOn {
-		if slices.Contains([]string{"configmaps", "secrets"}, resource.String()) || strings.ContainsAny(resource.String(), "*/ ") || resource.Resource == "" {
-			return fmt.Errorf("--restart-on=%s: want resources by their plural, such as persistentvolumeclaims or certificates.cert-manager.io", resource)
-		}
-	}
-	return nil
-}
-
-// observe returns a hash of what matters of an object, and sees to it that changes of it reach the workload's reconciler.
-// What is not listed, and a missing kind or right, is a TerminalError; a missing object is not found.
-func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, trigger optin.Trigger) (string, error) {
+// observe returns a hash of what matters of an object, and the kind to watch for changes to it. What is not listed, and a missing kind or right, is a TerminalError; a missing object is not found.
+func (t *triggers) observe(ctx context.Context, namespace string, trigger optin.Trigger) (hash string, followed followedKind, err error) {
 	if !t.options.restartsOn(trigger.Resource.GroupResource()) {
-		return "", forbidden("follow", trigger.Resource)
+		return "", followed, forbidden("follow", trigger.Resource)
 	}
 	gvk, err := t.client.RESTMapper().KindFor(trigger.Resource)
 	if meta.IsNoMatchError(err) {
-		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+		return "", followed, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
 			"annotation %s: the API server does not serve %s", keys.RestartOn, trigger.Kind)}
 	}
 	if err != nil {
-		return "", err
+		return "", followed, err
 	}
 	mapping, err := t.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", err
+		return "", followed, err
 	}
 	if mapping.Resource != trigger.Resource {
 		// The API knows resources by their singular too; rights and indexes do not.
-		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+		return "", followed, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
 			"annotation %s: %s is not how the API calls it; write %s", keys.RestartOn, trigger.Kind, mapping.Resource.Resource)}
 	}
 	if err := t.permit(ctx, trigger.Resource); err != nil {
-		return "", err
+		return "", followed, err
 	}
-	if t.cache != nil {
-		if err := r.followTrigger(t.cache, gvk, trigger.Kind); err != nil {
-			return "", err
-		}
-	}
+	followed = followedKind{gvk, trigger.Kind}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
@@ -106,12 +89,13 @@ func (t *triggers) observe(ctx context.Context, r *workloads, namespace string, 
 	if apierrors.IsForbidden(err) {
 		// The right was taken away.
 		t.forget(trigger.Resource)
-		return "", forbidden("get", trigger.Resource)
+		return "", followed, forbidden("get", trigger.Resource)
 	}
 	if err != nil {
-		return "", err
+		return "", followed, err
 	}
-	return fingerprint(obj, trigger.Fields)
+	hash, err = fingerprint(obj, trigger.Fields)
+	return hash, followed, err
 }
 
 // permit makes sure that confrev may follow a resource.
@@ -151,26 +135,6 @@ func forbidden(verb string, resource schema.GroupVersionResource) error {
 	return &revision.TerminalError{Reason: notice.RestartOnForbidden, Message: fmt.Sprintf(
 		"annotation %s: confrev may not %s %s; list them, by their plural, in the chart's value restartOn",
 		keys.RestartOn, verb, resource.GroupResource())}
-}
-
-// followTrigger makes changes of objects of a kind reach the workloads that name them.
-func (r *workloads) followTrigger(c cache.Cache, gvk schema.GroupVersionKind, kind pin.Kind) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.followed[gvk] {
-		return nil
-	}
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(gvk)
-	err := r.controller.Watch(source.Kind(c, obj, handler.TypedEnqueueRequestsFromMapFunc(
-		func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
-			return r.indexed(ctx, changed.Namespace, pin.Source{Kind: kind, Name: changed.Name}.String())
-		})))
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", gvk, err)
-	}
-	r.followed[gvk] = true
-	return nil
 }
 
 // maxFingerprinted is how much of one object is hashed, as JSON: what the API server takes of an object, and no more however

@@ -162,7 +162,7 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 			return false, client.IgnoreNotFound(err)
 		}
 	}
-	asked, _, err := asks(ctx, r.client, r.kinds, r.options, kind, obj)
+	asked, _, err := asks(ctx, r.client, r.kinds, r.options.rolloutOptions, kind, obj)
 	if err != nil || asked.Mode != optin.Attach {
 		return false, err
 	}

@@ -1,11 +1,8 @@
 package controller
 
 import (
-	"context"
 	"fmt"
 	"strings"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
@@ -50,12 +47,4 @@ func missingKeys(d plan.Decision, keep string) string {
 		return fmt.Sprintf("%s lacks %q, which a container requires; the workload goes on once it has it", d.Source, d.Keys)
 	}
 	return fmt.Sprintf("%s lacks %q, which a container requires%s", d.Source, d.Keys, keep)
-}
-
-// warn says what has not been said before, on the workload.
-func (r *workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
-	for _, n := range known.reported.News(all) {
-		n.Object, n.Kind = obj, r.kind.Resource()
-		r.notices.Send(ctx, n)
-	}
 }

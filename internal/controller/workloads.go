@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
@@ -40,21 +39,13 @@ import (
 
 // workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
 type workloads struct {
-	kind    workload.Kind
-	kinds   *workload.Kinds
-	options Options
-	client  client.Client
-	live    client.Reader
-	// whole reads holders with their templates, of which the cache keeps only facts: the API server, or for the plugin its snapshot, so
-	// that the right to list is enough there.
-	whole    client.Reader
-	store    *revision.Store
-	triggers *triggers
-	accounts *accounts
-	notices  notice.Sink
-	gate     *gate.Gate
-	now      func() time.Time
-	memory   *memories
+	*engine
+	rolloutsPerHour, workers int
+	// cache watches what is followed.
+	cache   cache.Cache
+	notices notice.Sink
+	gate    *gate.Gate
+	memory  *memories
 	// elected is closed once this process leads; it ends when it no longer does.
 	elected <-chan struct{}
 
@@ -91,7 +82,7 @@ func (r *workloads) setUp(manager ctrl.Manager) error {
 		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(r.kind.New(), reporter{r}.handler()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.workers})
 	for _, kind := range r.options.sourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
 	}
@@ -198,17 +189,6 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	return outcome(ctx, r.lookAgain(obj, wait), err)
 }
 
-// misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
-func (r *workloads) misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]notice.Notice, error) {
-	asked, _, err := asks(ctx, r.client, r.kinds, r.options, r.kind, obj)
-	handled := slices.ContainsFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
-	if err != nil || handled || !asked.Track.Enabled() {
-		return nil, err
-	}
-	return []notice.Notice{{Reason: notice.NoPodTemplate, Text: fmt.Sprintf(
-		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}, nil
-}
-
 // outcome turns what came of a reconciliation into a result: what is only out of date is looked at again without noise,
 // and in a namespace that is going away nothing can be created, nor need be.
 func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Result, error) {
@@ -225,43 +205,15 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-// intent is what should become of a workload: the plans of its pins and of its hashes.
-type intent struct {
-	pins, hashes plan.Plan
-	// release is true when pins of the template are to go, although nothing else of the intent changes.
-	release bool
-	// resume is true when confrev's own pause is to end (rule 7).
-	resume bool
-	// inject are the references of the template that are to name something else.
-	inject []injection
-	// restart is true when pods are to be replaced although the template stays: for what rotates, where that is asked for.
-	restart bool
-}
-
-// changes tells whether the template must be written.
-func (i intent) changes() bool {
-	return i.pins.Changed() || i.hashes.Changed() || i.release || len(i.inject) > 0
-}
-
-// text stands for all that the template should say.
-func (i intent) text() string {
-	text := i.pins.Pins.String() + " " + i.hashes.Pins.String()
-	if i.onlyInjects() {
-		text += " injected"
-	}
-	return text
-}
-
-// onlyInjects tells whether nothing but the names of references changes.
-func (i intent) onlyInjects() bool {
-	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
-}
-
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
 	seen, want, err := r.lookAndPlan(ctx, obj, view{
-		known: known, reader: r.client, stays: func(a optin.Advance) bool { return a.Blocks(false) },
+		wrote: known.wrote, reader: r.client, stays: func(a optin.Advance) bool { return a.Blocks(false) },
 	})
+	if seen.shown {
+		known.wrote = nil
+	}
+	err = errors.Join(err, r.followTriggers(seen.triggers))
 	if err == nil {
 		want, err = r.endHolds(ctx, obj, nil, &seen, want)
 	}
@@ -309,29 +261,6 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	return 0, errors.Join(later, err)
 }
 
-// intend makes the plans.
-func (r *workloads) intend(seen observed) intent {
-	want := intent{pins: plan.Make(seen.pins), hashes: plan.Make(seen.hashes)}
-	if seen.template == nil {
-		return want
-	}
-	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0 || seen.pins.PinsAbsence()
-	if seen.unbounded {
-		want.pins.Pins, want.pins.Held = seen.pins.Pins, seen.pins.Held
-		return want
-	}
-	want.injectAgain(seen)
-	return want
-}
-
-// injectAgain finds the references to change anew, after some pin or hash is not to change after all.
-func (i *intent) injectAgain(seen observed) {
-	i.inject = nil
-	if !seen.unbounded && (i.release || seen.follows()) {
-		i.inject = seen.injections(i.pins.Pins, i.pins.Changed() || i.hashes.Changed() || i.release)
-	}
-}
-
 // obstructed tells whether something keeps the intent from being written now, what to say of it and when to look again.
 func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) (time.Duration, notice.Notice) {
 	if !want.changes() {
@@ -354,52 +283,6 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen obse
 	return r.overspent(obj, want, known)
 }
 
-// needsPolicies tells whether an intent writes pins that only admission resolves.
-func (seen observed) needsPolicies(want intent) bool {
-	return seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
-}
-
-// limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
-func (r *workloads) limit(ctx context.Context, seen observed, want *intent) []notice.Notice {
-	var limited []notice.Notice
-	for i := range want.hashes.Decisions {
-		d := &want.hashes.Decisions[i]
-		if d.To == d.From {
-			continue
-		}
-		hash := seen.sources[d.Source].Hash
-		if hash == "" {
-			hash = content.Hash(d.To.Revision)
-		}
-		err := r.store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			limited = append(limited, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
-			want.hashes.Repin(d, d.From)
-		}
-	}
-	if len(limited) > 0 {
-		want.injectAgain(seen)
-	}
-	return limited
-}
-
-// refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
-// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout goes on without.
-func (r *workloads) refresh(ctx context.Context, seen observed, p plan.Plan) error {
-	var errs []error
-	for _, d := range p.Decisions {
-		if d.Current == (pin.Pin{}) {
-			continue
-		}
-		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		if err := r.store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
-			log.FromContext(ctx).Info("cannot label a source; going on without", "source", d.Source.String(), "error", err.Error())
-		}
-		errs = append(errs, r.store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
-	}
-	return errors.Join(errs...)
-}
-
 // settle gives how long to wait before the plan's advances may be written (rule 2).
 func (r *workloads) settle(seen observed, want intent, known *memory) time.Duration {
 	if !want.changes() {
@@ -414,4 +297,70 @@ func (r *workloads) settle(seen observed, want intent, known *memory) time.Durat
 		return 0
 	}
 	return known.settling.Remaining(seen.asked.Settle, now)
+}
+
+// write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
+// what it refused to do and why.
+func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]notice.Notice, error) {
+	made, refused, err := r.ensure(ctx, obj, r.owner(obj), seen, &want.pins)
+	r.tell(ctx, made)
+	if err != nil {
+		return nil, err
+	}
+	if len(want.inject) > 0 {
+		// Not every pin need be the one that was wanted.
+		want.injectAgain(seen)
+	}
+	pointless := false
+	if pointless, err = r.leaveToAdmission(ctx, obj, seen, &want); err != nil {
+		return refused, err
+	}
+	if pointless {
+		return append(refused, r.giveUp(want, known)), nil
+	}
+	patch := r.patch(obj, seen, want)
+	if len(patch) == 0 {
+		return refused, nil
+	}
+	if err := r.send(ctx, obj, patch); err != nil {
+		return refused, err
+	}
+	if !r.keeps(obj, seen, want) {
+		return append(refused, r.giveUp(want, known)), nil
+	}
+	if want.changes() || want.restart {
+		known.generation = obj.GetGeneration()
+		if want.changes() {
+			known.wrote = &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
+			known.reverts.Wrote(want.text(), r.now())
+		}
+		if want.restart || len(want.advances()) > 0 {
+			known.rollouts.wrote(r.now())
+		}
+		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
+		known.settling = plan.Settling{}
+	}
+	return refused, nil
+}
+
+// giveUp notes that the API server does not keep what was written, so that it is not written again and again, and returns what
+// to say of it.
+func (r *workloads) giveUp(want intent, known *memory) notice.Notice {
+	known.reverts.Pruned(want.text(), r.now())
+	return r.prunes()
+}
+
+// tell sends what happened.
+func (r *workloads) tell(ctx context.Context, happened []notice.Notice) {
+	for _, n := range happened {
+		r.notices.Send(ctx, n)
+	}
+}
+
+// warn says what has not been said before, on the workload.
+func (r *workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
+	for _, n := range known.reported.News(all) {
+		n.Object, n.Kind = obj, r.kind.Resource()
+		r.notices.Send(ctx, n)
+	}
 }

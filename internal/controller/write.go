@@ -24,54 +24,11 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
-// what it refused to do and why.
-func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]notice.Notice, error) {
-	refused, err := r.ensure(ctx, obj, r.owner(obj), seen, &want.pins)
-	if err != nil {
-		return nil, err
-	}
-	if len(want.inject) > 0 {
-		// Not every pin need be the one that was wanted.
-		want.injectAgain(seen)
-	}
-	pointless := false
-	if pointless, err = r.leaveToAdmission(ctx, obj, seen, &want); err != nil {
-		return refused, err
-	}
-	if pointless {
-		return append(refused, r.giveUp(want, known)), nil
-	}
-	patch := r.patch(obj, seen, want)
-	if len(patch) == 0 {
-		return refused, nil
-	}
-	if err := r.send(ctx, obj, patch); err != nil {
-		return refused, err
-	}
-	if !r.keeps(obj, seen, want) {
-		return append(refused, r.giveUp(want, known)), nil
-	}
-	if want.changes() || want.restart {
-		known.generation = obj.GetGeneration()
-		if want.changes() {
-			known.wrote = &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
-			known.reverts.Wrote(want.text(), r.now())
-		}
-		if want.restart || len(want.advances()) > 0 {
-			known.rollouts.wrote(r.now())
-		}
-		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
-		known.settling = plan.Settling{}
-	}
-	return refused, nil
-}
-
 // leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
 // nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
 // alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout. pointless is true when it would
 // not keep the pins: the names of revisions without them would be taken for sources.
-func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
+func (r *engine) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
 	if len(want.inject) == 0 || want.onlyInjects() {
 		return false, nil
 	}
@@ -100,7 +57,7 @@ func (r *workloads) leaveToAdmission(ctx context.Context, obj client.Object, see
 
 // unmoved fails with revision.Changed if a workload changed while the API server was asked what it would make of it: the webhook does
 // not answer for an object that is no longer the live one (rule 18), so its silence says nothing then.
-func (r *workloads) unmoved(ctx context.Context, asked client.Object) error {
+func (r *engine) unmoved(ctx context.Context, asked client.Object) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(r.kind.GVK)
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(asked), live)
@@ -112,7 +69,7 @@ func (r *workloads) unmoved(ctx context.Context, asked client.Object) error {
 
 // keeps reports whether the template has pins and hashes, if it is to have any, after they were written into it: a
 // CustomResourceDefinition whose schema does not specify them prunes them without an error.
-func (r *workloads) keeps(obj client.Object, seen observed, want intent) bool {
+func (r *engine) keeps(obj client.Object, seen observed, want intent) bool {
 	if !want.changes() {
 		return true
 	}
@@ -120,14 +77,7 @@ func (r *workloads) keeps(obj client.Object, seen observed, want intent) bool {
 	return (len(want.pins.Pins) == 0 || written[keys.Pins] != "") && (len(want.stamped(seen)) == 0 || written[keys.Hashes] != "")
 }
 
-// giveUp notes that the API server does not keep what was written, so that it is not written again and again, and returns what
-// to say of it.
-func (r *workloads) giveUp(want intent, known *memory) notice.Notice {
-	known.reverts.Pruned(want.text(), r.now())
-	return r.prunes()
-}
-
-func (r *workloads) prunes() notice.Notice {
+func (r *engine) prunes() notice.Notice {
 	return notice.Notice{Reason: notice.PinsNotKept, Text: fmt.Sprintf(
 		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+
 			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.kind.Path, r.kind.Resource())}
@@ -161,9 +111,8 @@ func (i intent) noted(seen observed) pin.Set {
 }
 
 // ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
-// source that cannot be copied keeps its pin.
-func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) ([]notice.Notice, error) {
-	var refused []notice.Notice
+// source that cannot be copied keeps its pin. It returns what was made, and what was refused and why.
+func (r *engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
 	var errs []error
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
@@ -171,26 +120,27 @@ func (r *workloads) ensure(ctx context.Context, obj client.Object, owner revisio
 			continue
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		made, created, err := r.store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number, owner)
+		to, created, err := r.store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number, owner)
 		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
 		switch {
 		case isTerminal:
 			refused = append(refused, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
-			made = d.From
+			to = d.From
 		case err != nil:
 			errs = append(errs, err)
 			continue
 		case created:
-			r.tellCreated(ctx, obj, seen, *d, made)
+			made = append(made, r.created(obj, seen, *d, to))
 		}
 		if d.To != d.From {
-			p.Repin(d, made)
+			p.Repin(d, to)
 		}
 	}
-	return refused, errors.Join(errs...)
+	return made, refused, errors.Join(errs...)
 }
 
-func (r *workloads) tellCreated(ctx context.Context, obj client.Object, seen observed, d plan.Decision, made pin.Pin) {
+// created says that a revision was made.
+func (r *engine) created(obj client.Object, seen observed, d plan.Decision, made pin.Pin) notice.Notice {
 	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.kind.Resource(), Source: d.Source, To: made}
 	source := seen.sources[d.Source].Object
 	if source != nil {
@@ -204,11 +154,11 @@ func (r *workloads) tellCreated(ctx context.Context, obj client.Object, seen obs
 	default:
 		n.Text = fmt.Sprintf("Created revision %s of %s", made, d.Source)
 	}
-	r.notices.Send(ctx, n)
+	return n
 }
 
 // owner is the workload, as an owner of the revisions that it pins.
-func (r *workloads) owner(obj client.Object) revision.Owner {
+func (r *engine) owner(obj client.Object) revision.Owner {
 	apiVersion, kind := r.kind.GVK.ToAPIVersionAndKind()
 	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
 }
@@ -233,7 +183,7 @@ type operation struct {
 //
 // The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
 // only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
-func (r *workloads) patch(obj client.Object, seen observed, want intent) []operation {
+func (r *engine) patch(obj client.Object, seen observed, want intent) []operation {
 	var ops []operation
 	if want.changes() {
 		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.stamped(seen).String())
@@ -287,7 +237,7 @@ func annotate(obj client.Object, notes map[string]string) []operation {
 const annotationsPath = "/metadata/annotations"
 
 // templateOperations gives the operations that put pins, hashes and names into the template.
-func (r *workloads) templateOperations(seen observed, want intent, pins, hashes string) []operation {
+func (r *engine) templateOperations(seen observed, want intent, pins, hashes string) []operation {
 	ops := setAnnotations(r.kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
 	})
@@ -324,7 +274,7 @@ func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 }
 
 // send sends the patch; obj then is what the API server made of it.
-func (r *workloads) send(ctx context.Context, obj client.Object, ops []operation, options ...client.PatchOption) error {
+func (r *engine) send(ctx context.Context, obj client.Object, ops []operation, options ...client.PatchOption) error {
 	data, err := json.Marshal(ops)
 	if err != nil {
 		return err

@@ -145,10 +145,9 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 // defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
 // is what confrev.io/restart-on names, with the rights of who asks.
 func defaultOptions() controller.Options {
-	return controller.Options{
-		Injection: optin.Admission, Secrets: true, RestartOnAny: true, Namespace: controllerNamespace, PolicyPrefix: "confrev",
-		Grace: 10 * time.Minute,
-	}
+	options := controller.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
+	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, controllerNamespace
+	return options
 }
 
 // optionsOf reads the options from the command line of the controller's container, by the controller's own flags.

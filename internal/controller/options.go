@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+)
+
+// rolloutOptions are those options of the controller that a rollout depends on.
+type rolloutOptions struct {
+	// Settle is how long a workload's sources must be quiet before it advances (rule 2).
+	Settle time.Duration
+	// Secrets makes confrev handle Secrets too. Without it, it needs no right on them.
+	Secrets bool
+	// Injection is where pins are applied, unless a workload says otherwise.
+	Injection optin.Injection
+	// Compat says which other tools' annotations opt in.
+	Compat optin.Compat
+	// Rotating says which further classes of sources have the policy rotate by default.
+	Rotating optin.Rotating
+	// RestartOn lists what confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny lets it name anything,
+	// for people who look with their own rights where the controller's list is not known.
+	RestartOn    []schema.GroupResource
+	RestartOnAny bool
+	// Namespace is confrev's own, which it never touches.
+	Namespace string
+}
+
+// sourceKinds are the kinds of sources that are enabled.
+func (o rolloutOptions) sourceKinds() []pin.Kind {
+	if o.Secrets {
+		return pin.Kinds
+	}
+	return []pin.Kind{pin.ConfigMap}
+}
+
+func (o rolloutOptions) enabled(kind pin.Kind) bool { return slices.Contains(o.sourceKinds(), kind) }
+
+// excluded tells whether confrev keeps out of a namespace (rule 18).
+func (o rolloutOptions) excluded(namespace string) bool {
+	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
+}
