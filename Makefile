@@ -120,5 +120,5 @@ cluster-down: ## Stop and remove it (NAME=…)
 	$(cluster) down --name $(NAME)
 
 .PHONY: demo-down
-demo-down: ## Stop the demo's confrev and remove its cluster
-	go run ./test/demo down
+demo-down: ## Remove the demo's cluster
+	$(cluster) down

@@ -3,38 +3,9 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
-
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"confrev.io/confrev/internal/keys"
 )
 
-// canaryTale is about a Rollout whose canary is faulty. It is told twice, once for each way to give it configuration.
-var canaryTale = tale{
-	verb: []string{"canary"},
-	about: `the real Argo Rollouts controller takes a Rollout of five pods through a faulty canary: once with revisions of an
-edited ConfigMap, once with ConfigMaps that the user names. All of that takes little more than a minute;`,
-	rollouts: true,
-	flags:    []string{"--grace=" + grace},
-	tell: func(s *story) error {
-		s.subject = subject{schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}, "app"}
-		edited, named := &canaryStory{story: s}, &canaryStory{story: s}
-		edited.way, named.way = &revisionsWay{edited}, &attachWay{canaryStory: named}
-		return s.tell(append(edited.steps(), named.steps()...))
-	},
-	hints: `  kubectl apply -f ../canary                                      # (or ../attach) deploys it again
-  kubectl argo rollouts get rollout app --watch
-  kubectl argo rollouts promote app                               # also: abort, retry, undo`,
-}
-
-// grace is for how long confrev keeps what nobody uses any more. It is minutes unless somebody says otherwise, and nobody
-// wants to watch that.
+// grace is for how long confrev keeps what nothing uses any more. It is minutes by default, and no one wants to watch that.
 const grace = "5s"
 
 // The contents of GREETING in the order in which the user writes them. The first is that of the files.
@@ -45,315 +16,275 @@ const (
 	greetingLast   = "Hello, version 3"
 )
 
-// canaryStory is what happens to Rollout app.
-type canaryStory struct {
-	*story
-	way way
-	// image is the one that the user's file has.
-	image string
-
-	// The ConfigMaps that pods read, by what they are in the story.
-	stable, faulty, fixed, last string
+// canaryStory is about a Rollout whose canary is faulty. It is told twice, once for each way to give it configuration.
+var canaryStory = story{
+	about: `the real Argo Rollouts controller takes a Rollout of five pods through a faulty canary: once with revisions of an
+edited ConfigMap, once with ConfigMaps that the user names. All of that takes little more than a minute.`,
+	rollouts: true,
+	flags:    []string{"--grace=" + grace},
+	steps:    append(canary(withRevisions), canary(withAttach)...),
 }
 
 // way is how the user gives the Rollout its configuration: all that differs between the two tellings.
-type way interface {
-	// name begins the titles of the steps.
-	name() string
-	// deploy makes the Rollout with its first configuration. Like change, it gives the ConfigMap that new pods read.
-	deploy() string
-	// change changes the configuration as the user would.
-	change(page string) string
-	// listNext is what the list of unready pods says of pods with the configuration to come.
-	listNext() string
-	// label is one that the Rollout's ConfigMaps have.
-	label() string
-	// inMidCanary are steps that happen in mid-canary, before pods are lost.
-	inMidCanary() []step
-	// pruning says more of what goes with ReplicaSets.
-	pruning() string
-	// undone says and claims what there is to say after an undo.
-	undone()
-	// deleted says and claims what there is to say after the Rollout's deletion.
-	deleted()
+type way struct {
+	name string
+	// deploys says what is deployed, deploy deploys it; change changes the configuration. Both remember the ConfigMap.
+	deploys string
+	deploy  []action
+	change  func(as, greeting, version string) []action
+	// next is what the list of unready pods says of pods with the configuration to come.
+	next string
+	// shown are the Rollout's ConfigMaps, pruning says more of what goes with ReplicaSets.
+	shown, pruning string
+	// inMidCanary, afterUndo and afterAll are what happens in one way only.
+	inMidCanary, afterUndo, afterAll []step
 }
 
-func (c *canaryStory) steps() []step {
+// withRevisions is to edit ConfigMap app: confrev makes revisions of it, and pins them.
+var withRevisions = way{
+	name:    "Revisions",
+	deploys: `A Rollout of five pods with ConfigMap "app" and the annotation confrev.io/track: all.`,
+	deploy:  []action{in("canary"), does("kubectl apply -f ."), pinned("stable", "rollout/app", greetingFirst)},
+	change: func(as, greeting, _ string) []action {
+		return []action{does(`sed -i 's|GREETING:.*|GREETING: "` + greeting + `"|' configmap.yaml; kubectl apply -f configmap.yaml`),
+			pinned(as, "rollout/app", greeting), does(get("rollouts", "app"))}
+	},
+	next:  "{{next}}",
+	shown: get("configmaps", "-l confrev.io/source=app"),
+	afterUndo: []step{{
+		name: "after an undo, confrev holds",
+		says: "The ConfigMap still has what was rolled back from. confrev sees that, and holds:",
+		does: []action{until("confrev notes it", event("Held", "app")), does(contentOf("app"), events("Held")), barrier,
+			remember("held", pinsOf("rollout/app"))},
+		sees: []string{get("rollouts", "app")},
+		checks: []check{
+			{"the ConfigMap has the new greeting", fact{contentOf("app"), greetingLast}},
+			{"the Rollout is pinned to the old one, {{fixed}}", fact{pinsOf("rollout/app") + " | sed 's/.*=//; s/@.*//'", "{{fixed}}"}},
+			{"its annotation confrev.io/held says from where it was rolled back",
+				fact{noteOf("rollout/app"), "configmap/app={{lastpin}};on={{fixedpin}}"}},
+		},
+	}},
+	afterAll: []step{{
+		name:   "the ConfigMap is the user's",
+		checks: []check{{`the ConfigMap "app" itself stays`, fact{contentOf("app"), greetingLast}}},
+	}},
+}
+
+// withAttach is to name each content anew, as Pulumi and kustomize do: confrev only ties the ConfigMaps to their users.
+var withAttach = way{
+	name: "Attach",
+	deploys: `The same with names of the user's own: app-v1, app-v2, … are ConfigMaps with confrev.io/attach: "true", and the Rollout
+has confrev.io/mode: attach. confrev writes no pins and makes no copies then.`,
+	deploy: []action{does("kubectl delete configmap app"), in("attach"), does("kubectl apply -f ."), remember("stable", "echo app-v1"),
+		until("confrev protects the ConfigMap", fact{protection, "confrev.io/protect"})},
+	change: func(as, greeting, version string) []action {
+		return []action{does(`sed -i 's/app-v[0-9]/app-` + version + `/; s|GREETING:.*|GREETING: "` + greeting + `"|' *.yaml; kubectl apply -f .`),
+			remember(as, "echo app-"+version)}
+	},
+	next:  "app-v2",
+	shown: get("configmaps", "-l app=app"),
+	pruning: fmt.Sprintf(`
+(A ConfigMap that the deploy tool did not delete is kept for a grace time after its last user, in case that a deploy is
+about to name it again. That is %s here: --grace=%[1]s.)`, grace),
+	inMidCanary: []step{{
+		name: "the deploy tool deletes the old ConfigMap too early",
+		says: `app-v1 is not in the user's files any more, so a deploy tool deletes it, although four pods read it. It has
+confrev.io/protect: "true", and for that confrev gave it a finalizer:`,
+		does: []action{does("kubectl delete configmap {{stable}} --wait=false")},
+		checks: []check{
+			{"{{stable}} is being deleted, and protected", fact{protection + "; kubectl get configmap app-v1 -o jsonpath='{.metadata.deletionTimestamp}' | sed 's/.*Z$/, being deleted/'",
+				"confrev.io/protect, being deleted"}},
+			{"so pods can still read it", fact{contentOf("{{stable}}"), greetingFirst}},
+			{"the template has no pins", fact{pinsOf("rollout/app"), ""}},
+		},
+	}},
+	afterUndo: []step{{
+		name: "after an undo, there is nothing to hold",
+		does: []action{barrier},
+		checks: []check{
+			{"the Rollout names {{fixed}}", fact{"kubectl get rollout app -o jsonpath='{.spec.template.spec.volumes[*].configMap.name}'", "{{fixed}}"}},
+			{"it has no pins", fact{pinsOf("rollout/app"), ""}},
+			{"and no note", fact{noteOf("rollout/app"), ""}},
+			{"{{last}} stays as long as its ReplicaSet", copies("app", "{{fixed}}", "{{last}}")},
+		},
+	}},
+}
+
+const protection = "kubectl get configmap app-v1 -o jsonpath='{.metadata.finalizers[*]}'"
+
+var (
+	rollout     = "kubectl argo rollouts get rollout app --no-color"
+	rolloutPods = get("pods", "-l app=app")
+	// stuck is while the faulty canary is out: four old pods, and one new one.
+	stuck = pods("app", "1 false <none> {{faulty}} {{faulty}}", "4 true <none> {{stable}} {{stable}}")
+)
+
+// phase is the fact that Argo Rollouts says so of the Rollout as it is now.
+func phase(want string) fact {
+	return fact{`[ $(kubectl get rollout app -o jsonpath='{.metadata.generation} = {.status.observedGeneration}') ] && kubectl get rollout app -o jsonpath='{.status.phase}'`, want}
+}
+
+// allRead is the fact that all five pods read one ConfigMap.
+func allRead(configMap string) fact {
+	return pods("app", "5 true <none> {{"+configMap+"}} {{"+configMap+"}}")
+}
+
+// canaryOf is the fact that there is a canary that is ready: one pod of five. Names sort by their hashes, so both orders are tried.
+func canaryOf(from, to string) fact {
+	f := pods("app")
+	return fact{f.command + " | sort -n", fmt.Sprintf("1 true <none> {{%s}} {{%[1]s}}\n4 true <none> {{%s}} {{%[2]s}}", to, from)}
+}
+
+// promote lets a canary go on, and waits until all pods read a ConfigMap and Argo Rollouts has nothing left to do.
+func promote(configMap, flags string) []action {
+	return []action{does("kubectl argo rollouts promote app" + flags), until("the rollout is complete", phase("Healthy")),
+		until("the pods are replaced", allRead(configMap))}
+}
+
+// readers is the command that lists the ReplicaSets whose pods read a ConfigMap: by a pin, or since the template names it.
+func readers(configMap string) string {
+	return `kubectl get replicasets -l app=app --no-headers -o custom-columns='N:.metadata.name,R:.spec.replicas,` +
+		`P:.spec.template.metadata.annotations.confrev\.io/pins,V:.spec.template.spec.volumes[*].configMap.name' | grep -w '{{` + configMap + `}}'`
+}
+
+// owned is the fact that the Rollout and the ReplicaSets that use it own a ConfigMap. The command prints what differs.
+func owned(configMap string) fact {
+	return fact{`(kubectl get configmap {{` + configMap + `}} -o jsonpath='{range .metadata.ownerReferences[*]}{.kind}/{.name}{"\n"}{end}'; echo Rollout/app; ` +
+		readers(configMap) + ` | awk '{print "ReplicaSet/" $1}') | sort | uniq -u`, ""}
+}
+
+// newImages pushes old ReplicaSets out, one by one, and claims what goes with each.
+func newImages() (all []action) {
+	for i, next := range []struct {
+		claim string
+		left  []string
+	}{
+		{"{{stable}} went with its ReplicaSet", []string{"{{faulty}}", "{{fixed}}"}},
+		{"{{faulty}}, the aborted one, went with its ReplicaSet", []string{"{{fixed}}"}},
+		{"{{fixed}} stays, although the ReplicaSet that brought it is gone: others share it", []string{"{{fixed}}"}},
+	} {
+		image := fmt.Sprintf("app:%d", i+2)
+		all = append(all, does("sed -i 's/image:.*/image: "+image+"/' rollout.yaml; kubectl argo rollouts set image app app="+image),
+			until("the canary is there", phase("Paused")))
+		all = append(all, promote("fixed", " --full")...)
+		all = append(all, until("confrev and the garbage collector are through", copies("app", next.left...)),
+			until("the ReplicaSet is pruned", fact{"kubectl get replicasets -l app=app -o name | wc -l", "3"}),
+			func(s *stage) { s.claim(check{next.claim, copies("app", next.left...)}) })
+	}
+	return all
+}
+
+// settle promotes the first pin: Argo Rollouts made a ReplicaSet before there was one, and calls it stable already, since
+// simulated pods are ready at once. So the first pin may be a canary, too.
+func settle(s *stage) {
+	until("Argo Rollouts has nothing left to do by itself", fact{phase("").command + " | sed 's/Paused/Healthy/'", "Healthy"})(s)
+	if s.output(phase("").command) == "Paused" {
+		for _, do := range promote("stable", "") {
+			do(s)
+		}
+	}
+	until("the pods are there", allRead("stable"))(s)
+}
+
+// canary are the steps of one telling.
+func canary(w way) []step {
 	steps := slices.Concat([]step{
-		{"a Rollout reads a ConfigMap, by a volume and by envFrom", c.deploy},
-		{"a faulty change becomes a faulty canary", c.faultyChange},
-	}, c.way.inMidCanary(), []step{
-		{"two spot nodes go away in mid-canary", c.losePods},
-		{"a third one goes while confrev is down", c.losePodWithoutConfrev},
-		{"abort the canary: the stable pods are not touched", c.abort},
-		{"fix the configuration, and promote it", c.fix},
-		{"old configuration goes with its ReplicaSets", c.prune},
-		{"undo: the configuration comes back too", c.undo},
-		{"with the Rollout, everything goes", c.remove},
-	})
+		{
+			name: "a Rollout reads a ConfigMap, by a volume and by envFrom", says: w.deploys,
+			does: append(slices.Clone(w.deploy), settle, until("confrev makes its users the owners", owned("stable"))),
+			sees: []string{rollout, rolloutPods},
+			checks: []check{
+				{"all 5 pods read {{stable}}, by the volume and by envFrom", allRead("stable")},
+				{"the Rollout and its ReplicaSets that use it own {{stable}}", owned("stable")},
+			},
+		},
+		{
+			name: "a faulty change becomes a faulty canary",
+			says: `Now a change with a mistake. No container really runs here, so the simulated nodes are told that pods with the
+next configuration do not become ready; with real nodes the pods' readiness probes would find out.
+The steps of the Rollout are setWeight: 20 and a pause, so one pod of five gets it:`,
+			does: slices.Concat([]action{does(keepUnready(w.next))}, w.change("faulty", greetingFaulty, "v2"),
+				[]action{until("the canary is there", stuck), until("confrev makes its users the owners", owned("faulty"))}),
+			sees: []string{rollout, rolloutPods},
+			checks: []check{
+				{"the canary reads {{faulty}}, and is not ready; 4 pods read {{stable}}", stuck},
+				{"the Rollout and its ReplicaSets that use it own {{faulty}}", owned("faulty")},
+			},
+		},
+	}, w.inMidCanary, []step{
+		{
+			name: "two spot nodes go away in mid-canary",
+			says: `The canary goes on while someone looks into it. Meanwhile nodes come and go, so stable pods are replaced, and the
+replacements must not be canaries as well:`,
+			does: []action{losePod("app", "{{stable}}", greetingFirst, stuck), losePod("app", "{{stable}}", greetingFirst, stuck)},
+		},
+		{
+			name: "a third one goes while confrev is down",
+			says: "confrev is not in the pod-creation path. End it the hard way, and lose one more:",
+			does: []action{end(true), losePod("app", "{{stable}}", greetingFirst, stuck), remember("before", moves("rollout/app", "app")),
+				start, wroteNothing},
+			checks: []check{{"nothing moved: the same generation, ReplicaSets and pods", fact{moves("rollout/app", "app"), "{{before}}"}}},
+		},
+		{
+			name: "abort the canary: the stable pods are not touched",
+			does: []action{remember("old", "kubectl get pods -l app=app -o name --sort-by=.metadata.name | xargs"), remember("canary", podOf("faulty")),
+				does("kubectl argo rollouts abort app"), until("stable is back at 5 pods", allRead("stable"))},
+			sees: []string{rollout, rolloutPods},
+			checks: []check{
+				{"the 4 stable pods are the same ones, and a fifth is there", fact{"printf '%s\\n' {{old}} $(kubectl get pods -l app=app -o name) | grep -v {{canary}} | sort | uniq -d | wc -l", "4"}},
+				{"the canary's ReplicaSet has no pods", fact{readers("faulty") + " | awk '{n += $2} END {print n}'", "0"}},
+				{"Argo Rollouts says that the Rollout is degraded: its template is not what runs", phase("Degraded")},
+			},
+		},
+		{
+			name: "after the abort, confrev leaves it at that",
+			does: []action{barrier},
+			checks: []check{
+				{"all pods read {{stable}}", allRead("stable")},
+				{"the aborted configuration stays as long as its ReplicaSet, for a retry", copies("app", "{{stable}}", "{{faulty}}")},
+			},
+		},
+		{
+			name: "fix the configuration, and promote it",
+			does: slices.Concat([]action{does(keepUnready("none"))}, w.change("fixed", greetingFixed, "v3"),
+				[]action{until("the canary is there", canaryOf("stable", "fixed")), until("Argo Rollouts pauses", phase("Paused")), does(rolloutPods),
+					tells("The canary reads {{fixed}}, and is ready. It looks good, so:")}, promote("fixed", "")),
+			sees:   []string{rolloutPods},
+			checks: []check{{"all 5 pods read {{fixed}}", allRead("fixed")}},
+		},
+		{
+			name: "old configuration goes with its ReplicaSets",
+			says: `revisionHistoryLimit is 2, for configuration as for ReplicaSets. Argo Rollouts prunes the ReplicaSet that is the
+oldest. Each new image pushes one old ReplicaSet out:` + w.pruning,
+			does:   append([]action{does(w.shown)}, newImages()...),
+			sees:   []string{w.shown},
+			checks: []check{{"the Rollout and its ReplicaSets that use it own {{fixed}}", owned("fixed")}},
+		},
+		{
+			name: "undo: the configuration comes back too",
+			says: `One more change, all the way. Someone finds it wanting, and goes back. For Argo Rollouts that is a canary again, and
+nothing special:`,
+			does: slices.Concat(w.change("last", greetingLast, "v4"), []action{until("the canary is there", phase("Paused"))}, promote("last", " --full"),
+				[]action{does("kubectl argo rollouts undo app"), until("the canary is there", canaryOf("last", "fixed")),
+					until("Argo Rollouts pauses", phase("Paused"))}, promote("fixed", "")),
+			sees:   []string{rolloutPods},
+			checks: []check{{"all 5 pods read {{fixed}} again", allRead("fixed")}},
+		},
+	}, w.afterUndo, []step{{
+		name: "with the Rollout, everything goes",
+		does: []action{does("kubectl delete rollout app"), until("the garbage collector is through", copies("app")),
+			until("the pods are gone", fact{"kubectl get pods -l app=app -o name", ""})},
+		sees:   []string{w.shown},
+		checks: []check{{"nothing is left that a pod of the Rollout read", copies("app")}},
+	}}, w.afterAll)
 	for i := range steps {
-		steps[i].title = c.way.name() + ": " + steps[i].title
+		steps[i].name = w.name + ": " + steps[i].name
 	}
 	return steps
 }
 
-// all are the counts when the five pods read one ConfigMap.
-func (c *canaryStory) all(configMap string) string {
-	return describe(map[string]counts{configMap: {ready: 5}})
+// podOf is the command that names a pod that reads a ConfigMap.
+func podOf(configMap string) string {
+	return "kubectl get pods -l app=app --no-headers -o custom-columns=N:.metadata.name,V:.spec.volumes[*].configMap.name | awk '$2 == \"{{" +
+		configMap + "}}\" {print $1; exit}'"
 }
-
-// one are the counts in mid-canary: four old pods, and one new one.
-func (c *canaryStory) one(from, to string, canary counts) string {
-	return describe(map[string]counts{from: {ready: 4}, to: canary})
-}
-
-// stuck are the counts while the faulty canary is out.
-func (c *canaryStory) stuck() string { return c.one(c.stable, c.faulty, counts{unready: 1}) }
-
-func (c *canaryStory) deploy() {
-	c.image = "app:1"
-	c.stable = c.way.deploy()
-	c.await("Argo Rollouts has nothing left to do by itself", atRest, c.rest)
-	if phase, err := c.phase(); c.err == nil && err == nil && phase == "Paused" {
-		c.out.note(`Argo Rollouts made a ReplicaSet before there was a pin, and calls it stable already, since simulated pods are
-ready at once. So the first pin is a canary, too.`)
-		c.promote(c.stable)
-	}
-	c.await("the pods are there", c.all(c.stable), c.pods)
-	c.showRollout()
-	c.showPods()
-	c.claim("all 5 pods read "+c.stable+", by the volume and by envFrom", c.all(c.stable), c.pods)
-	c.claimOwned(c.stable)
-}
-
-func (c *canaryStory) faultyChange() {
-	if c.err != nil {
-		return
-	}
-	c.say(`Now a change with a mistake. No container really runs here, so the simulated nodes are told that pods with the
-next configuration do not become ready; with real nodes the pods' readiness probes would find out.`)
-	c.kubectl("patch", "stage", "pod-unready", "--type=json", "-p", unreadyPatch(c.way.listNext()))
-	c.faulty = c.way.change(greetingFaulty)
-	c.await("the canary is there", c.stuck(), c.pods)
-
-	c.say("\nThe steps of the Rollout are setWeight: 20 and a pause, so one pod of five gets it:")
-	c.showRollout()
-	c.showPods()
-	c.claim("the canary reads "+c.faulty+", and is not ready; 4 pods read "+c.stable, c.stuck(), c.pods)
-	c.claimOwned(c.faulty)
-}
-
-func (c *canaryStory) losePods() {
-	c.say(`The canary goes on while somebody looks into it. Meanwhile nodes come and go, so stable pods are replaced, and the
-replacements must not be canaries as well:`)
-	for range 2 {
-		c.losePod(c.stable, c.stuck(), greetingFirst)
-	}
-}
-
-func (c *canaryStory) losePodWithoutConfrev() {
-	c.say("confrev is not in a pod's way. End it the hard way, and lose one more:")
-	c.withoutConfrev(syscall.SIGKILL, func() { c.losePod(c.stable, c.stuck(), greetingFirst) })
-}
-
-func (c *canaryStory) abort() {
-	before := c.podsWith(c.stable)
-	c.kubectl("argo", "rollouts", "abort", "app")
-	c.await("stable is back at 5 pods", c.all(c.stable), c.pods)
-	c.showRollout()
-	c.showPods()
-	c.claim("the 4 stable pods are the same ones, and a fifth is there", "all there", c.stillThere(before))
-	c.claim("the canary's ReplicaSet has no pods", "0 pods", c.podsWanted(c.faulty))
-	c.claim("Argo Rollouts says that the Rollout is degraded: its template is not what runs", "Degraded", c.phase)
-	c.barrier()
-	c.claim("confrev leaves it at that: all pods read "+c.stable, c.all(c.stable), c.pods)
-	c.claim("the aborted configuration stays as long as its ReplicaSet, for a retry", names(c.stable, c.faulty), c.copies)
-}
-
-func (c *canaryStory) fix() {
-	if c.err == nil {
-		// The list would hold for other namespaces, too.
-		c.err = c.listUnready(c.ctx, "none")
-	}
-	c.fixed = c.way.change(greetingFixed)
-	c.await("the canary is there", c.one(c.stable, c.fixed, counts{ready: 1}), c.pods)
-	c.await("Argo Rollouts pauses", "Paused", c.phase)
-	c.showPods()
-	c.claim("the canary reads "+c.fixed+", and is ready", c.one(c.stable, c.fixed, counts{ready: 1}), c.pods)
-
-	c.say("\nIt looks good, so:")
-	c.promote(c.fixed)
-	c.showPods()
-	c.claim("all 5 pods read "+c.fixed, c.all(c.fixed), c.pods)
-}
-
-func (c *canaryStory) prune() {
-	c.say(`revisionHistoryLimit is 2, for configuration as for ReplicaSets. Argo Rollouts prunes the ReplicaSet that is the
-oldest. There are now:`)
-	c.showConfigMaps()
-	c.say("\nEach new image pushes one old ReplicaSet out:%s", c.way.pruning())
-	for i, step := range []struct {
-		claim string
-		left  []string
-	}{
-		{c.stable + " went with its ReplicaSet", []string{c.faulty, c.fixed}},
-		{c.faulty + ", the aborted one, went with its ReplicaSet", []string{c.fixed}},
-		{c.fixed + " stays, although the ReplicaSet that brought it is gone: others share it", []string{c.fixed}},
-	} {
-		c.newImage(fmt.Sprintf("app:%d", i+2))
-		c.await("confrev and the garbage collector are through", names(step.left...), c.copies)
-		c.await("the ReplicaSet is pruned", replicaSets(3), c.replicaSets)
-		c.claim(step.claim, names(step.left...), c.copies)
-	}
-	c.showConfigMaps()
-	c.claimOwned(c.fixed)
-}
-
-// newImage rolls out another image with the same configuration.
-func (c *canaryStory) newImage(image string) {
-	c.image = image
-	c.kubectl("argo", "rollouts", "set", "image", "app", "app="+image)
-	c.await("the canary is there", "Paused", c.phase)
-	c.promote(c.fixed, "--full")
-}
-
-func (c *canaryStory) undo() {
-	c.say("One more change, all the way:")
-	c.last = c.way.change(greetingLast)
-	c.await("the canary is there", "Paused", c.phase)
-	c.promote(c.last, "--full")
-	c.say("\nSomebody finds it wanting, and goes back. For Argo Rollouts that is a canary again, and nothing special:")
-	c.kubectl("argo", "rollouts", "undo", "app")
-	c.await("the canary is there", c.one(c.last, c.fixed, counts{ready: 1}), c.pods)
-	c.await("Argo Rollouts pauses", "Paused", c.phase)
-	c.promote(c.fixed)
-	c.showPods()
-	c.claim("all 5 pods read "+c.fixed+" again", c.all(c.fixed), c.pods)
-	c.way.undone()
-	c.claim("and the pods stay", c.all(c.fixed), c.pods)
-}
-
-func (c *canaryStory) remove() {
-	c.kubectl("delete", "rollout", "app")
-	c.await("the garbage collector is through", names(), c.copies)
-	c.showConfigMaps()
-	c.claim("nothing is left that a pod of the Rollout read", names(), c.copies)
-	c.await("the pods are gone", "", c.pods)
-	c.way.deleted()
-}
-
-// promote lets a canary go on, and waits until all pods read a ConfigMap and Argo Rollouts has nothing left to do.
-func (c *canaryStory) promote(configMap string, flags ...string) {
-	c.kubectl(append([]string{"argo", "rollouts", "promote", "app"}, flags...)...)
-	c.await("the rollout is complete", "Healthy", c.phase)
-	c.await("the pods are replaced", c.all(configMap), c.pods)
-}
-
-// phase gives what Argo Rollouts says of the Rollout as it is now: Healthy, Paused, Progressing or Degraded.
-func (c *canaryStory) phase() (string, error) {
-	rollout, err := c.workload(c.subject)
-	if err != nil {
-		return "", err
-	}
-	observed, _, _ := unstructured.NestedString(rollout.Object, "status", "observedGeneration")
-	phase, _, _ := unstructured.NestedString(rollout.Object, "status", "phase")
-	if observed != strconv.FormatInt(rollout.GetGeneration(), 10) {
-		return "not seen yet", nil
-	}
-	return phase, nil
-}
-
-const atRest = "at rest"
-
-// rest tells whether Argo Rollouts waits for nothing but people.
-func (c *canaryStory) rest() (string, error) {
-	phase, err := c.phase()
-	if phase == "Healthy" || phase == "Paused" {
-		return atRest, err
-	}
-	return phase, err
-}
-
-// stillThere tells whether pods are still there, and are not on their way out.
-func (c *canaryStory) stillThere(wanted []string) look {
-	return func() (string, error) {
-		all := &corev1.PodList{}
-		if err := c.list(all); err != nil {
-			return "", err
-		}
-		missing := slices.Clone(wanted)
-		for _, pod := range all.Items {
-			if pod.DeletionTimestamp == nil {
-				missing = slices.DeleteFunc(missing, func(name string) bool { return name == pod.Name })
-			}
-		}
-		if len(missing) > 0 {
-			return "gone: " + names(missing...), nil
-		}
-		return "all there", nil
-	}
-}
-
-// uses tells whether the pods of a ReplicaSet read a ConfigMap: by a pin, or since the template names it.
-func uses(set *appsv1.ReplicaSet, configMap string) bool {
-	return strings.Contains(set.Spec.Template.Annotations[keys.Pins], "="+configMap+"@") || reads(set.Spec.Template.Spec) == configMap
-}
-
-// users are the ReplicaSets whose pods read a ConfigMap.
-func (c *canaryStory) users(configMap string) ([]appsv1.ReplicaSet, error) {
-	all := &appsv1.ReplicaSetList{}
-	err := c.list(all)
-	return slices.DeleteFunc(all.Items, func(set appsv1.ReplicaSet) bool { return !uses(&set, configMap) }), err
-}
-
-// podsWanted counts the pods that the ReplicaSets with a ConfigMap shall have.
-func (c *canaryStory) podsWanted(configMap string) look {
-	return func() (string, error) {
-		sets, err := c.users(configMap)
-		wanted := 0
-		for _, set := range sets {
-			wanted += int(*set.Spec.Replicas)
-		}
-		return fmt.Sprintf("%d pods", wanted), err
-	}
-}
-
-const ownedByUsers = "owned by the Rollout and by each of its ReplicaSets that use it"
-
-// claimOwned claims that a ConfigMap goes with the last of its users, and not before.
-func (c *canaryStory) claimOwned(configMap string) {
-	c.await("confrev has made its users the owners", ownedByUsers, c.owned(configMap))
-	c.claim(configMap+" is "+ownedByUsers, ownedByUsers, c.owned(configMap))
-}
-
-// owned tells whether the owners of a ConfigMap are the Rollout and the ReplicaSets that use it.
-func (c *canaryStory) owned(configMap string) look {
-	return func() (string, error) {
-		cm := &corev1.ConfigMap{}
-		if err := c.object(configMap, cm); err != nil {
-			return "", err
-		}
-		sets, err := c.users(configMap)
-		if err != nil {
-			return "", err
-		}
-		want := []string{"Rollout/app"}
-		for _, set := range sets {
-			want = append(want, "ReplicaSet/"+set.Name)
-		}
-		var have []string
-		for _, owner := range cm.OwnerReferences {
-			have = append(have, owner.Kind+"/"+owner.Name)
-		}
-		if names(have...) != names(want...) {
-			return fmt.Sprintf("owned by %s, used by %s", names(have...), names(want...)), nil
-		}
-		return ownedByUsers, nil
-	}
-}
-
-func (c *canaryStory) showRollout() {
-	c.kubectl("argo", "rollouts", "get", "rollout", "app", "--no-color")
-}
-
-func (c *canaryStory) showConfigMaps() { c.get("configmaps", "-l", c.way.label()) }
