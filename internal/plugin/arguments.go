@@ -2,33 +2,23 @@ package plugin
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 )
 
-// argument is an object that the user named, or all of a kind when the name is empty.
-type argument struct {
-	schema.GroupKind
-	// resource is the kind as messages of the API server have it: deployments.apps.
-	resource schema.GroupResource
-	name     string
-}
-
 // parseArguments reads objects as kubectl takes them: deployment/web deploy/api, deploy web api, or deployments,statefulsets.
-func parseArguments(mapper meta.RESTMapper, args []string) ([]argument, error) {
+func parseArguments(mapper meta.RESTMapper, args []string) ([]view.Object, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
 	if strings.Contains(args[0], "/") {
 		return parseSlashed(mapper, args)
 	}
-	var all []argument
+	var all []view.Object
 	for kind := range strings.SplitSeq(args[0], ",") {
 		found, err := parseKind(mapper, kind)
 		if err != nil {
@@ -42,14 +32,14 @@ func parseArguments(mapper meta.RESTMapper, args []string) ([]argument, error) {
 			if strings.Contains(name, "/") {
 				return nil, fmt.Errorf("there is no need to name a resource type again: write %s, or %s %s", name, args[0], "NAME")
 			}
-			all = append(all, argument{found.GroupKind, found.resource, name})
+			all = append(all, view.Object{GroupKind: found.GroupKind, Resource: found.Resource, Name: name})
 		}
 	}
 	return all, nil
 }
 
-func parseSlashed(mapper meta.RESTMapper, args []string) ([]argument, error) {
-	var all []argument
+func parseSlashed(mapper meta.RESTMapper, args []string) ([]view.Object, error) {
+	var all []view.Object
 	for _, arg := range args {
 		kind, name, ok := strings.Cut(arg, "/")
 		if !ok || name == "" || strings.Contains(name, "/") {
@@ -59,14 +49,14 @@ func parseSlashed(mapper meta.RESTMapper, args []string) ([]argument, error) {
 		if err != nil {
 			return nil, err
 		}
-		found.name = name
+		found.Name = name
 		all = append(all, found)
 	}
 	return all, nil
 }
 
 // parseKind reads a kind as kubectl takes it: deploy, deployments, deployment.apps, deployments.v1.apps.
-func parseKind(mapper meta.RESTMapper, text string) (argument, error) {
+func parseKind(mapper meta.RESTMapper, text string) (view.Object, error) {
 	full, short := schema.ParseResourceArg(strings.ToLower(text))
 	gvk := schema.GroupVersionKind{}
 	err := error(&meta.NoResourceMatchError{})
@@ -77,23 +67,14 @@ func parseKind(mapper meta.RESTMapper, text string) (argument, error) {
 		gvk, err = mapper.KindFor(short.WithVersion(""))
 	}
 	if meta.IsNoMatchError(err) {
-		return argument{}, fmt.Errorf("the server doesn't have a resource type %q", text)
+		return view.Object{}, fmt.Errorf("the server doesn't have a resource type %q", text)
 	}
 	if err != nil {
-		return argument{}, err
+		return view.Object{}, err
 	}
 	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return argument{}, err
+		return view.Object{}, err
 	}
-	return argument{GroupKind: gvk.GroupKind(), resource: mapping.Resource.GroupResource()}, nil
-}
-
-// source gives the source that an argument names, if it is one.
-func (a argument) source() (pin.Source, bool) {
-	i := slices.IndexFunc(pin.Kinds, func(kind pin.Kind) bool { return revision.GVK(kind).GroupKind() == a.GroupKind })
-	if i < 0 {
-		return pin.Source{}, false
-	}
-	return pin.Source{Kind: pin.Kinds[i], Name: a.name}, true
+	return view.Object{GroupKind: gvk.GroupKind(), Resource: mapping.Resource.GroupResource()}, nil
 }

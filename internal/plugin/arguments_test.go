@@ -31,7 +31,7 @@ func TestParseArguments(t *testing.T) {
 		got, err := parseArguments(mapper, strings.Fields(args))
 		var texts []string
 		for _, a := range got {
-			texts = append(texts, a.resource.String()+"/"+a.name)
+			texts = append(texts, a.Resource.String()+"/"+a.Name)
 		}
 		text := strings.Join(texts, " ")
 		if err != nil {

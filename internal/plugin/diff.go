@@ -202,7 +202,7 @@ type contents struct {
 
 // content reads a source or revision.
 func (c *connection) content(ctx context.Context, source pin.Source, at pin.Pin) (contents, error) {
-	obj := newSource(source.Kind)
+	obj := revision.NewSource(source.Kind)
 	return contents{obj, at}, c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: at.Revision}, obj)
 }
 

@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
 
-	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 )
 
 const historyLong = `Show the revisions of a source, or of all sources that a workload is pinned to: who uses each, and what changed.
@@ -64,7 +62,7 @@ func needsObjects(cmd *cobra.Command, args []string) error {
 }
 
 // arguments reads the objects of a verb that needs names.
-func (p *plugin) arguments(args []string) ([]argument, error) {
+func (p *plugin) arguments(args []string) ([]view.Object, error) {
 	mapper, err := p.factory.ToRESTMapper()
 	if err != nil {
 		return nil, err
@@ -73,7 +71,7 @@ func (p *plugin) arguments(args []string) ([]argument, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(all, func(a argument) bool { return a.name == "" }) {
+	if slices.ContainsFunc(all, func(o view.Object) bool { return o.Name == "" }) {
 		return nil, errors.New("a name is missing: write TYPE/NAME, such as configmap/app")
 	}
 	return all, nil
@@ -83,33 +81,20 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	arguments, err := o.arguments(args)
+	objects, err := o.arguments(args)
 	if err != nil {
 		return err
 	}
-	s, err := o.look(ctx, false)
+	v, err := o.look(ctx, false)
 	if err != nil {
 		return err
 	}
-	sources, err := s.sourcesOf(ctx, arguments)
+	list, err := v.History(ctx, objects, o.format() != "" && o.format() != "name")
 	if err != nil {
 		return err
 	}
-	report := &historyReport{}
-	for _, source := range sources {
-		history, err := s.history(ctx, source)
-		if err != nil {
-			return err
-		}
-		report.list.Items = append(report.list.Items, history)
-	}
-	report.notes = slices.Compact(s.notes)
-	if o.format() != "" && o.format() != "name" {
-		if err := s.measure(ctx, report); err != nil {
-			return err
-		}
-	}
-	o.printNotes(report.notes)
+	o.printNotes(list.Notes)
+	report := historyReport{list}
 	if report.empty() && o.isTable() {
 		_, err := fmt.Fprintf(o.ErrOut, "No revisions found: no workload that confrev follows uses it.\n")
 		return err
@@ -117,91 +102,67 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 	return o.print(o.Out, report, false)
 }
 
-// sourcesOf gives the sources that were named, and those of the workloads that were named, each once.
-func (s *scope) sourcesOf(ctx context.Context, arguments []argument) ([]pin.Source, error) {
-	var all []pin.Source
-	for _, a := range arguments {
-		if source, ok := a.source(); ok {
-			if err := s.known(source, a); err != nil {
-				return nil, err
+// historyReport prints a history.
+type historyReport struct{ *view.HistoryList }
+
+// shownKeys is how many keys of a kind of change, or names, a line shows.
+const shownKeys = 3
+
+// changesText returns the changes in a line: "+added -removed ~changed".
+func changesText(c view.Changes) string {
+	var parts []string
+	add := func(sign string, keys []string) {
+		for i, key := range keys {
+			if i == shownKeys {
+				parts = append(parts, fmt.Sprintf("%s%d more", sign, len(keys)-shownKeys))
+				break
 			}
-			all = append(all, source)
-			continue
-		}
-		found, err := s.find(a)
-		if err != nil {
-			return nil, err
-		}
-		look, err := s.Look(ctx, found.Kind, found.Workload, false)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, look.Template.Sources()...)
-		for _, d := range look.Pins.Decisions {
-			all = append(all, d.Source)
+			parts = append(parts, sign+key)
 		}
 	}
-	slices.SortFunc(all, pin.Source.Compare)
-	return slices.Compact(all), nil
+	add("+", c.Added)
+	add("-", c.Removed)
+	add("~", c.Changed)
+	return orDash(strings.Join(parts, " "))
 }
 
-// known complains of a source that does not exist and never had a revision, or that the user may not see.
-func (s *scope) known(source pin.Source, a argument) error {
-	if err := s.Snapshot.Refused(revision.GVK(source.Kind)); err != nil {
-		return err
-	}
-	for _, obj := range s.Snapshot.Sources(source.Kind) {
-		if obj.GetNamespace() != s.namespace {
-			continue
-		}
-		if obj.GetName() == source.Name && revision.IsRevision(obj) {
-			return fmt.Errorf("%s is itself a revision; its source is %s", source, revision.SourceOf(source.Kind, obj))
-		}
-		if obj.GetName() == source.Name || revision.IsRevision(obj) && revision.SourceOf(source.Kind, obj) == source {
-			return nil
-		}
-	}
-	return apierrors.NewNotFound(a.resource, a.name)
+func (r historyReport) empty() bool {
+	return !slices.ContainsFunc(r.Items, func(h view.SourceHistory) bool { return len(h.Revisions) > 0 })
 }
 
-// measure reads the sizes of the revisions: one LIST of each kind.
-func (s *scope) measure(ctx context.Context, report *historyReport) error {
-	names := map[pin.Kind][]string{}
-	for _, h := range report.list.Items {
-		names[h.source.Kind] = append(names[h.source.Kind], content.SourceLabel(h.source.Name))
+func (r historyReport) object() any { return r.HistoryList }
+
+func (r historyReport) named() []runtime.Object {
+	var all []runtime.Object
+	for _, h := range r.Items {
+		for _, entry := range h.Revisions {
+			all = append(all, nameOnly(revision.GVK(h.Of.Kind), h.Namespace, entry.Name))
+		}
 	}
-	for kind, labeled := range names {
-		wanted, err := labels.NewRequirement(keys.Source, selection.In, labeled)
-		if err != nil {
-			return err
-		}
-		sizes, err := s.sizes(ctx, kind, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*wanted)})
-		if err != nil {
-			return err
-		}
-		for i := range report.list.Items {
-			if h := &report.list.Items[i]; h.source.Kind == kind {
-				h.setSizes(sizes)
+	return all
+}
+
+func (r historyReport) table() *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: columns(
+		[]string{"Source", "Number", "Current", "Age", "Used By", "Pods", "Changes", "Change-Cause"}, "Revision", "Bytes", "Held By")}
+	for _, h := range r.Items {
+		for _, e := range h.Revisions {
+			current := ""
+			if e.Current {
+				current = "*"
 			}
+			table.Rows = append(table.Rows, row(h.Namespace, h.Source, fmt.Sprint(e.Number), orDash(current),
+				duration.HumanDuration(time.Since(e.Created.Time)), few(e.Workloads), fmt.Sprint(e.Pods), changesText(e.Changes), orDash(e.ChangeCause),
+				e.Name, fmt.Sprint(e.Bytes), few(e.Holders)))
 		}
 	}
-	return nil
+	return table
 }
 
-func (s *scope) sizes(ctx context.Context, kind pin.Kind, selector client.ListOption) (map[string]content.Content, error) {
-	sizes := map[string]content.Content{}
-	if kind == pin.Secret {
-		list := &corev1.SecretList{}
-		err := s.List(ctx, list, client.InNamespace(s.namespace), selector)
-		for i := range list.Items {
-			sizes[list.Items[i].Name] = content.FromSecret(&list.Items[i])
-		}
-		return sizes, err
+// few shows the first names of many.
+func few(names []string) string {
+	if len(names) > shownKeys {
+		return strings.Join(names[:shownKeys], ",") + fmt.Sprintf(",+%d more", len(names)-shownKeys)
 	}
-	list := &corev1.ConfigMapList{}
-	err := s.List(ctx, list, client.InNamespace(s.namespace), selector)
-	for i := range list.Items {
-		sizes[list.Items[i].Name] = content.FromConfigMap(&list.Items[i])
-	}
-	return sizes, err
+	return orDash(strings.Join(names, ","))
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/view"
 )
 
 func TestChangesInALine(t *testing.T) {
@@ -19,7 +20,7 @@ func TestChangesInALine(t *testing.T) {
 		"an empty one after it": {content.Digests{"a": "1"}, nil, "-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := changes(test.before, test.after).String(); got != test.want {
+			if got := changesText(view.Compare(test.before, test.after)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

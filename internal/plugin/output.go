@@ -13,14 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
-)
 
-// outputVersion is the API version of what the verbs print as JSON and YAML. docs/cli.md describes the types; a field keeps
-// its meaning within a version.
-const outputVersion = "cli.confrev.io/v1alpha1"
+	"confrev.io/confrev/internal/view"
+)
 
 // output is how a verb prints: kubectl's flags, and a table without them.
 type output struct {
@@ -99,6 +98,14 @@ func (o *output) printTable(out io.Writer, table *metav1.Table, withNamespace bo
 	return err
 }
 
+// nameOnly returns an object that prints as kubectl names it: deployment.apps/web.
+func nameOnly(gvk schema.GroupVersionKind, namespace, name string) runtime.Object {
+	about := &metav1.PartialObjectMetadata{}
+	about.SetGroupVersionKind(gvk)
+	about.Namespace, about.Name = namespace, name
+	return about
+}
+
 // row makes a row of a table about an object of a namespace.
 func row(namespace string, cells ...any) metav1.TableRow {
 	about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
@@ -124,8 +131,8 @@ func terminal(out io.Writer) bool {
 }
 
 var states = regexp.MustCompile(`\b(` + strings.Join([]string{
-	string(stateRolledOut), string(stateAdvancing), string(stateHeld), string(stateWaiting), string(stateMissing),
-	string(statePaused), string(stateNotResolved), string(stateFailed),
+	string(view.RolledOut), string(view.Advancing), string(view.Held), string(view.Waiting), string(view.Missing),
+	string(view.Paused), string(view.NotResolved), string(view.Failed),
 }, "|") + `)\b`)
 
 // colour makes states stand out, on a terminal. The layout is done already, so it moves nothing.
@@ -135,10 +142,10 @@ func colour(text string, out io.Writer) string {
 	}
 	return states.ReplaceAllStringFunc(text, func(word string) string {
 		code := 33
-		switch state(word) {
-		case stateRolledOut:
+		switch view.State(word) {
+		case view.RolledOut:
 			code = 32
-		case stateMissing, stateNotResolved, stateFailed:
+		case view.Missing, view.NotResolved, view.Failed:
 			code = 31
 		}
 		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", code, word)

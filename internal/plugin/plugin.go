@@ -24,6 +24,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"confrev.io/confrev/internal/version"
+	"confrev.io/confrev/internal/view"
 )
 
 // plugin is what all verbs share: kubectl's own flags of connection, and the streams.
@@ -58,7 +59,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetErr(streams.ErrOut)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&p.controllerNamespace, "controller-namespace", "",
-		"Namespace of confrev's controller. Default: where a Deployment has its label, or "+controllerNamespace+" without the right to list those of all namespaces")
+		"Namespace of confrev's controller. Default: where a Deployment has its label, or "+view.ControllerNamespace+" without the right to list those of all namespaces")
 	for _, group := range p.groups() {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, verb := range group.verbs {
@@ -169,6 +170,33 @@ func (p *plugin) connect() (*connection, error) {
 		return nil, err
 	}
 	return &connection{WithWatch: c, config: config, namespace: namespace}, nil
+}
+
+// namespace is the one of the flags, or of the context.
+func (p *plugin) namespace() string {
+	namespace, _, _ := p.factory.ToRawKubeConfigLoader().Namespace()
+	return namespace
+}
+
+// look looks at the namespace of the flags, or at all.
+func (p *plugin) look(ctx context.Context, all bool) (*view.View, error) {
+	c, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	installed, err := view.FindInstallation(ctx, c, p.controllerNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if all {
+		return view.Take(ctx, c, installed, "")
+	}
+	return view.Take(ctx, c, installed, c.namespace)
+}
+
+// addAll adds kubectl's flag for all namespaces.
+func addAll(cmd *cobra.Command, all *bool) {
+	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "Look at all namespaces, whatever --namespace says.")
 }
 
 // examples gives the examples of a verb as cobra wants them.

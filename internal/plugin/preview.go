@@ -3,21 +3,24 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/openapi3"
+	kubectldiff "k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/kubectl/pkg/scheme"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -35,128 +38,66 @@ kubectl confrev preview -f app.yaml
 kubectl confrev preview -f deploy/
 cat app.yaml | kubectl confrev preview -f -`
 
-type preview struct {
+type previewOptions struct {
 	*plugin
-	files      resource.FilenameOptions
-	output     string
-	serverSide bool
-	force      bool
-	manager    string
-}
-
-// forecast is what would become of one workload.
-type forecast struct {
-	Namespace string `json:"namespace"`
-	Workload  string `json:"workload"`
-	RollsOut  bool   `json:"rollsOut"`
-	// When is what the rollout waits for; empty when it begins at once.
-	When     string         `json:"when,omitempty"`
-	Template bool           `json:"templateChanges"`
-	Sources  []sourceChange `json:"sources,omitempty"`
-}
-
-// sourceChange is what would become of one source of a workload.
-type sourceChange struct {
-	Source  string `json:"source"`
-	Verdict string `json:"verdict"`
-	From    string `json:"from,omitempty"`
-	To      string `json:"to,omitempty"`
-	Because string `json:"because"`
+	output
+	files             resource.FilenameOptions
+	serverSide, force bool
+	manager           string
 }
 
 func newPreview(p *plugin) *cobra.Command {
-	v := &preview{plugin: p}
+	o := &previewOptions{plugin: p}
 	cmd := &cobra.Command{
 		Use: "preview -f FILENAME", Short: "Show what applying files would roll out, before it is done",
 		Long: previewLong, Example: examples(previewExample), DisableFlagsInUseLine: true, Args: cobra.NoArgs,
 	}
-	cmdutil.AddFilenameOptionFlags(cmd, &v.files, "contains the ConfigMaps, Secrets and workloads to preview")
+	cmdutil.AddFilenameOptionFlags(cmd, &o.files, "contains the ConfigMaps, Secrets and workloads to preview")
 	cmdutil.AddServerSideApplyFlags(cmd)
-	cmdutil.AddFieldManagerFlagVar(cmd, &v.manager, "kubectl-client-side-apply")
-	cmd.Flags().StringVarP(&v.output, "output", "o", "", "Output format. One of: (json, yaml)")
+	cmdutil.AddFieldManagerFlagVar(cmd, &o.manager, "kubectl-client-side-apply")
+	o.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := v.files.RequireFilenameOrKustomize(); err != nil {
+		if err := errors.Join(o.files.RequireFilenameOrKustomize(), o.check()); err != nil {
 			return err
 		}
-		if !slices.Contains([]string{"", "json", "yaml"}, v.output) {
-			return fmt.Errorf("--output=%s: want json or yaml", v.output)
-		}
-		v.serverSide, v.force = cmdutil.GetServerSideApplyFlag(cmd), cmdutil.GetForceConflictsFlag(cmd)
-		all, err := v.run(cmd.Context())
-		if err != nil {
-			return err
-		}
-		return v.printForecasts(all)
+		o.serverSide, o.force = cmdutil.GetServerSideApplyFlag(cmd), cmdutil.GetForceConflictsFlag(cmd)
+		return o.run(cmd.Context())
 	}
 	return cmd
 }
 
-func (v *preview) run(ctx context.Context) ([]forecast, error) {
-	c, err := v.connect()
+func (o *previewOptions) run(ctx context.Context) error {
+	c, err := o.connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Who reads files cannot tell a server that does not answer from a kind that it does not know.
-	if err := v.reachable(); err != nil {
-		return nil, err
+	if err := o.reachable(); err != nil {
+		return err
 	}
-	installed, err := findInstallation(ctx, c, v.controllerNamespace)
+	installed, err := view.FindInstallation(ctx, c, o.controllerNamespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	v.printNotes(installed.notes())
-	edits, err := v.read(c, installed.kinds())
+	o.printNotes(installed.Notes())
+	edits, err := o.read(c, installed)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := []forecast{}
-	for _, namespace := range edits.namespaces() {
-		found, err := v.forecast(ctx, c, namespace, edits, installed)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-		notes, err := unanswered(ctx, c, namespace, edits, installed)
-		if err != nil {
-			return nil, err
-		}
-		v.printNotes(notes)
+	list, err := view.PreviewEdits(ctx, c, installed, edits)
+	if err != nil {
+		return err
 	}
-	return all, nil
+	o.printNotes(list.Notes)
+	if len(list.Workloads) == 0 && o.isTable() {
+		_, err := fmt.Fprintln(o.Out, "Nothing uses what is in the files.")
+		return err
+	}
+	return o.print(o.Out, previewReport{list}, true)
 }
 
-// unanswered names the workloads for which the webhook did not do its part of the dry run. What is forecast for them is what the
-// controller does afterwards. Where the controller's options are not known, that cannot be told.
-func unanswered(ctx context.Context, c *connection, namespace string, edits *edits, installed installation) ([]string, error) {
-	var planner *controller.Planner
-	var notes []string
-	for _, e := range edits.of(namespace) {
-		i := slices.IndexFunc(installed.kinds(), func(kind workload.Kind) bool { return kind.GVK == e.gvk })
-		if i < 0 || installed.deployment == nil || installed.problem != nil {
-			continue
-		}
-		if planner == nil {
-			// As the cluster is: each object has a dry run of its own, so the webhook saw no other edit.
-			var err error
-			if planner, err = controller.NewPlanner(ctx, c, installed.options, namespace); err != nil {
-				return nil, err
-			}
-		}
-		kind := installed.kinds()[i]
-		missed, err := planner.Unanswered(ctx, kind, e.after, e.before)
-		if err != nil {
-			return nil, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(e.after), err)
-		}
-		if missed {
-			notes = append(notes, fmt.Sprintf("confrev's webhook did not answer for %s/%s: what is shown is what the controller does afterwards, "+
-				"in a rollout of its own, and an undo is not told from a deploy", kind.Resource(), e.after.GetName()))
-		}
-	}
-	return notes, nil
-}
-
-func (v *preview) reachable() error {
-	discovery, err := v.factory.ToDiscoveryClient()
+func (o *previewOptions) reachable() error {
+	discovery, err := o.factory.ToDiscoveryClient()
 	if err != nil {
 		return err
 	}
@@ -164,194 +105,118 @@ func (v *preview) reachable() error {
 	return err
 }
 
-// forecast plans for the workloads of a namespace to which the edits matter.
-func (v *preview) forecast(ctx context.Context, c *connection, namespace string, edits *edits, installed installation) ([]forecast, error) {
-	overlaid := &overlay{Client: c, edits: edits}
-	options := installed.options
-	if installed.deployment == nil {
-		options.Secrets = edits.secrets(namespace)
-	}
-	planner, err := controller.NewPlanner(ctx, overlaid, options, namespace)
+// read asks the API server what it would make of each object of the files.
+func (o *previewOptions) read(c *connection, installed view.Installation) (view.Edits, error) {
+	openAPI, err := o.factory.OpenAPIV3Client()
 	if err != nil {
 		return nil, err
 	}
-	looks, err := concerned(ctx, planner, namespace, edits)
+	root := openapi3.NewRoot(openAPI)
+	result := o.factory.NewBuilder().Unstructured().NamespaceParam(c.namespace).DefaultNamespace().
+		FilenameParam(false, &o.files).Flatten().Do()
+	var edits view.Edits
+	err = result.Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		if !installed.Handles(info.Mapping.GroupVersionKind) {
+			o.printNotes(otherVersion(info, installed.Kinds()))
+			return nil
+		}
+		edit, err := o.dryRun(info, root, installed)
+		if err != nil {
+			return fmt.Errorf("%s: %w", info.ObjectName(), err)
+		}
+		edits = append(edits, edit)
+		return nil
+	})
+	return edits, err
+}
+
+// otherVersion says that an object is left out because the controller handles its kind in another version: only the API server
+// can convert between them.
+func otherVersion(info *resource.Info, kinds []workload.Kind) []string {
+	gvk := info.Mapping.GroupVersionKind
+	for _, kind := range kinds {
+		if kind.GVK.GroupKind() == gvk.GroupKind() {
+			return []string{fmt.Sprintf("%s is left out: it is written as %s, and confrev handles %s", info.ObjectName(), gvk.GroupVersion(), kind.GVK.GroupVersion())}
+		}
+	}
+	return nil
+}
+
+// dryRun lets the API server apply an object as kubectl diff does.
+func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, installed view.Installation) (view.Edit, error) {
+	gvk, local := info.Mapping.GroupVersionKind, info.Object.DeepCopyObject()
+	var before runtime.Object
+	switch err := info.Get(); {
+	case apierrors.IsNotFound(err):
+		info.Object = nil
+	case err != nil:
+		return view.Edit{}, err
+	default:
+		before = info.Object.DeepCopyObject()
+	}
+	after, err := kubectldiff.InfoObject{
+		LocalObj: local, Info: info, Encoder: scheme.DefaultJSONEncoder(), OpenAPIGetter: o.factory, OpenAPIV3Root: root,
+		ServerSideApply: o.serverSide, FieldManager: o.manager, ForceConflicts: o.force, IOStreams: o.IOStreams,
+	}.Merged()
 	if err != nil {
-		return nil, err
+		return view.Edit{}, withoutData(gvk, err)
 	}
-	var all []forecast
-	for _, look := range looks {
-		if look, err = planner.Look(ctx, look.Kind, look.Workload, false); err != nil {
-			return nil, err
-		}
-		all = append(all, edits.forecast(look))
-	}
-	return all, nil
+	return view.NewEdit(gvk, before, after, installed)
 }
 
-// concerned gives the workloads that are edited or refer to an edited source, each once.
-func concerned(ctx context.Context, planner *controller.Planner, namespace string, edits *edits) ([]controller.Look, error) {
-	var all []controller.Look
-	seen := map[string]bool{}
-	add := func(looks ...controller.Look) {
-		for _, look := range looks {
-			if !seen[look.String()] {
-				seen[look.String()] = true
-				all = append(all, look)
-			}
-		}
-	}
-	for _, e := range edits.of(namespace) {
-		if source, is := e.source(); is {
-			looks, err := planner.UsersOf(ctx, namespace, source)
-			if err != nil {
-				return nil, err
-			}
-			add(looks...)
-			continue
-		}
-		for _, kind := range planner.Kinds {
-			if kind.GVK == e.gvk {
-				if obj := planner.Workload(kind, client.ObjectKeyFromObject(e.after)); obj != nil {
-					add(controller.Look{Kind: kind, Workload: obj})
-				}
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b controller.Look) int { return strings.Compare(a.String(), b.String()) })
-	return all, nil
-}
-
-// forecast puts a plan that was made with the edits into words.
-func (e *edits) forecast(look controller.Look) forecast {
-	f := forecast{Namespace: look.Workload.GetNamespace(), Workload: look.String()}
-	before := look.Template
-	if own := e.find(look.Kind.GVK, look.Workload); own != nil {
-		f.Template, before = own.changesTemplate(look.Kind)
-	}
-	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
-		if look.Template[d.Source] == d.From {
-			d.From = before[d.Source]
-		}
-		if e.edited(look.Workload.GetNamespace(), d.Source) || d.To != d.From {
-			f.RollsOut = f.RollsOut || d.To != d.From
-			f.Sources = append(f.Sources, changeOf(d))
-		}
-	}
-	for _, use := range look.Uses {
-		if e.edited(f.Namespace, use.Source) && !decided(look, use.Source) {
-			f.Sources = append(f.Sources, sourceChange{Source: use.String(), Verdict: "NotTracked",
-				Because: "the workload does not track it, or it is never copied: pods read it as it is when they start"})
-		}
-	}
-	f.RollsOut = f.RollsOut || f.Template
-	if f.RollsOut {
-		f.When = when(look)
-	}
-	return f
-}
-
-// when says what the rollout of a changed template waits for.
-func when(look controller.Look) string {
-	paused := slices.ContainsFunc(look.Rollers, func(r controller.Roller) bool { return r.Kind.Paused(r.Object) })
-	switch {
-	case look.Kind == workload.CronJob:
-		return "with the next Job"
-	case paused:
-		return "when resumed"
-	}
-	return ""
-}
-
-func decided(look controller.Look, source pin.Source) bool {
-	return slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), func(d plan.Decision) bool { return d.Source == source })
-}
-
-func changeOf(d plan.Decision) sourceChange {
-	change := sourceChange{Source: d.Source.String(), Verdict: string(d.Verdict), Because: because(d)}
-	if d.From != (pin.Pin{}) {
-		change.From = d.From.String()
-	}
-	if d.To != (pin.Pin{}) {
-		change.To = d.To.String()
-	}
-	return change
-}
-
-func because(d plan.Decision) string {
-	switch d.Verdict {
-	case plan.InSync:
-		if d.From != d.To {
-			return fmt.Sprintf("rolled out to revision %d with the workload", d.To.Number)
-		}
-		return "nothing changes of what the workload uses"
-	case plan.Pinned:
-		return fmt.Sprintf("pinned for the first time, to revision %d", d.To.Number)
-	case plan.Advanced:
-		return fmt.Sprintf("revision %d -> %d", d.From.Number, d.To.Number)
-	case plan.Held:
-		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
-	case plan.Waiting:
-		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
-	case plan.KeyMissing:
-		return fmt.Sprintf("lacks %q, which a container requires: nothing rolls out", d.Keys)
-	case plan.SourceMissing:
-		return "does not exist, and a container requires it"
-	case plan.Absent:
-		if d.From != d.To {
-			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
-		}
-		return "does not exist, and is optional"
-	}
-	return "could not be looked at"
-}
-
-func (v *preview) printForecasts(all []forecast) error {
-	if v.output != "" {
-		return printAs(v.Out, v.output, map[string]any{"workloads": all})
-	}
-	if len(all) == 0 {
-		_, err := fmt.Fprintln(v.Out, "Nothing uses what is in the files.")
+// withoutData leaves out of an error about a Secret what may quote its data: pipelines keep what they print. What only names
+// objects and users stays.
+func withoutData(gvk schema.GroupVersionKind, err error) error {
+	if gvk.GroupKind() != revision.GVK(pin.Secret).GroupKind() || apierrors.IsForbidden(err) || apierrors.IsConflict(err) ||
+		apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
 		return err
 	}
-	table := tabwriter.NewWriter(v.Out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAMESPACE\tWORKLOAD\tROLLS OUT\tBECAUSE")
-	for _, f := range all {
-		reasons := make([]string, 0, len(f.Sources)+1)
-		if f.Template {
-			reasons = append(reasons, "its template changes")
-		}
-		for _, change := range f.Sources {
-			reasons = append(reasons, oneLine(change.Source+": "+change.Because))
-		}
-		if len(reasons) == 0 {
-			reasons = []string{"nothing changes of its template, nor of what it uses"}
-		}
-		rolls := cmp.Or(f.When, map[bool]string{true: "yes", false: "no"}[f.RollsOut])
-		for i, reason := range reasons {
-			if i == 0 {
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Namespace, f.Workload, rolls, reason)
-				continue
-			}
-			_, _ = fmt.Fprintf(table, "\t\t\t%s\n", reason)
-		}
-	}
-	return table.Flush()
+	return errors.New("it cannot be applied. The reason may quote its data: kubectl apply --dry-run=server says it")
 }
 
-// changesTemplate tells whether more than the pins of a workload's template changes, and what it was pinned to.
-func (e *edited) changesTemplate(kind workload.Kind) (changes bool, before pin.Set) {
-	if e.before == nil {
-		return true, nil
+// previewReport prints what edits would lead to: a line for each reason.
+type previewReport struct{ *view.PreviewList }
+
+func (r previewReport) object() any { return r.PreviewList }
+
+func (r previewReport) named() []runtime.Object {
+	var all []runtime.Object
+	for _, w := range r.Workloads {
+		_, name, _ := strings.Cut(w.Workload, "/")
+		all = append(all, nameOnly(w.GVK, w.Namespace, name))
 	}
-	before, _ = kind.Pins(e.before)
-	old, oldErr := kind.Template(e.before)
-	now, err := kind.Template(e.after)
-	if oldErr != nil || err != nil {
-		return true, before
+	return all
+}
+
+func (r previewReport) table() *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: columns([]string{"Workload", "Rolls Out", "Because"})}
+	for _, w := range r.Workloads {
+		rolls := cmp.Or(w.When, map[bool]string{true: "yes", false: "no"}[w.RollsOut])
+		for i, reason := range reasonsOf(w) {
+			if i == 0 {
+				table.Rows = append(table.Rows, row(w.Namespace, w.Workload, rolls, reason))
+				continue
+			}
+			table.Rows = append(table.Rows, row("", "", "", reason))
+		}
 	}
-	pins, _ := kind.Pins(e.after)
-	oldMeta, nowMeta := withoutPins(old.Annotations), withoutPins(now.Annotations)
-	return !equality.Semantic.DeepEqual(oldMeta, nowMeta) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) ||
-		!equality.Semantic.DeepEqual(podspec.Original(&old.Spec, before), podspec.Original(&now.Spec, pins, before)), before
+	return table
+}
+
+// reasonsOf says why a workload rolls out or not.
+func reasonsOf(w view.Preview) []string {
+	var reasons []string
+	if w.Template {
+		reasons = append(reasons, "its template changes")
+	}
+	for _, change := range w.Sources {
+		reasons = append(reasons, oneLine(change.Source+": "+change.Because))
+	}
+	if len(reasons) == 0 {
+		return []string{"nothing changes of its template, nor of what it uses"}
+	}
+	return reasons
 }

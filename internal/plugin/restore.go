@@ -30,7 +30,7 @@ func (u *undo) restoreSource(ctx context.Context, c *connection, name string, so
 		return err
 	}
 	namespace := look.Workload.GetNamespace()
-	old := newSource(d.Source.Kind)
+	old := revision.NewSource(d.Source.Kind)
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.To.Revision}, old); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func toRestore(t target, look controller.Look, sources []pin.Source, number int6
 
 // overwrite replaces the content of a source, and nothing else of it.
 func (u *undo) overwrite(ctx context.Context, c *connection, namespace string, d plan.Decision, old client.Object) error {
-	source := newSource(d.Source.Kind)
+	source := revision.NewSource(d.Source.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.Source.Name}, source)
 	if err != nil {
 		return err
@@ -83,12 +83,4 @@ func setContent(source, from client.Object) {
 	case *corev1.ConfigMap:
 		o.Data, o.BinaryData = from.(*corev1.ConfigMap).Data, from.(*corev1.ConfigMap).BinaryData
 	}
-}
-
-// newSource makes an empty object of a source's kind to read into.
-func newSource(kind pin.Kind) client.Object {
-	if kind == pin.Secret {
-		return &corev1.Secret{}
-	}
-	return &corev1.ConfigMap{}
 }

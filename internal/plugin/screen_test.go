@@ -11,9 +11,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/internal/view"
 )
 
 func TestAScreenShowsNoControlSequence(t *testing.T) {
@@ -46,9 +45,8 @@ const hostile = "x\x1b[2J\nError: all is lost"
 func TestWhatOthersWroteIsShownAsOneLineOfPlainText(t *testing.T) {
 	for name, say := range map[string]func(*plugin) error{
 		"doctor": func(p *plugin) error {
-			d := &doctor{}
-			d.find(severityWarning, "InvalidTrack", workload.Deployment.GVK, client.ObjectKey{Namespace: "default", Name: "web"}, hostile, "%s", hostile)
-			return d.print(p.Out)
+			d := &view.Diagnosis{Findings: []view.Finding{{Severity: view.SeverityWarning, Object: "deployment/web", Message: hostile, Fix: hostile}}}
+			return printDiagnosis(p.Out, d)
 		},
 		"notes": func(p *plugin) error { p.printNotes([]string{hostile}); return nil },
 		"verbs that write": func(p *plugin) error {
@@ -59,12 +57,14 @@ func TestWhatOthersWroteIsShownAsOneLineOfPlainText(t *testing.T) {
 			return err
 		},
 		"preview": func(p *plugin) error {
-			return (&preview{plugin: p}).printForecasts([]forecast{{Workload: "deployment/web", Sources: []sourceChange{{Source: "configmap/app", Because: hostile}}}})
+			o := &output{flags: genericclioptions.NewPrintFlags("")}
+			return o.print(p.Out, previewReport{&view.PreviewList{Workloads: []view.Preview{
+				{Workload: "deployment/web", Sources: []view.SourceChange{{Source: "configmap/app", Because: hostile}}}}}}, true)
 		},
 		"a table": func(p *plugin) error {
 			o := &output{flags: genericclioptions.NewPrintFlags("")}
 			*o.flags.OutputFormat = "wide"
-			r := &statusReport{list: StatusList{Items: []WorkloadStatus{{Workload: "deployment/web", Message: hostile}}}}
+			r := statusReport{&view.StatusList{Items: []view.WorkloadStatus{{Workload: "deployment/web", Message: hostile}}}}
 			return o.print(p.Out, r, false)
 		},
 	} {
@@ -93,7 +93,7 @@ func TestOnlyFewWriteAroundTheScreen(t *testing.T) {
 		name, is := call.Fun.(*ast.Ident)
 		return is && name.Name == "raw"
 	})
-	want := []string{"difffiles.go runDiff", "output.go print", "output.go printTable", "output.go terminal", "overlay.go printAs", "print.go printObject",
+	want := []string{"difffiles.go runDiff", "output.go print", "output.go printTable", "output.go terminal", "print.go printObject",
 		"render.go newRender", "screen.go screened", "status.go redraw"}
 	if !slices.Equal(callers, want) {
 		t.Errorf("around the screen write %q, want %q", callers, want)

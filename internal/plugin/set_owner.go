@@ -13,6 +13,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 )
 
 const setOwnerLong = `Make a workload an owner of a ConfigMap or Secret, and let changes of that source roll the workload out.
@@ -73,7 +74,7 @@ func (s *setOwner) run(ctx context.Context, c *connection, source pin.Source, wo
 		return err
 	}
 	// Nothing is to be written on the workload for a source that is not there.
-	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: source.Name}, newSource(source.Kind)); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: source.Name}, revision.NewSource(source.Kind)); err != nil {
 		return err
 	}
 	tracked := ""
@@ -87,7 +88,7 @@ func (s *setOwner) run(ctx context.Context, c *connection, source pin.Source, wo
 
 // own writes the reference. tracked is what was said of the workload's annotation.
 func (s *setOwner) own(ctx context.Context, c *connection, found target, source pin.Source, workload, tracked string) error {
-	obj := newSource(source.Kind)
+	obj := revision.NewSource(source.Kind)
 	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: source.Name}, obj); err != nil {
 		return err
 	}

@@ -9,14 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
-	"confrev.io/confrev/internal/controller"
-	"confrev.io/confrev/internal/snapshot"
-	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/internal/view"
 )
 
 // statusNotYet is the exit status of what is not, or not yet, as it should be.
@@ -68,8 +64,7 @@ type statusOptions struct {
 	selector    string
 	watch, wait bool
 	timeout     time.Duration
-	chosen      labels.Selector
-	arguments   []argument
+	which       view.Which
 }
 
 func newStatus(p *plugin) *cobra.Command {
@@ -94,7 +89,7 @@ func newStatus(p *plugin) *cobra.Command {
 }
 
 func (o *statusOptions) complete(args []string) (err error) {
-	if o.chosen, err = labels.Parse(o.selector); err != nil {
+	if o.which.Labels, err = labels.Parse(o.selector); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
 	if o.timeout != 0 && !o.wait {
@@ -107,10 +102,10 @@ func (o *statusOptions) complete(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.arguments, err = parseArguments(mapper, args); err != nil {
+	if o.which.Objects, err = parseArguments(mapper, args); err != nil {
 		return err
 	}
-	if o.arguments[0].name == "" {
+	if !o.which.Named() {
 		return nil
 	}
 	if o.all || o.selector != "" {
@@ -123,194 +118,102 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 	if err := o.complete(args); err != nil {
 		return err
 	}
-	s, err := o.look(ctx, o.all)
+	v, err := o.look(ctx, o.all)
 	if err != nil {
 		return err
 	}
 	if o.watch || o.wait {
-		return o.follow(ctx, s)
+		return o.follow(ctx, v)
 	}
-	report, err := o.report(ctx, s)
-	if err == nil && report.inferred {
-		// What is listed after the holders were seen has the changes that they come from.
-		if err = s.take(ctx); err == nil {
-			report, err = o.report(ctx, s)
-		}
-	}
+	list, err := v.Status(ctx, o.which)
 	if err != nil {
 		return err
 	}
-	return o.show(report)
+	return o.show(list)
 }
 
-// show prints a report and gives the exit status.
-func (o *statusOptions) show(report *statusReport) error {
-	o.printNotes(report.notes)
-	if len(report.list.Items) == 0 && o.isTable() {
-		_, _ = fmt.Fprintf(o.ErrOut, "No workloads that confrev follows found%s.\n", report.where())
+// show prints the status and returns the exit status.
+func (o *statusOptions) show(list *view.StatusList) error {
+	o.printNotes(list.Notes)
+	if len(list.Items) == 0 && o.isTable() {
+		_, _ = fmt.Fprintf(o.ErrOut, "No workloads that confrev follows found%s.\n", o.where())
 		return nil
 	}
-	if err := o.print(o.Out, report, o.all); err != nil {
+	if err := o.print(o.Out, statusReport{list}, o.all); err != nil {
 		return err
 	}
 	if o.isTable() {
-		o.printNotes(report.since())
+		o.printNotes(unusedChanges(list))
 	}
-	if report.done() {
+	if list.Done() {
 		return nil
 	}
-	return exitStatus{status: report.status()}
-}
-
-// report looks at the workloads that were asked for.
-func (o *statusOptions) report(ctx context.Context, s *scope) (*statusReport, error) {
-	looks, err := o.choose(s)
-	if err != nil {
-		return nil, err
-	}
-	report := &statusReport{notes: s.notes, namespace: s.namespace, all: o.all}
-	for _, l := range looks {
-		look, err := s.Look(ctx, l.Kind, l.Workload, false)
-		if apierrors.IsForbidden(err) {
-			report.add(s, look, err)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if look.Follows || o.named() {
-			report.add(s, look, nil)
-		}
-	}
-	report.sort()
-	return report, nil
-}
-
-func (o *statusOptions) named() bool { return len(o.arguments) > 0 && o.arguments[0].name != "" }
-
-// choose gives the workloads that were asked for.
-func (o *statusOptions) choose(s *scope) ([]controller.Look, error) {
-	if !o.named() {
-		return slices.DeleteFunc(s.Workloads(), func(l controller.Look) bool {
-			ofKind := len(o.arguments) == 0 || slices.ContainsFunc(o.arguments, func(a argument) bool { return a.GroupKind == l.Kind.GVK.GroupKind() })
-			return !ofKind || !o.chosen.Matches(labels.Set(l.Workload.GetLabels()))
-		}), nil
-	}
-	var looks []controller.Look
-	for _, a := range o.arguments {
-		look, err := s.find(a)
-		if err != nil {
-			return nil, err
-		}
-		looks = append(looks, look)
-	}
-	return looks, nil
-}
-
-// find finds a workload by its name: of one that refers to another, the one that has the template.
-func (s *scope) find(a argument) (controller.Look, error) {
-	i := slices.IndexFunc(s.Kinds, func(k workload.Kind) bool { return k.GVK.GroupKind() == a.GroupKind })
-	if i < 0 {
-		return controller.Look{}, fmt.Errorf("%s are not a kind of workload that confrev handles", a.resource)
-	}
-	kind := s.Kinds[i]
-	if err := s.Snapshot.Refused(kind.GVK); err != nil {
-		return controller.Look{}, err
-	}
-	obj := s.Workload(kind, types.NamespacedName{Namespace: s.namespace, Name: a.name})
-	if obj == nil {
-		return controller.Look{}, apierrors.NewNotFound(a.resource, a.name)
-	}
-	if named, name, refers := kind.WorkloadRef(obj); refers {
-		return s.find(argument{GroupKind: named, resource: a.resource, name: name})
-	}
-	return controller.Look{Kind: kind, Workload: obj}, nil
+	return exitStatus{status: statusOf(list)}
 }
 
 // follow shows what changes, or waits until there is nothing left to do, by watching.
-func (o *statusOptions) follow(ctx context.Context, s *scope) error {
+func (o *statusOptions) follow(ctx context.Context, v *view.View) error {
 	if o.timeout > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, o.timeout)
 		defer stop()
 	}
-	var last *statusReport
-	confirmed := false
-	step := func() (bool, error) {
-		report, err := o.report(ctx, s)
-		if err != nil {
-			return false, err
-		}
-		doubtful := report.inferred || o.wait && report.missing()
-		if doubtful && !confirmed {
-			confirmed = true
-			return false, snapshot.ErrStale
-		}
-		confirmed = doubtful
+	var last *view.StatusList
+	err := v.Follow(ctx, o.which, o.wait, func(list *view.StatusList) (bool, error) {
 		before := last
-		last = report
-		if o.wait && len(report.list.Items) == 0 {
-			return false, o.nothing(report)
+		last = list
+		if o.wait && len(list.Items) == 0 {
+			return false, o.nothing()
 		}
 		if o.wait {
-			return report.done() || report.stays(), nil
+			return list.Done() || list.Stays(), nil
 		}
-		return false, o.redraw(before, report)
-	}
-	for {
-		done, err := step()
-		if err == nil && !done {
-			err = s.Snapshot.Follow(ctx, s.connection, step)
-		}
-		if errors.Is(err, snapshot.ErrStale) {
-			if err = s.take(ctx); err == nil {
-				continue
-			}
-		}
-		return o.end(ctx, last, err)
-	}
+		return false, o.redraw(before, list)
+	})
+	return o.end(ctx, last, err)
 }
 
 // nothing is the error of waiting for no workload at all: a pipeline must not pass because of a misspelled selector.
-func (o *statusOptions) nothing(report *statusReport) error {
+func (o *statusOptions) nothing() error {
 	with := ""
 	if o.selector != "" {
 		with = fmt.Sprintf(" with the labels %q", o.selector)
 	}
-	return fmt.Errorf("nothing to wait for: no workload%s that confrev follows was found%s", with, report.where())
+	return fmt.Errorf("nothing to wait for: no workload%s that confrev follows was found%s", with, o.where())
 }
 
 // end says how it came out.
-func (o *statusOptions) end(ctx context.Context, last *statusReport, err error) error {
+func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
-		return exitStatus{last.status(), fmt.Errorf("timed out after %s: %s", o.timeout, last.left())}
+		left := listed(last, func(w view.WorkloadStatus) bool { return !w.State.Done() })
+		return exitStatus{statusOf(last), fmt.Errorf("timed out after %s: %s", o.timeout, left)}
 	case err != nil || last == nil:
 		return err
 	}
 	err = o.show(last)
 	if status, ended := errors.AsType[exitStatus](err); ended && o.wait {
-		status.err = fmt.Errorf("%s; that does not end by itself", last.listed(func(w WorkloadStatus) bool { return w.stays() }))
+		status.err = fmt.Errorf("%s; that does not end by itself", listed(last, func(w view.WorkloadStatus) bool { return w.Stays() }))
 		return status
 	}
 	return err
 }
 
-// redraw shows a report on a terminal anew, elsewhere the rows that changed.
-func (o *statusOptions) redraw(before, report *statusReport) error {
+// redraw draws a list again on a terminal, and elsewhere prints the rows that changed.
+func (o *statusOptions) redraw(before, list *view.StatusList) error {
 	if !o.isTable() {
-		return o.print(o.Out, report, o.all)
+		return o.print(o.Out, statusReport{list}, o.all)
 	}
+	table := statusReport{list}.table()
 	if terminal(o.Out) {
 		if _, err := fmt.Fprint(raw(o.Out), "\x1b[H\x1b[2J"); err != nil {
 			return err
 		}
-		return o.printTable(o.Out, report.table(), o.all)
+		return o.printTable(o.Out, table, o.all)
 	}
-	table := report.table()
 	if before != nil {
 		known := map[string]bool{}
-		for _, r := range before.table().Rows {
+		for _, r := range (statusReport{before}).table().Rows {
 			known[fmt.Sprint(r.Cells)] = true
 		}
 		table.Rows = slices.DeleteFunc(table.Rows, func(r metav1.TableRow) bool { return known[fmt.Sprint(r.Cells)] })
@@ -323,25 +226,28 @@ func (o *statusOptions) redraw(before, report *statusReport) error {
 }
 
 // where says where was looked.
-func (r *statusReport) where() string {
-	if r.all {
+func (o *statusOptions) where() string {
+	if o.all {
 		return ""
 	}
-	return " in " + r.namespace + " namespace"
+	return " in " + o.namespace() + " namespace"
+}
+
+// statusOf is the exit status of what is not rolled out.
+func statusOf(list *view.StatusList) int {
+	if list.Failed() {
+		return statusFailed
+	}
+	return statusNotYet
 }
 
 // shownLeft is how many workloads an error names: it is one line.
 const shownLeft = 5
 
-// left says what is not rolled out.
-func (r *statusReport) left() string {
-	return r.listed(func(w WorkloadStatus) bool { return !w.State.done() })
-}
-
 // listed names the workloads of some kind, with why.
-func (r *statusReport) listed(chosen func(WorkloadStatus) bool) string {
+func listed(list *view.StatusList, chosen func(view.WorkloadStatus) bool) string {
 	var all []string
-	for _, item := range r.list.Items {
+	for _, item := range list.Items {
 		if chosen(item) {
 			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", item.Workload, item.State, item.Message), ": "))
 		}

@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -148,7 +149,7 @@ func (w *writing) tryToSteer(ctx context.Context, c *connection, name string, de
 	if err != nil {
 		return err
 	}
-	w.printNotes(slices.Concat(found.installation.notes(), yielded(planner)))
+	w.printNotes(slices.Concat(found.installation.Notes(), yielded(planner)))
 	return w.printed(obj, told(found, look, moving.decisions, steering.After)...)
 }
 
@@ -180,7 +181,7 @@ func resolvable(ctx context.Context, c client.Reader, t target, look controller.
 	if look.Asked.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
 		return nil
 	}
-	resolved, err := resolvesPins(ctx, c)
+	resolved, err := view.ResolvesPins(ctx, c)
 	if resolved || apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -188,7 +189,7 @@ func resolvable(ctx context.Context, c client.Reader, t target, look controller.
 		return err
 	}
 	return fmt.Errorf("neither an admission policy *%[1]s with its binding nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
-		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", resolvePins, t)
+		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", view.ResolvePins, t)
 }
 
 // told says what became of each source, and what follows.

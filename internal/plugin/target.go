@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -23,7 +24,7 @@ type target struct {
 	kind workload.Kind
 	obj  client.Object
 	// installation has the options to plan with.
-	installation installation
+	installation view.Installation
 }
 
 // String gives the form that kubectl takes: "deployment/web".
@@ -78,7 +79,7 @@ func (p *plugin) find(ctx context.Context, c *connection, name string) (target, 
 	if !refers {
 		return found, nil
 	}
-	for _, kind := range found.installation.kinds() {
+	for _, kind := range found.installation.Kinds() {
 		if kind.GVK.GroupKind() == named {
 			obj := kind.New()
 			err := c.Get(ctx, client.ObjectKey{Namespace: found.obj.GetNamespace(), Name: referred}, obj)
@@ -94,7 +95,7 @@ func (p *plugin) named(ctx context.Context, c *connection, name string) (target,
 	if err != nil {
 		return target{}, err
 	}
-	installed, err := findInstallation(ctx, c, p.controllerNamespace)
+	installed, err := view.FindInstallation(ctx, c, p.controllerNamespace)
 	if err != nil {
 		return target{}, err
 	}
@@ -116,9 +117,9 @@ func (p *plugin) info(c *connection, name string) (*resource.Info, error) {
 
 // asTarget finds the kind that an object is handled as. The API server prefers one version of a kind, and the controller may
 // be configured with another; then the object is read again in that one.
-func asTarget(ctx context.Context, c client.Reader, info *resource.Info, installed installation) (target, error) {
+func asTarget(ctx context.Context, c client.Reader, info *resource.Info, installed view.Installation) (target, error) {
 	named := info.Mapping.GroupVersionKind
-	for _, kind := range installed.kinds() {
+	for _, kind := range installed.Kinds() {
 		if kind.GVK.GroupKind() != named.GroupKind() {
 			continue
 		}
@@ -132,11 +133,11 @@ func asTarget(ctx context.Context, c client.Reader, info *resource.Info, install
 		}
 		return target{kind, obj, installed}, runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
 	}
-	if installed.problem != nil {
-		return target{}, installed.problem
+	if installed.Problem != nil {
+		return target{}, installed.Problem
 	}
 	return target{}, fmt.Errorf("%s/%s is not a workload that confrev handles: it handles %s",
-		strings.ToLower(named.Kind), info.Name, plurals(installed.kinds()))
+		strings.ToLower(named.Kind), info.Name, plurals(installed.Kinds()))
 }
 
 func plurals(kinds []workload.Kind) string {
@@ -172,9 +173,9 @@ func (t target) look(ctx context.Context, c *connection) (*controller.Planner, c
 
 // options are those of the controller, and what the workload shows of them: whether it handles Secrets, and where it injects.
 func (t target) options() controller.Options {
-	options := t.installation.options
+	options := t.installation.Options
 	pins, _ := t.kind.Pins(t.obj)
-	if t.installation.deployment == nil {
+	if t.installation.Deployment == nil {
 		options.Secrets = false
 	}
 	for source := range pins {

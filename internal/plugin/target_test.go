@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -20,7 +21,7 @@ func TestAsTargetTakesAKindInWhateverVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	installed := installation{options: controller.Options{Kinds: kinds}}
+	installed := view.Installation{Options: controller.Options{Kinds: kinds}}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WebApp"})
 	stored.SetNamespace("default")
@@ -41,7 +42,7 @@ func TestAsTargetTakesAKindInWhateverVersion(t *testing.T) {
 		if err != nil || found.kind.GVK.Version != "v1" || found.obj.GetName() != "web" || found.obj.GetObjectKind().GroupVersionKind().Version != "v1" {
 			t.Errorf("%s: %v, %+v", gvk, err, found.obj)
 		}
-		if notes := otherVersion(info, installed.kinds()); version != "v1" && len(notes) != 1 {
+		if notes := otherVersion(info, installed.Kinds()); version != "v1" && len(notes) != 1 {
 			t.Errorf("preview says %q of %s", notes, gvk)
 		}
 	}

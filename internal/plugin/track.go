@@ -256,5 +256,5 @@ func (t target) asked(ctx context.Context, c client.Reader) (optin.Config, error
 	if template, err := t.kind.Template(t.obj); err == nil {
 		written.TemplateAnnotations = template.Annotations
 	}
-	return optin.Read(written, optin.Defaults{Compat: t.installation.options.Compat}), nil
+	return optin.Read(written, optin.Defaults{Compat: t.installation.Options.Compat}), nil
 }

@@ -46,7 +46,7 @@ func TestTheRevisionOfAnAbsence(t *testing.T) {
 			if err != nil || !created || made != (pin.Pin{Revision: seen.Name, Number: 3}) {
 				t.Fatalf("%s, created: %v, %v", made, created, err)
 			}
-			got := newData(kind)
+			got := NewSource(kind)
 			if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: made.Revision}, got); err != nil {
 				t.Fatal(err)
 			}

@@ -170,8 +170,8 @@ func object(source client.Object, seen Snapshot, name string, number int64, owne
 	return &corev1.ConfigMap{ObjectMeta: meta, Immutable: &immutable, Data: configMap.Data, BinaryData: configMap.BinaryData}
 }
 
-// newData returns an empty object of a source's kind to read data into.
-func newData(kind pin.Kind) client.Object {
+// NewSource returns an empty object of a source's kind to read data into.
+func NewSource(kind pin.Kind) client.Object {
 	if kind == pin.Secret {
 		return &corev1.Secret{}
 	}

@@ -330,7 +330,7 @@ func (s *Store) read(ctx context.Context, ref Ref, source pin.Source) (client.Ob
 
 // fetch reads a ConfigMap or Secret, and remembers the type of a Secret.
 func (s *Store) fetch(ctx context.Context, ref Ref) (client.Object, error) {
-	obj := newData(ref.Kind)
+	obj := NewSource(ref.Kind)
 	if err := s.live.Get(ctx, ref.key(), obj); err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}

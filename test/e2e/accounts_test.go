@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/internal/view"
 )
 
 // Rule 10: the API server refuses pods with revisions of Secrets where their service account limits which they may use. So
@@ -33,7 +33,7 @@ func TestSecretsOfAnAccountThatLimitsThemAreNotPinned(t *testing.T) {
 		t.Errorf("pins %s", pins)
 	}
 	w.WaitEvent("SecretsLimited", "web", "service account strict")
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	w.pluginJSON(&d, "doctor")
 	if f := found(d, "SecretsLimited", "deployment/web"); f == nil || f.Fix == "" {
 		t.Errorf("%+v", d.Findings)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -62,7 +62,7 @@ func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	if n := w.PinOf("web", "app").Number; n != 3 {
 		t.Errorf("the pin moved to %d", n)
 	}
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	w.pluginJSON(&d, "doctor")
 	if f := found(d, "PolicyMissing", strings.ToLower(missing)+"/confrev-resolve-pins"); servesPolicies(t) && (f == nil || f.Fix == "" || f.Severity != "Error") {
 		t.Errorf("doctor finds %+v", d.Findings)

@@ -14,7 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/env"
 )
 
@@ -37,7 +37,7 @@ func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 	finds := func(severity, reason, object string) {
 		t.Helper()
 		w.Eventually("doctor finds "+reason, func() string {
-			var d cli.Diagnosis
+			var d view.Diagnosis
 			status := w.pluginJSON(&d, "doctor")
 			return lacksFinding(status, d, severity, reason, object)
 		})
@@ -70,7 +70,7 @@ func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 }
 
 // lacksFinding complains unless doctor found something, and ended with the status of one that found a fault.
-func lacksFinding(status int, d cli.Diagnosis, severity, reason, object string) string {
+func lacksFinding(status int, d view.Diagnosis, severity, reason, object string) string {
 	if f := found(d, reason, object); status != 3 || f == nil || string(f.Severity) != severity {
 		return fmt.Sprintf("status %d; want %s %s of %s, have %+v", status, severity, reason, object, d.Findings)
 	}
@@ -78,7 +78,7 @@ func lacksFinding(status int, d cli.Diagnosis, severity, reason, object string) 
 }
 
 // doctorOfRelease returns what the plugin of a release finds.
-func (w *world) doctorOfRelease(release string) (d cli.Diagnosis) {
+func (w *world) doctorOfRelease(release string) (d view.Diagnosis) {
 	w.Helper()
 	path := filepath.Join(w.TempDir(), "kubectl-confrev")
 	build := exec.CommandContext(w.Ctx, "go", "build", "-ldflags", "-X confrev.io/confrev/internal/version.release="+release, "-o", path, "./cmd/kubectl-confrev")

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/view"
 )
 
 // A label of the namespace opts its workloads in, and out again: then they stay as they are, and nothing is orphaned.
@@ -183,7 +183,7 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 	}
 	w.launch(subjectOf("Configured"), "web")
 	got := w.plugin("doctor", "-o", "json")
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	w.Must(json.Unmarshal([]byte(got.stdout), &d))
 	for _, name := range []string{"text", "list", "odd"} {
 		if found(d, "NoPodTemplate", "webapp/"+name) == nil {

@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/gen"
 )
 
 // found gives the finding of a reason about an object.
-func found(d cli.Diagnosis, reason, object string) *cli.Finding {
-	i := slices.IndexFunc(d.Findings, func(f cli.Finding) bool { return f.Reason == reason && f.Object == object })
+func found(d view.Diagnosis, reason, object string) *view.Finding {
+	i := slices.IndexFunc(d.Findings, func(f view.Finding) bool { return f.Reason == reason && f.Object == object })
 	if i < 0 {
 		return nil
 	}
@@ -43,7 +43,7 @@ func TestPluginDoctor(t *testing.T) {
 	w.Kubectl("patch", "pod/stray", "--subresource=status", "--type=merge", "-p",
 		`{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}`)
 
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	if status := w.pluginJSON(&d, "doctor", "--long=1ns"); status != 3 || d.Kind != "Diagnosis" || d.Versions.Server == "" || len(d.Notes) > 0 {
 		t.Fatalf("status %d, %+v", status, d)
 	}
@@ -113,7 +113,7 @@ func TestPluginDoctorFindsALeak(t *testing.T) {
 		if time.Now().Before(due) {
 			return "it is young still"
 		}
-		var d cli.Diagnosis
+		var d view.Diagnosis
 		w.pluginJSON(&d, "doctor")
 		f := found(d, "Leak", "configmap/"+leak.Name)
 		if f == nil {
@@ -133,7 +133,7 @@ func TestPluginDoctorOfLostRevision(t *testing.T) {
 	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app"), gen.Annotated(keys.Track, "none")))
 	w.Kubectl("patch", "deployment/web", "--type=merge", "-p",
 		`{"spec":{"replicas":0,"template":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}}}`)
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	w.pluginJSON(&d, "doctor")
 	if f := found(d, "RevisionMissing", "deployment/web"); f == nil || f.Severity != "Error" || !strings.Contains(f.Message, "app-bbbbbbbbbb@1") {
 		t.Errorf("%+v", d.Findings)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/internal/view"
 )
 
 func TestPluginHistory(t *testing.T) {
@@ -29,7 +29,7 @@ func TestPluginHistory(t *testing.T) {
 	if len(last) != 8 || last[0] != "*" || !slices.Equal(last[2:], []string{"deployment/web", "1", "+shape", "-size", "~color", "warmer"}) {
 		t.Errorf("the second revision: %q\n%+v", last, got)
 	}
-	var list cli.HistoryList
+	var list view.HistoryList
 	if status := w.pluginJSON(&list, "history", "deploy/web"); status != 0 || len(list.Items) != 1 || len(list.Items[0].Revisions) != 2 {
 		t.Fatalf("status %d, %+v", status, list)
 	}

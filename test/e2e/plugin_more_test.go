@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
@@ -156,7 +156,7 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 		w.Must(err)
 	}
 
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	w.pluginJSON(&d, "doctor", on)
 	for _, object := range []string{"deployment/confrev", "mutatingwebhookconfiguration/confrev-pin-workloads"} {
 		reason := map[bool]string{true: "NotInstalled", false: "WebhookMissing"}[strings.HasPrefix(object, "deployment/")]

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -34,7 +34,7 @@ func TestPluginOfWhatRotates(t *testing.T) {
 	w.shows(got, 0, []string{"secret/cert", "deployment/web"}, restarts...)
 	w.shows(got, 0, []string{"secret/cert", "deployment/other"}, strings.Fields("Stays <all> 1 not tracked: see the annotation confrev.io/track")...)
 
-	var list cli.StatusList
+	var list view.StatusList
 	if status := w.pluginJSON(&list, "status", "deployment/web"); status != 0 || len(list.Items) != 1 || len(list.Items[0].Sources) != 1 ||
 		list.Items[0].Sources[0].Policy != "rotate" || list.Items[0].Sources[0].State != "RolledOut" {
 		t.Errorf("status %d, %+v", status, list)

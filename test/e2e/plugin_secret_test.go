@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -98,6 +98,6 @@ func verbsWithOutput() map[string]bool {
 			visit(sub)
 		}
 	}
-	visit(cli.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
+	visit(plugin.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
 	return verbs
 }

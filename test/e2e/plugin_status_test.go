@@ -13,7 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
@@ -62,7 +62,7 @@ func TestPluginStatus(t *testing.T) {
 	w.WaitPinned("web", "app", "color", "A")
 	w.shows(w.plugin("status", "--wait"), 3, web, "1", "2", "Held", "1@1")
 
-	var list cli.StatusList
+	var list view.StatusList
 	if status := w.pluginJSON(&list, "status", "deployment/web"); status != 3 || len(list.Items) != 1 || len(list.Items[0].Sources) != 1 {
 		t.Fatalf("status %d: %+v", status, list)
 	}

@@ -25,7 +25,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/tools/clientcmd"
 
-	cli "confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/test/env"
 )
 
@@ -186,7 +186,7 @@ func rights(group string, resources []string, verbs ...string) rbacv1.PolicyRule
 // examplesOf gives the command lines of a verb's examples, as its help shows them.
 func examplesOf(t *testing.T, verb ...string) []string {
 	t.Helper()
-	cmd, _, err := cli.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}).Find(verb)
+	cmd, _, err := plugin.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}).Find(verb)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestPluginHelp(t *testing.T) {
 			examplesOf(t, path...)
 		}
 	}
-	visit(cli.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
+	visit(plugin.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
 }
 
 // What is no verb, and no flag, is one clear line.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -43,7 +43,7 @@ func TestPluginUses(t *testing.T) {
 	w.WaitPinned("web", "app", "color", "B")
 	w.Undo("web")
 	w.WaitHeld("web", "app")
-	var list cli.UseList
+	var list view.UseList
 	if status := w.pluginJSON(&list, "uses", "cm/app"); status != 0 || len(list.Items) != 5 || list.Kind != "UseList" {
 		t.Fatalf("status %d, %+v", status, list)
 	}

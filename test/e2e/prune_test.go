@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	cli "confrev.io/confrev/internal/plugin"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/view"
 )
 
 // A configured kind whose schema prunes pins is said, once, and not written again and again.
@@ -35,12 +35,12 @@ func TestAKindThatKeepsNoPinsIsSaid(t *testing.T) {
 		}
 		return ""
 	})
-	var d cli.Diagnosis
+	var d view.Diagnosis
 	w.pluginJSON(&d, "doctor")
 	if f := found(d, "PinsNotKept", "customresourcedefinition/prunedapps.e2e.confrev.io"); f == nil || f.Fix == "" {
 		t.Errorf("%+v", d.Findings)
 	}
-	if slices.ContainsFunc(d.Findings, func(f cli.Finding) bool {
+	if slices.ContainsFunc(d.Findings, func(f view.Finding) bool {
 		return f.Reason == "PinsNotKept" && f.Object != "customresourcedefinition/prunedapps.e2e.confrev.io"
 	}) {
 		t.Errorf("the schemas of other kinds keep pins: %+v", d.Findings)

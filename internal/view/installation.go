@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"cmp"
@@ -13,57 +13,78 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
 
-// controllerNamespace is where the chart's documentation installs the controller.
-const controllerNamespace = "confrev-system"
+// ControllerNamespace is where the chart's documentation installs the controller.
+const ControllerNamespace = "confrev-system"
 
-// resolvePins is how the names of what resolves pins end.
-const resolvePins = "-resolve-pins"
+// ResolvePins is how the names of what resolves pins end.
+const ResolvePins = "-resolve-pins"
 
-// installation is what the user may see of the controller.
-type installation struct {
-	// deployment is nil when there is none, or none that the user may see.
-	deployment *appsv1.Deployment
-	// namespace is where it is, or where it was looked for.
-	namespace string
+// Installation is what the user may see of the controller.
+type Installation struct {
+	// Deployment is nil when there is none, or none that the user may see.
+	Deployment *appsv1.Deployment
+	// Namespace is where it is, or where it was looked for.
+	Namespace string
 	// others are further Deployments that look like it.
 	others []string
 	// refused is why the user may not look; empty for those who may.
 	refused string
-	// options are those of the controller, or the chart's defaults.
-	options controller.Options
-	// problem is what could not be read of the options.
-	problem error
+	// Options are those of the controller, or the chart's defaults.
+	Options controller.Options
+	// Problem is what could not be read of the options.
+	Problem error
 }
 
-// kinds are the kinds of workloads that it handles.
-func (i installation) kinds() []workload.Kind {
-	return slices.Concat(workload.Standard(), i.options.Kinds)
+// Kinds are the kinds of workloads that it handles.
+func (i Installation) Kinds() []workload.Kind {
+	return slices.Concat(workload.Standard(), i.Options.Kinds)
 }
 
-// notes say what of the installation is not known.
-func (i installation) notes() []string {
+// Handles reports whether objects of a kind are sources or workloads of confrev's.
+func (i Installation) Handles(gvk schema.GroupVersionKind) bool { return i.empty(gvk) != nil }
+
+// empty returns an empty object of a kind that confrev handles; nil for others.
+func (i Installation) empty(gvk schema.GroupVersionKind) client.Object {
+	for _, kind := range pin.Kinds {
+		if revision.GVK(kind) == gvk {
+			return revision.NewSource(kind)
+		}
+	}
+	for _, kind := range i.Kinds() {
+		if kind.GVK == gvk {
+			return kind.New()
+		}
+	}
+	return nil
+}
+
+// Notes say what of the installation is not known.
+func (i Installation) Notes() []string {
 	var notes []string
 	if len(i.others) > 0 {
 		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is taken, and not %s; choose with --controller-namespace",
-			i.deployment.Namespace, i.deployment.Name, strings.Join(i.others, ", ")))
+			i.Deployment.Namespace, i.Deployment.Name, strings.Join(i.others, ", ")))
 	}
-	if i.problem != nil {
-		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.problem))
+	if i.Problem != nil {
+		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.Problem))
 	}
 	return notes
 }
 
-// resolvesPins tells whether there is what resolves pins when pods are created: policies of the API server, or confrev's webhook,
+// ResolvesPins tells whether there is what resolves pins when pods are created: policies of the API server, or confrev's webhook,
 // of whatever release of the chart. Without, pins have no effect.
-func resolvesPins(ctx context.Context, c client.Reader) (bool, error) {
+func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
 	webhook, err := hasResolver(ctx, c, "MutatingWebhookConfiguration")
 	if err != nil || webhook {
 		return webhook, err
@@ -82,16 +103,16 @@ func hasResolver(ctx context.Context, c client.Reader, kind string) (bool, error
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
-	return slices.ContainsFunc(list.Items, func(m metadata) bool { return strings.HasSuffix(m.Name, resolvePins) }), err
+	return slices.ContainsFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return strings.HasSuffix(m.Name, ResolvePins) }), err
 }
 
-// findInstallation looks for the controller, to plan with its own options: in a namespace, or in all when it is empty. Who may not
+// FindInstallation looks for the controller, to plan with its own options: in a namespace, or in all when it is empty. Who may not
 // list Deployments everywhere may still see them where the documentation installs the controller.
-func findInstallation(ctx context.Context, c client.Client, namespace string) (installation, error) {
-	found := installation{options: defaultOptions(), namespace: cmp.Or(namespace, controllerNamespace)}
+func FindInstallation(ctx context.Context, c client.Client, namespace string) (Installation, error) {
+	found := Installation{Options: defaultOptions(), Namespace: cmp.Or(namespace, ControllerNamespace)}
 	all, err := controllers(ctx, c, namespace)
 	if apierrors.IsForbidden(err) && namespace == "" {
-		all, err = controllers(ctx, c, controllerNamespace)
+		all, err = controllers(ctx, c, ControllerNamespace)
 	}
 	if apierrors.IsForbidden(err) {
 		found.refused = err.Error()
@@ -100,13 +121,13 @@ func findInstallation(ctx context.Context, c client.Client, namespace string) (i
 	if err != nil || len(all) == 0 {
 		return found, err
 	}
-	found.deployment, found.namespace = &all[0], all[0].Namespace
+	found.Deployment, found.Namespace = &all[0], all[0].Namespace
 	for _, other := range all[1:] {
 		found.others = append(found.others, other.Namespace+"/"+other.Name)
 	}
-	options, err := optionsOf(ctx, c, found.deployment)
-	if found.problem = err; err == nil {
-		found.options = options
+	options, err := optionsOf(ctx, c, found.Deployment)
+	if found.Problem = err; err == nil {
+		found.Options = options
 	}
 	return found, nil
 }
@@ -121,7 +142,7 @@ func controllers(ctx context.Context, c client.Reader, namespace string) ([]apps
 		switch {
 		case replicasOf(&d) == 0:
 			return 2
-		case d.Namespace != controllerNamespace:
+		case d.Namespace != ControllerNamespace:
 			return 1
 		}
 		return 0
@@ -146,7 +167,7 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 // is what confrev.io/restart-on names, with the rights of who asks.
 func defaultOptions() controller.Options {
 	options := controller.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
-	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, controllerNamespace
+	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, ControllerNamespace
 	return options
 }
 

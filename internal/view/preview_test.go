@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestAForecastOfAnUndo(t *testing.T) {
 	} {
 		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
 		on := gen.Pins(undone)[app]
-		all := &edits{all: []edited{{gvk: workload.Deployment.GVK, before: before, after: after}}}
+		all := Edits{{GVK: workload.Deployment.GVK, Before: before, After: after}}
 		f := all.forecast(controller.Look{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
 			Pins: plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: verdict, From: on, To: on}}}})
 		if !f.RollsOut || len(f.Sources) != 1 || f.Sources[0].Because != want || f.Sources[0].From != gen.Pins(old)[app].String() {
@@ -38,7 +38,7 @@ func TestWhenAForecastRollsOut(t *testing.T) {
 		look controller.Look
 		want string
 	}{
-		"a Deployment":        {controller.Look{Kind: workload.Deployment, Workload: web("all").obj, Rollers: []controller.Roller{{Kind: workload.Deployment, Object: web("all").obj}}}, ""},
+		"a Deployment":        {controller.Look{Kind: workload.Deployment, Workload: gen.Deployment("web"), Rollers: []controller.Roller{{Kind: workload.Deployment, Object: gen.Deployment("web")}}}, ""},
 		"a paused Deployment": {controller.Look{Kind: workload.Deployment, Workload: paused, Rollers: []controller.Roller{{Kind: workload.Deployment, Object: paused}}}, "when resumed"},
 		"a CronJob":           {controller.Look{Kind: workload.CronJob, Workload: job, Rollers: []controller.Roller{{Kind: workload.CronJob, Object: job}}}, "with the next Job"},
 	} {

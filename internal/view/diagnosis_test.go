@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &doctor{scope: &scope{Planner: planner}, now: time.Now()}
+		d := &doctor{View: &View{Planner: planner}, DiagnosisOptions: DiagnosisOptions{Now: time.Now()}}
 		if gone {
 			if err := live.Delete(t.Context(), unusedRevision()); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 		}
 		leaks := 0
 		for _, f := range d.Findings {
-			if f.Reason == "Leak" && f.name == unusedRevision().Name {
+			if f.Reason == "Leak" && f.Name == unusedRevision().Name {
 				leaks++
 			}
 		}

@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/version"
@@ -21,24 +20,16 @@ import (
 
 const installChart = "install or upgrade the chart: see docs/install.md"
 
-// versionsOf compares the versions of all that takes part.
-func (d *doctor) versionsOf(context.Context) error {
-	c, err := discovery.NewDiscoveryClientForConfig(d.config)
-	if err != nil {
-		return err
-	}
-	server, err := c.ServerVersion()
-	if err != nil {
-		return err
-	}
-	d.Versions = Versions{Server: server.GitVersion, Plugin: version.String()}
-	if d.installation.deployment == nil {
+// versions compares the versions of all that takes part.
+func (d *doctor) versions(context.Context) error {
+	d.Versions = Versions{Server: d.Server, Plugin: version.String()}
+	if d.Installation.Deployment == nil {
 		return nil
 	}
-	d.Versions.Controller = d.installation.deployment.Labels["app.kubernetes.io/version"]
+	d.Versions.Controller = d.Installation.Deployment.Labels["app.kubernetes.io/version"]
 	release := version.Release()
 	if release != "" && d.Versions.Controller != "" && strings.TrimPrefix(release, "v") != strings.TrimPrefix(d.Versions.Controller, "v") {
-		d.find(severityInfo, "VersionsDiffer", workload.Deployment.GVK, client.ObjectKeyFromObject(d.installation.deployment),
+		d.find(SeverityInfo, "VersionsDiffer", workload.Deployment.GVK, client.ObjectKeyFromObject(d.Installation.Deployment),
 			"use the plugin of the controller's version", "the controller is %s, this plugin %s", d.Versions.Controller, release)
 	}
 	return nil
@@ -48,22 +39,22 @@ func admissionKind(kind string) schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind(kind)
 }
 
-// installed tells whether an admission object of the chart is there; ok is false when the user may not look.
+// installed reports whether an admission object of the chart is there; ok is false when the user may not look.
 func (d *doctor) installed(ctx context.Context, kind, suffix string) (found, ok bool, err error) {
 	about := &metav1.PartialObjectMetadata{}
 	about.SetGroupVersionKind(admissionKind(kind))
-	return d.read(ctx, about, "", d.installation.options.PolicyPrefix+suffix)
+	return d.read(ctx, about, "", d.Installation.Options.PolicyPrefix+suffix)
 }
 
 // policies looks for what resolves pins: the policies of the API server, or the webhook for pods.
 func (d *doctor) policies(ctx context.Context) error {
-	webhook, seen, err := d.installed(ctx, "MutatingWebhookConfiguration", resolvePins)
+	webhook, seen, err := d.installed(ctx, "MutatingWebhookConfiguration", ResolvePins)
 	if err != nil || webhook || !seen {
 		return err
 	}
 	for _, kind := range []struct{ kind, suffix, meaning string }{
-		{"MutatingAdmissionPolicy", resolvePins, "pins have no effect: pods read the sources themselves"},
-		{"MutatingAdmissionPolicyBinding", resolvePins, "pins have no effect: pods read the sources themselves"},
+		{"MutatingAdmissionPolicy", ResolvePins, "pins have no effect: pods read the sources themselves"},
+		{"MutatingAdmissionPolicyBinding", ResolvePins, "pins have no effect: pods read the sources themselves"},
 		{"ValidatingAdmissionPolicy", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
 		{"ValidatingAdmissionPolicyBinding", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
 	} {
@@ -72,7 +63,7 @@ func (d *doctor) policies(ctx context.Context) error {
 			return err
 		}
 		if seen && !found {
-			d.find(severityError, "PolicyMissing", admissionKind(kind.kind), client.ObjectKey{Name: d.installation.options.PolicyPrefix + kind.suffix},
+			d.find(SeverityError, "PolicyMissing", admissionKind(kind.kind), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + kind.suffix},
 				installChart, "it is not there, so %s", kind.meaning)
 		}
 	}
@@ -91,7 +82,7 @@ func (d *doctor) guards(ctx context.Context) error {
 			return err
 		}
 		if seen && !found {
-			d.find(severityInfo, "NoGuard", admissionKind("ValidatingAdmissionPolicy"), client.ObjectKey{Name: d.installation.options.PolicyPrefix + suffix},
+			d.find(SeverityInfo, "NoGuard", admissionKind("ValidatingAdmissionPolicy"), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + suffix},
 				"", "%s", meaning)
 		}
 	}
@@ -100,7 +91,7 @@ func (d *doctor) guards(ctx context.Context) error {
 
 // webhook looks at the webhook for workloads and at whom it trusts.
 func (d *doctor) webhook(ctx context.Context) error {
-	name := d.installation.options.PolicyPrefix + "-pin-workloads"
+	name := d.Installation.Options.PolicyPrefix + "-pin-workloads"
 	gvk, about := admissionKind("MutatingWebhookConfiguration"), client.ObjectKey{Name: name}
 	configuration := &admissionv1.MutatingWebhookConfiguration{}
 	found, seen, err := d.read(ctx, configuration, "", name)
@@ -108,13 +99,13 @@ func (d *doctor) webhook(ctx context.Context) error {
 		return err
 	}
 	if !found {
-		d.find(severityWarning, "WebhookMissing", gvk, about, "set webhook.enabled in the chart's values",
+		d.find(SeverityWarning, "WebhookMissing", gvk, about, "set webhook.enabled in the chart's values",
 			"it is not there, so a deploy and its configuration are two rollouts")
 		return nil
 	}
 	for _, w := range configuration.Webhooks {
 		if len(w.ClientConfig.CABundle) == 0 {
-			d.find(severityWarning, "NoCABundle", gvk, about,
+			d.find(SeverityWarning, "NoCABundle", gvk, about,
 				"confrev, or cert-manager, writes it: is it running, and may it patch this object?",
 				"webhook %s has no caBundle, so the API server goes on without it", w.Name)
 		}
@@ -124,22 +115,22 @@ func (d *doctor) webhook(ctx context.Context) error {
 
 // controller looks at the Deployment and at its lease.
 func (d *doctor) controller(ctx context.Context) error {
-	deployment := d.installation.deployment
+	deployment := d.Installation.Deployment
 	switch {
-	case d.installation.refused != "":
-		d.note("not judged: %s", d.installation.refused)
+	case d.Installation.refused != "":
+		d.note("not judged: %s", d.Installation.refused)
 		return nil
 	case deployment == nil:
-		d.find(severityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.installation.namespace, Name: "confrev"},
+		d.find(SeverityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.Installation.Namespace, Name: "confrev"},
 			installChart, "the controller is not installed, so nothing is pinned and nothing advances")
 		return nil
 	}
 	about := client.ObjectKeyFromObject(deployment)
 	logs := "kubectl -n " + about.Namespace + " describe deployment/" + about.Name + "; kubectl -n " + about.Namespace + " logs -l app.kubernetes.io/name=confrev"
 	if deployment.Status.ReadyReplicas == 0 {
-		d.find(severityError, "NotReady", workload.Deployment.GVK, about, logs, "no replica is ready, so nothing is pinned and nothing advances")
+		d.find(SeverityError, "NotReady", workload.Deployment.GVK, about, logs, "no replica is ready, so nothing is pinned and nothing advances")
 	} else if n := replicasOf(deployment) - deployment.Status.ReadyReplicas; n > 0 {
-		d.find(severityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
+		d.find(SeverityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
 	}
 	lease := &coordinationv1.Lease{}
 	found, seen, err := d.read(ctx, lease, about.Namespace, "confrev")
@@ -148,8 +139,8 @@ func (d *doctor) controller(ctx context.Context) error {
 	}
 	spec := lease.Spec
 	if !found || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil ||
-		d.now.After(spec.RenewTime.Add(4*secondsOf(*spec.LeaseDurationSeconds))) {
-		d.find(severityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
+		d.Now.After(spec.RenewTime.Add(4*secondsOf(*spec.LeaseDurationSeconds))) {
+		d.find(SeverityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
 			logs, "no replica leads, so nothing advances")
 	}
 	return nil
@@ -172,12 +163,12 @@ func (d *doctor) needed() map[schema.GroupResource][]string {
 		{Group: "apps", Resource: "controllerrevisions"}: {"get", "list", "watch"},
 		{Group: "batch", Resource: "jobs"}:               {"get", "list", "watch"},
 	}
-	if d.installation.options.Secrets {
+	if d.Installation.Options.Secrets {
 		needed[schema.GroupResource{Resource: "secrets"}] = write
 		needed[schema.GroupResource{Resource: "serviceaccounts"}] = []string{"get"}
 	}
 	for _, kind := range d.Kinds {
-		if mapping, err := d.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version); err == nil {
+		if mapping, err := d.live.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version); err == nil {
 			needed[mapping.Resource.GroupResource()] = []string{"get", "list", "watch", "patch"}
 		}
 	}
@@ -186,7 +177,7 @@ func (d *doctor) needed() map[schema.GroupResource][]string {
 
 // rights asks what the controller's ServiceAccount may. Only those who may ask for others learn it.
 func (d *doctor) rights(ctx context.Context) error {
-	deployment := d.installation.deployment
+	deployment := d.Installation.Deployment
 	if deployment == nil {
 		return nil
 	}
@@ -198,7 +189,7 @@ func (d *doctor) rights(ctx context.Context) error {
 				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + deployment.Namespace, "system:authenticated"},
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Verb: verb},
 			}}
-			err := d.Create(ctx, review)
+			err := d.live.Create(ctx, review)
 			if apierrors.IsForbidden(err) {
 				d.note("not judged: whether the controller has the rights that it needs: %v", err)
 				return nil
@@ -207,7 +198,7 @@ func (d *doctor) rights(ctx context.Context) error {
 				return err
 			}
 			if !review.Status.Allowed {
-				d.find(severityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
+				d.find(SeverityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
 					"its ServiceAccount %s may not %s %s", account, verb, strconv.Quote(resource.String()))
 			}
 		}

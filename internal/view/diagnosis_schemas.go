@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"context"
@@ -17,7 +17,7 @@ var customResourceDefinition = schema.GroupVersionKind{Group: "apiextensions.k8s
 // schemas looks whether the API server keeps what confrev writes into workloads of kinds that custom resources define.
 func (d *doctor) schemas(ctx context.Context) error {
 	for _, kind := range d.Kinds {
-		mapping, err := d.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version)
+		mapping, err := d.live.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version)
 		if err != nil || !strings.Contains(kind.GVK.Group, ".") {
 			// It is not served, or Kubernetes' own.
 			continue
@@ -31,7 +31,7 @@ func (d *doctor) schemas(ctx context.Context) error {
 			return err
 		}
 		if found && !keepsAnnotations(kind, definition) {
-			d.find(severityWarning, "PinsNotKept", customResourceDefinition, client.ObjectKey{Name: name},
+			d.find(SeverityWarning, "PinsNotKept", customResourceDefinition, client.ObjectKey{Name: name},
 				"let the schema keep annotations at "+kind.Path+".metadata: see docs/troubleshooting.md, PinsNotKept",
 				"the API server prunes annotations at %s.metadata of every %s, so none is ever pinned", kind.Path, kind.Resource())
 		}

@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 func controllerWith(args ...string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: controllerNamespace, Name: "confrev", Labels: map[string]string{"app.kubernetes.io/name": "confrev"}}}
+		Namespace: ControllerNamespace, Name: "confrev", Labels: map[string]string{"app.kubernetes.io/name": "confrev"}}}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy"}, {Name: "confrev", Args: args}}
 	return d
 }
@@ -28,30 +28,30 @@ func controllerWith(args ...string) *appsv1.Deployment {
 // Plans are made with the controller's own options, where the user may see them.
 func TestFindInstallationReadsTheControllersOptions(t *testing.T) {
 	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: controllerNamespace, Name: "confrev"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ControllerNamespace, Name: "confrev"},
 		Data: map[string]string{"workloads.yaml": `workloads:
 - {group: example.com, version: v1, kind: WebApp, holder: {group: apps, version: v1, kind: ReplicaSet}}`},
 	}
 	d := controllerWith("--secrets", "--compat=reloader", "--injection=template", "--namespace=$(POD_NAMESPACE)",
 		"--policy-prefix=rev", "--config=/etc/confrev/workloads.yaml", "--webhook-bind-address=:9443")
-	found, err := findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(d, config).Build(), "")
-	if err != nil || found.problem != nil || found.deployment == nil {
+	found, err := FindInstallation(t.Context(), fake.NewClientBuilder().WithObjects(d, config).Build(), "")
+	if err != nil || found.Problem != nil || found.Deployment == nil {
 		t.Fatal(err, found)
 	}
-	o := found.options
-	if !o.Secrets || !o.Compat.Reloader || o.Injection != optin.Template || o.Namespace != controllerNamespace || o.PolicyPrefix != "rev" ||
+	o := found.Options
+	if !o.Secrets || !o.Compat.Reloader || o.Injection != optin.Template || o.Namespace != ControllerNamespace || o.PolicyPrefix != "rev" ||
 		len(o.Kinds) != 1 || o.Kinds[0].GVK.Kind != "WebApp" {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestFindInstallationWithout(t *testing.T) {
-	found, err := findInstallation(t.Context(), fake.NewClientBuilder().Build(), "")
-	if err != nil || found.deployment != nil || found.options.PolicyPrefix != "confrev" {
+	found, err := FindInstallation(t.Context(), fake.NewClientBuilder().Build(), "")
+	if err != nil || found.Deployment != nil || found.Options.PolicyPrefix != "confrev" {
 		t.Errorf("%v, %+v", err, found)
 	}
-	found, err = findInstallation(t.Context(), fake.NewClientBuilder().WithObjects(controllerWith("--of-a-later-version")).Build(), "")
-	if err != nil || found.problem == nil || found.options.PolicyPrefix != "confrev" {
+	found, err = FindInstallation(t.Context(), fake.NewClientBuilder().WithObjects(controllerWith("--of-a-later-version")).Build(), "")
+	if err != nil || found.Problem == nil || found.Options.PolicyPrefix != "confrev" {
 		t.Errorf("%v, %+v", err, found)
 	}
 }
@@ -74,11 +74,11 @@ func TestFindInstallationInWhateverNamespace(t *testing.T) {
 	}{
 		"elsewhere":                           {objects: []client.Object{in("platform", "rev", 2)}, forbidden: "-", want: "platform/rev"},
 		"none, but a label":                   {objects: []client.Object{labelled}, forbidden: "-"},
-		"several, one in the usual namespace": {objects: []client.Object{in("a", "rev", 1), in(controllerNamespace, "rev", 1)}, forbidden: "-", want: controllerNamespace + "/rev", others: 1},
-		"several, one of them runs":           {objects: []client.Object{in(controllerNamespace, "rev", 0), in("b", "rev", 1)}, forbidden: "-", want: "b/rev", others: 1},
+		"several, one in the usual namespace": {objects: []client.Object{in("a", "rev", 1), in(ControllerNamespace, "rev", 1)}, forbidden: "-", want: ControllerNamespace + "/rev", others: 1},
+		"several, one of them runs":           {objects: []client.Object{in(ControllerNamespace, "rev", 0), in("b", "rev", 1)}, forbidden: "-", want: "b/rev", others: 1},
 		"several, and one is chosen":          {objects: []client.Object{in("a", "rev", 1), in("b", "rev", 1)}, namespace: "b", forbidden: "-", want: "b/rev"},
 		"not where it is said to be":          {objects: []client.Object{in("a", "rev", 1)}, namespace: "b", forbidden: "-"},
-		"only the usual namespace is allowed": {objects: []client.Object{in("a", "rev", 1), in(controllerNamespace, "rev", 1)}, want: controllerNamespace + "/rev"},
+		"only the usual namespace is allowed": {objects: []client.Object{in("a", "rev", 1), in(ControllerNamespace, "rev", 1)}, want: ControllerNamespace + "/rev"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(test.objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -91,16 +91,16 @@ func TestFindInstallationInWhateverNamespace(t *testing.T) {
 					return c.List(ctx, list, options...)
 				},
 			}).Build()
-			found, err := findInstallation(t.Context(), c, test.namespace)
+			found, err := FindInstallation(t.Context(), c, test.namespace)
 			got := ""
-			if found.deployment != nil {
-				got = found.deployment.Namespace + "/" + found.deployment.Name
+			if found.Deployment != nil {
+				got = found.Deployment.Namespace + "/" + found.Deployment.Name
 			}
-			if err != nil || got != test.want || len(found.others) != test.others || len(found.notes()) != test.others {
+			if err != nil || got != test.want || len(found.others) != test.others || len(found.Notes()) != test.others {
 				t.Errorf("found %q and %q, %v, want %q", got, found.others, err, test.want)
 			}
-			if got != "" && (found.options.PolicyPrefix != found.deployment.Namespace || found.options.Namespace != found.deployment.Namespace) {
-				t.Errorf("%+v", found.options)
+			if got != "" && (found.Options.PolicyPrefix != found.Deployment.Namespace || found.Options.Namespace != found.Deployment.Namespace) {
+				t.Errorf("%+v", found.Options)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ func TestResolvesPins(t *testing.T) {
 		"the webhook":               {[]client.Object{named(&admissionv1.MutatingWebhookConfiguration{}, "confrev-resolve-pins")}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := resolvesPins(t.Context(), fake.NewClientBuilder().WithObjects(test.objects...).Build())
+			got, err := ResolvesPins(t.Context(), fake.NewClientBuilder().WithObjects(test.objects...).Build())
 			if err != nil || got != test.want {
 				t.Errorf("got %t, %v", got, err)
 			}
@@ -144,11 +144,11 @@ func TestResolvesPinsWhereTheKindIsNotServed(t *testing.T) {
 			},
 		}).Build()
 	}
-	got, err := resolvesPins(t.Context(), failing(&meta.NoKindMatchError{}))
+	got, err := ResolvesPins(t.Context(), failing(&meta.NoKindMatchError{}))
 	if err != nil || got {
 		t.Errorf("got %t, %v", got, err)
 	}
-	if _, err = resolvesPins(t.Context(), failing(errors.New("down"))); err == nil {
+	if _, err = ResolvesPins(t.Context(), failing(errors.New("down"))); err == nil {
 		t.Error("an error is lost")
 	}
 }

@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,9 +39,9 @@ func (d *doctor) workloads(ctx context.Context) error {
 		}
 		about := client.ObjectKeyFromObject(look.Workload)
 		for _, w := range look.Warnings {
-			level := severityWarning
+			level := SeverityWarning
 			if w.Notice {
-				level = severityInfo
+				level = SeverityInfo
 			}
 			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Note)
 		}
@@ -55,7 +54,7 @@ func (d *doctor) workloads(ctx context.Context) error {
 
 // missing finds revisions that are pinned and not there.
 func (d *doctor) missing(look controller.Look) {
-	report := func(level severity, who string, pins pin.Set) {
+	report := func(level Severity, who string, pins pin.Set) {
 		for _, source := range pins.Sources() {
 			if d.Snapshot.Refused(revision.GVK(source.Kind)) != nil || source.Kind == pin.Secret && !d.Options.Secrets {
 				continue
@@ -68,11 +67,11 @@ func (d *doctor) missing(look controller.Look) {
 				"%s is pinned to %s, which does not exist: new pods of it cannot start", who, pins[source])
 		}
 	}
-	report(severityError, "its template", look.Template)
+	report(SeverityError, "its template", look.Template)
 	for _, holder := range look.Holders {
 		pins, err := pin.Parse(look.Kind.Holder.Facts(holder).Pins)
 		if err == nil && pins.String() != look.Template.String() {
-			report(severityWarning, resourceName(workload.GVKOf(holder).Kind, holder.GetName()), pins)
+			report(SeverityWarning, resourceName(workload.GVKOf(holder).Kind, holder.GetName()), pins)
 		}
 	}
 }
@@ -91,11 +90,11 @@ func (d *doctor) holds(look controller.Look) {
 		about := revision.Metadata(revision.Ref{Kind: decision.Source.Kind, Namespace: look.Workload.GetNamespace(), Name: decision.Current.Revision})
 		age := time.Duration(0)
 		if err := d.Snapshot.Get(context.Background(), client.ObjectKeyFromObject(about), about); err == nil {
-			age = d.now.Sub(about.CreationTimestamp.Time)
+			age = d.Now.Sub(about.CreationTimestamp.Time)
 		}
-		level := severityInfo
-		if age > d.long {
-			level = severityWarning
+		level := SeverityInfo
+		if age > d.Long {
+			level = SeverityWarning
 		}
 		d.find(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
 			fmt.Sprintf("correct %s, which ends the hold; or go on with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
@@ -117,14 +116,14 @@ func (d *doctor) pause(look controller.Look) {
 			}
 		}
 	}
-	level := severityInfo
-	if d.now.Sub(since) > d.long {
-		level = severityWarning
+	level := SeverityInfo
+	if d.Now.Sub(since) > d.Long {
+		level = SeverityWarning
 	}
 	if look.Follows {
 		d.find(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
 			fmt.Sprintf("once it may roll out: kubectl rollout resume %s -n %s", look, look.Workload.GetNamespace()),
-			"paused for %s: %s", duration.HumanDuration(d.now.Sub(since)), p.paused)
+			"paused for %s: %s", duration.HumanDuration(d.Now.Sub(since)), p.paused)
 	}
 }
 
@@ -135,7 +134,7 @@ const leakMargin = 10 * time.Second
 func (d *doctor) revisions(ctx context.Context) error {
 	for _, kind := range pin.Kinds {
 		for _, obj := range d.Snapshot.Sources(kind) {
-			age := d.now.Sub(obj.GetCreationTimestamp().Time)
+			age := d.Now.Sub(obj.GetCreationTimestamp().Time)
 			// The controller needs a while of its own, and users of kinds that may not be seen are not known.
 			if !revision.IsRevision(obj) || age < 2*d.Options.Grace+leakMargin || d.blind() {
 				continue
@@ -164,25 +163,25 @@ func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, a
 		return nil
 	}
 	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
-		d.find(severityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
+		d.find(SeverityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if !derived {
-		d.find(severityWarning, "NotARevision", revision.GVK(kind), about,
+		d.find(SeverityWarning, "NotARevision", revision.GVK(kind), about,
 			"if nothing needs it: kubectl delete "+string(kind)+" "+obj.GetName()+" -n "+obj.GetNamespace(),
 			"it looks like a revision of %s, but its data does not bear that out: confrev does not delete it", source)
 		return nil
 	}
-	d.find(severityWarning, "Leak", revision.GVK(kind), about,
+	d.find(SeverityWarning, "Leak", revision.GVK(kind), about,
 		"the controller deletes it when it runs and nothing else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -o yaml",
 		"no template and no holder is pinned to this revision of %s, for %s", source, duration.HumanDuration(age))
 	return nil
 }
 
-// blind tells whether some kind of workloads or holders may not be seen.
+// blind reports whether some kind of workloads or holders may not be seen.
 func (d *doctor) blind() bool {
 	return slices.ContainsFunc(d.Kinds, func(k workload.Kind) bool {
 		return d.Snapshot.Refused(k.GVK) != nil || d.Snapshot.Refused(k.Holder.GVK) != nil
@@ -194,13 +193,9 @@ func (d *doctor) pods(ctx context.Context) error {
 	if !d.seesPods() {
 		return nil
 	}
-	namespace := d.namespace
-	if d.all {
-		namespace = metav1.NamespaceAll
-	}
 	list := &corev1.PodList{}
 	running := fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed")
-	if err := d.List(ctx, list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: running}); err != nil {
+	if err := d.live.List(ctx, list, client.InNamespace(d.namespace), client.MatchingFieldsSelector{Selector: running}); err != nil {
 		return err
 	}
 	for i := range list.Items {
@@ -210,7 +205,7 @@ func (d *doctor) pods(ctx context.Context) error {
 			continue
 		}
 		if left := podspec.Replacements(&pod.Spec, pins.Resolve); len(left) > 0 {
-			d.find(severityError, "NotResolved", snapshot.Pod, client.ObjectKeyFromObject(pod),
+			d.find(SeverityError, "NotResolved", snapshot.Pod, client.ObjectKeyFromObject(pod),
 				"delete the pod once the admission policies are in place: its successor is right",
 				"its pins were not applied to %d references: it reads the sources themselves", len(left))
 		}

@@ -1,4 +1,4 @@
-package plugin
+package view
 
 import (
 	"fmt"
@@ -12,34 +12,34 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// state is how far a workload is with a source's present content.
-type state string
+// State is how far a workload is with a source's present content.
+type State string
 
 // The states, from the one that most needs somebody's attention on.
 const (
-	stateMissing     state = "Missing"
-	stateFailed      state = "Failed"
-	stateNotResolved state = "NotResolved"
-	stateHeld        state = "Held"
-	statePaused      state = "Paused"
-	stateWaiting     state = "Waiting"
-	stateUnknown     state = "Unknown"
-	stateAdvancing   state = "Advancing"
-	stateRolledOut   state = "RolledOut"
-	// stateUntracked is that of what confrev does not follow; it is no fault.
-	stateUntracked state = "Untracked"
+	Missing     State = "Missing"
+	Failed      State = "Failed"
+	NotResolved State = "NotResolved"
+	Held        State = "Held"
+	Paused      State = "Paused"
+	Waiting     State = "Waiting"
+	Unknown     State = "Unknown"
+	Advancing   State = "Advancing"
+	RolledOut   State = "RolledOut"
+	// Untracked is that of what confrev does not follow; it is no fault.
+	Untracked State = "Untracked"
 )
 
-var byUrgency = []state{
-	stateMissing, stateFailed, stateNotResolved, stateHeld, statePaused, stateWaiting, stateUnknown, stateAdvancing, stateRolledOut, stateUntracked,
+var byUrgency = []State{
+	Missing, Failed, NotResolved, Held, Paused, Waiting, Unknown, Advancing, RolledOut, Untracked,
 }
 
-// done tells whether nothing is left to do.
-func (s state) done() bool { return s == stateRolledOut || s == stateUntracked }
+// Done reports whether nothing is left to do.
+func (s State) Done() bool { return s == RolledOut || s == Untracked }
 
 // stays reports whether a person has to act: waiting alone does not help.
-func (s state) stays() bool {
-	return slices.Contains([]state{stateMissing, stateFailed, stateHeld, statePaused, stateWaiting}, s)
+func (s State) stays() bool {
+	return slices.Contains([]State{Missing, Failed, Held, Paused, Waiting}, s)
 }
 
 // progress is what is known of a workload beyond the plan of one source.
@@ -58,40 +58,42 @@ type progress struct {
 }
 
 // judge gives the state of one source of a workload, and what to say of it.
-func (p progress) judge(d plan.Decision) (state, string) {
+func (p progress) judge(d plan.Decision) (State, string) {
 	switch d.Verdict {
 	case plan.SourceMissing:
-		return stateMissing, fmt.Sprintf("%s does not exist", d.Source)
+		return Missing, fmt.Sprintf("%s does not exist", d.Source)
 	case plan.KeyMissing:
-		return stateMissing, fmt.Sprintf("%s lacks %s", d.Source, strings.Join(d.Keys, ", "))
+		return Missing, fmt.Sprintf("%s lacks %s", d.Source, strings.Join(d.Keys, ", "))
 	case plan.Held:
 		if p.failed {
 			return p.rollout()
 		}
-		return stateHeld, "rolled back; stays until the source changes, a deploy changes code that was undone, or it is resumed"
+		return Held, "rolled back; stays until the source changes, a deploy changes code that was undone, or it is resumed"
 	case plan.Waiting:
-		return stateWaiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
+		return Waiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
 	case plan.Unknown:
-		return stateUnknown, "could not be seen"
+		return Unknown, "could not be seen"
 	}
 	switch {
 	case p.paused != "" && (d.From != d.To || p.rolling != ""):
-		return statePaused, p.paused
+		return Paused, p.paused
 	case d.From != d.To:
-		return stateAdvancing, "not pinned yet"
+		return Advancing, "not pinned yet"
 	case p.rolling != "":
 		return p.rollout()
 	}
 	if n := p.without(d); n > 0 {
-		return stateNotResolved, fmt.Sprintf("%d of %d pods do not carry the pin", n, len(p.pods))
+		return NotResolved, fmt.Sprintf("%d of %d pods do not carry the pin", n, len(p.pods))
 	}
 	if unused(d) {
-		return stateRolledOut, onlyUnused
+		return RolledOut, OnlyUnused
 	}
-	return stateRolledOut, ""
+	return RolledOut, ""
 }
 
-const onlyUnused = "only keys that it does not use have changed since"
+// OnlyUnused is the message of a source of which only keys have changed that a workload does not use: its numbers differ, and
+// nothing is wrong.
+const OnlyUnused = "only keys that it does not use have changed since"
 
 // unused reports whether the source has changed, in keys that the workload does not use (rule 3).
 func unused(d plan.Decision) bool {
@@ -99,16 +101,16 @@ func unused(d plan.Decision) bool {
 }
 
 // rollout is how far the controllers are with the template as it is.
-func (p progress) rollout() (state, string) {
+func (p progress) rollout() (State, string) {
 	switch {
 	case p.failed:
-		return stateFailed, p.rolling
+		return Failed, p.rolling
 	case p.rolling != "" && p.needs:
-		return stateWaiting, p.rolling
+		return Waiting, p.rolling
 	case p.rolling != "":
-		return stateAdvancing, p.rolling
+		return Advancing, p.rolling
 	}
-	return stateRolledOut, ""
+	return RolledOut, ""
 }
 
 // without counts the pods that do not carry what a source is pinned to. A number that was raised since (rule 5) is no other
@@ -123,13 +125,13 @@ func (p progress) without(d plan.Decision) (n int) {
 }
 
 // worst gives the state that most needs attention.
-func worst(all []state) state {
+func worst(all []State) State {
 	for _, s := range byUrgency {
 		if slices.Contains(all, s) {
 			return s
 		}
 	}
-	return stateUntracked
+	return Untracked
 }
 
 // runsOn tells whether pods of a kind live on and are replaced, rather than end with the configuration that they began with.

@@ -1,0 +1,256 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Preview is what would become of one workload.
+type Preview struct {
+	Namespace string `json:"namespace"`
+	Workload  string `json:"workload"`
+	RollsOut  bool   `json:"rollsOut"`
+	// When is what the rollout waits for; empty when it begins at once.
+	When     string         `json:"when,omitempty"`
+	Template bool           `json:"templateChanges"`
+	Sources  []SourceChange `json:"sources,omitempty"`
+	// GVK is the workload's kind.
+	GVK schema.GroupVersionKind `json:"-"`
+}
+
+// SourceChange is what would become of one source of a workload.
+type SourceChange struct {
+	Source  string `json:"source"`
+	Verdict string `json:"verdict"`
+	From    string `json:"from,omitempty"`
+	To      string `json:"to,omitempty"`
+	Because string `json:"because"`
+}
+
+// PreviewList has what edits would lead to.
+type PreviewList struct {
+	metav1.TypeMeta `json:",inline"`
+	Workloads       []Preview `json:"workloads"`
+	// Notes say what could not be told.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// PreviewEdits returns what edits would lead to, for the workloads of their namespaces to which they matter.
+func PreviewEdits(ctx context.Context, live client.Client, installed Installation, edits Edits) (*PreviewList, error) {
+	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}}
+	for _, namespace := range edits.namespaces() {
+		found, err := forecast(ctx, live, namespace, edits, installed)
+		if err != nil {
+			return nil, err
+		}
+		list.Workloads = append(list.Workloads, found...)
+		notes, err := unanswered(ctx, live, namespace, edits, installed)
+		if err != nil {
+			return nil, err
+		}
+		list.Notes = append(list.Notes, notes...)
+	}
+	return list, nil
+}
+
+// unanswered names the workloads for which the webhook did not do its part of the dry run. What is forecast for them is what the
+// controller does afterwards. Where the controller's options are not known, that cannot be told.
+func unanswered(ctx context.Context, live client.Client, namespace string, edits Edits, installed Installation) ([]string, error) {
+	var planner *controller.Planner
+	var notes []string
+	for _, e := range edits.of(namespace) {
+		i := slices.IndexFunc(installed.Kinds(), func(kind workload.Kind) bool { return kind.GVK == e.GVK })
+		if i < 0 || installed.Deployment == nil || installed.Problem != nil {
+			continue
+		}
+		if planner == nil {
+			// As the cluster is: each object has a dry run of its own, so the webhook saw no other edit.
+			var err error
+			if planner, err = controller.NewPlanner(ctx, live, installed.Options, namespace); err != nil {
+				return nil, err
+			}
+		}
+		kind := installed.Kinds()[i]
+		missed, err := planner.Unanswered(ctx, kind, e.After, e.Before)
+		if err != nil {
+			return nil, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(e.After), err)
+		}
+		if missed {
+			notes = append(notes, fmt.Sprintf("confrev's webhook did not answer for %s/%s: what is shown is what the controller does afterwards, "+
+				"in a rollout of its own, and an undo is not told from a deploy", kind.Resource(), e.After.GetName()))
+		}
+	}
+	return notes, nil
+}
+
+// forecast plans for the workloads of a namespace to which the edits matter.
+func forecast(ctx context.Context, live client.Client, namespace string, edits Edits, installed Installation) ([]Preview, error) {
+	overlaid := &overlay{Client: live, edits: edits}
+	options := installed.Options
+	if installed.Deployment == nil {
+		options.Secrets = edits.secrets(namespace)
+	}
+	planner, err := controller.NewPlanner(ctx, overlaid, options, namespace)
+	if err != nil {
+		return nil, err
+	}
+	looks, err := concerned(ctx, planner, namespace, edits)
+	if err != nil {
+		return nil, err
+	}
+	var all []Preview
+	for _, look := range looks {
+		if look, err = planner.Look(ctx, look.Kind, look.Workload, false); err != nil {
+			return nil, err
+		}
+		all = append(all, edits.forecast(look))
+	}
+	return all, nil
+}
+
+// concerned gives the workloads that are edited or refer to an edited source, each once.
+func concerned(ctx context.Context, planner *controller.Planner, namespace string, edits Edits) ([]controller.Look, error) {
+	var all []controller.Look
+	seen := map[string]bool{}
+	add := func(looks ...controller.Look) {
+		for _, look := range looks {
+			if !seen[look.String()] {
+				seen[look.String()] = true
+				all = append(all, look)
+			}
+		}
+	}
+	for _, e := range edits.of(namespace) {
+		if source, is := e.Source(); is {
+			looks, err := planner.UsersOf(ctx, namespace, source)
+			if err != nil {
+				return nil, err
+			}
+			add(looks...)
+			continue
+		}
+		for _, kind := range planner.Kinds {
+			if kind.GVK == e.GVK {
+				if obj := planner.Workload(kind, client.ObjectKeyFromObject(e.After)); obj != nil {
+					add(controller.Look{Kind: kind, Workload: obj})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b controller.Look) int { return strings.Compare(a.String(), b.String()) })
+	return all, nil
+}
+
+// forecast puts a plan that was made with the edits into words.
+func (e Edits) forecast(look controller.Look) Preview {
+	f := Preview{Namespace: look.Workload.GetNamespace(), Workload: look.String(), GVK: look.Kind.GVK}
+	before := look.Template
+	if own := e.find(look.Kind.GVK, look.Workload); own != nil {
+		f.Template, before = own.changesTemplate(look.Kind)
+	}
+	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
+		if look.Template[d.Source] == d.From {
+			d.From = before[d.Source]
+		}
+		if e.edited(look.Workload.GetNamespace(), d.Source) || d.To != d.From {
+			f.RollsOut = f.RollsOut || d.To != d.From
+			f.Sources = append(f.Sources, changeOf(d))
+		}
+	}
+	for _, use := range look.Uses {
+		if e.edited(f.Namespace, use.Source) && !decided(look, use.Source) {
+			f.Sources = append(f.Sources, SourceChange{Source: use.String(), Verdict: "NotTracked",
+				Because: "the workload does not track it, or it is never copied: pods read it as it is when they start"})
+		}
+	}
+	f.RollsOut = f.RollsOut || f.Template
+	if f.RollsOut {
+		f.When = when(look)
+	}
+	return f
+}
+
+// when says what the rollout of a changed template waits for.
+func when(look controller.Look) string {
+	paused := slices.ContainsFunc(look.Rollers, func(r controller.Roller) bool { return r.Kind.Paused(r.Object) })
+	switch {
+	case look.Kind == workload.CronJob:
+		return "with the next Job"
+	case paused:
+		return "when resumed"
+	}
+	return ""
+}
+
+func decided(look controller.Look, source pin.Source) bool {
+	return slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), func(d plan.Decision) bool { return d.Source == source })
+}
+
+func changeOf(d plan.Decision) SourceChange {
+	change := SourceChange{Source: d.Source.String(), Verdict: string(d.Verdict), Because: because(d)}
+	if d.From != (pin.Pin{}) {
+		change.From = d.From.String()
+	}
+	if d.To != (pin.Pin{}) {
+		change.To = d.To.String()
+	}
+	return change
+}
+
+func because(d plan.Decision) string {
+	switch d.Verdict {
+	case plan.InSync:
+		if d.From != d.To {
+			return fmt.Sprintf("rolled out to revision %d with the workload", d.To.Number)
+		}
+		return "nothing changes of what the workload uses"
+	case plan.Pinned:
+		return fmt.Sprintf("pinned for the first time, to revision %d", d.To.Number)
+	case plan.Advanced:
+		return fmt.Sprintf("revision %d -> %d", d.From.Number, d.To.Number)
+	case plan.Held:
+		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
+	case plan.Waiting:
+		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
+	case plan.KeyMissing:
+		return fmt.Sprintf("lacks %q, which a container requires: nothing rolls out", d.Keys)
+	case plan.SourceMissing:
+		return "does not exist, and a container requires it"
+	case plan.Absent:
+		if d.From != d.To {
+			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
+		}
+		return "does not exist, and is optional"
+	}
+	return "could not be looked at"
+}
+
+// changesTemplate reports whether more than the pins of a workload's template changes, and what it was pinned to.
+func (e *Edit) changesTemplate(kind workload.Kind) (changes bool, before pin.Set) {
+	if e.Before == nil {
+		return true, nil
+	}
+	before, _ = kind.Pins(e.Before)
+	old, oldErr := kind.Template(e.Before)
+	now, err := kind.Template(e.After)
+	if oldErr != nil || err != nil {
+		return true, before
+	}
+	pins, _ := kind.Pins(e.After)
+	oldMeta, nowMeta := withoutPins(old.Annotations), withoutPins(now.Annotations)
+	return !equality.Semantic.DeepEqual(oldMeta, nowMeta) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) ||
+		!equality.Semantic.DeepEqual(podspec.Original(&old.Spec, before), podspec.Original(&now.Spec, pins, before)), before
+}

@@ -1,0 +1,343 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/snapshot"
+)
+
+// StatusList is what `status` prints as JSON and YAML.
+type StatusList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []WorkloadStatus `json:"items"`
+	// Notes say what is not shown, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// WorkloadStatus is one workload: the one that has the pod template.
+type WorkloadStatus struct {
+	Namespace string `json:"namespace"`
+	// Workload is as kubectl takes it: deployment/web.
+	Workload string `json:"workload"`
+	Mode     string `json:"mode"`
+	// State is the one of its sources' that most needs attention.
+	State   State          `json:"state"`
+	Message string         `json:"message,omitempty"`
+	Sources []SourceStatus `json:"sources,omitempty"`
+	// Warnings are what confrev's events would say: reason and note.
+	Warnings []Warning `json:"warnings,omitempty"`
+
+	// GVK is the workload's kind.
+	GVK schema.GroupVersionKind `json:"-"`
+	// resumes is true when confrev itself ends the pause that it is in.
+	resumes bool
+	// inferred is true when a hold is not noted on the workload. Then it may be none: kinds are listed and watched one by one, and a
+	// ReplicaSet that is seen before the change to its Deployment looks like one that was rolled back from.
+	inferred bool
+}
+
+// Stays reports whether a person has to act.
+func (w *WorkloadStatus) Stays() bool {
+	return w.State.stays() && (w.State != Paused || !w.resumes)
+}
+
+// SourceStatus is one source of a workload.
+type SourceStatus struct {
+	// Source is as confrev.io/track takes it: configmap/app.
+	Source string `json:"source"`
+	// Pinned is what the template is pinned to, Current what has the source's present content. In mode restart they are hashes.
+	Pinned  *RevisionName `json:"pinned,omitempty"`
+	Current *RevisionName `json:"current,omitempty"`
+	State   State         `json:"state"`
+	Message string        `json:"message,omitempty"`
+	// Policy is that of the source where it is rotate.
+	Policy string `json:"policy,omitempty"`
+	// Pods counts the pods by the revision that they carry.
+	Pods []PodCount `json:"pods,omitempty"`
+}
+
+// RevisionName names a revision.
+type RevisionName struct {
+	Name   string `json:"name"`
+	Number int64  `json:"number"`
+}
+
+// PodCount is how many pods carry a revision; without one they read the source itself.
+type PodCount struct {
+	Revision *RevisionName `json:"revision,omitempty"`
+	Count    int           `json:"count"`
+}
+
+// Warning is what confrev warns of. A notice is no fault: somebody asked for it to be so.
+type Warning struct {
+	Reason string `json:"reason"`
+	Note   string `json:"note"`
+	Notice bool   `json:"notice,omitempty"`
+}
+
+// Which says which workloads are asked about: those with names, or else all of some kinds, or of any, with some labels.
+type Which struct {
+	Objects []Object
+	Labels  labels.Selector
+}
+
+// Named reports whether workloads are asked about by name. Those are shown whether or not confrev follows them.
+func (w Which) Named() bool { return len(w.Objects) > 0 && w.Objects[0].Name != "" }
+
+// Status returns the status of workloads.
+func (v *View) Status(ctx context.Context, which Which) (*StatusList, error) {
+	list, err := v.status(ctx, which)
+	if err != nil || !list.inferred() {
+		return list, err
+	}
+	// What is listed after the holders were seen has the changes that they come from.
+	if err := v.take(ctx); err != nil {
+		return nil, err
+	}
+	return v.status(ctx, which)
+}
+
+func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
+	looks, err := v.choose(which)
+	if err != nil {
+		return nil, err
+	}
+	list := &StatusList{TypeMeta: typeMeta("StatusList"), Items: []WorkloadStatus{}, Notes: v.Notes}
+	for _, l := range looks {
+		look, err := v.Look(ctx, l.Kind, l.Workload, false)
+		if apierrors.IsForbidden(err) {
+			item := statusOf(look)
+			item.State, item.Message = Unknown, err.Error()
+			list.Items = append(list.Items, item)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if look.Follows || which.Named() {
+			item := statusOf(look)
+			item.judge(v, look)
+			list.Items = append(list.Items, item)
+		}
+	}
+	slices.SortFunc(list.Items, func(a, b WorkloadStatus) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload))
+	})
+	return list, nil
+}
+
+// choose returns the workloads that are asked about.
+func (v *View) choose(which Which) ([]controller.Look, error) {
+	if !which.Named() {
+		return slices.DeleteFunc(v.Workloads(), func(l controller.Look) bool {
+			ofKind := len(which.Objects) == 0 || slices.ContainsFunc(which.Objects, func(o Object) bool { return o.GroupKind == l.Kind.GVK.GroupKind() })
+			return !ofKind || which.Labels != nil && !which.Labels.Matches(labels.Set(l.Workload.GetLabels()))
+		}), nil
+	}
+	var looks []controller.Look
+	for _, o := range which.Objects {
+		look, err := v.find(o)
+		if err != nil {
+			return nil, err
+		}
+		looks = append(looks, look)
+	}
+	return looks, nil
+}
+
+// Follow calls changed with the status of workloads, and again after each change to the cluster, until it is done, or ctx ends. When
+// somebody waits, what is missing is looked at once more before it is believed, since that would end the wait.
+func (v *View) Follow(ctx context.Context, which Which, waiting bool, changed func(*StatusList) (done bool, err error)) error {
+	confirmed := false
+	step := func() (bool, error) {
+		list, err := v.status(ctx, which)
+		if err != nil {
+			return false, err
+		}
+		doubtful := list.inferred() || waiting && list.missing()
+		if doubtful && !confirmed {
+			confirmed = true
+			return false, snapshot.ErrStale
+		}
+		confirmed = doubtful
+		return changed(list)
+	}
+	for {
+		done, err := step()
+		if err == nil && !done {
+			err = v.Snapshot.Follow(ctx, v.live, step)
+		}
+		if !errors.Is(err, snapshot.ErrStale) {
+			return err
+		}
+		if err := v.take(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *StatusList) inferred() bool {
+	return slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return w.inferred })
+}
+
+// missing reports whether some source is not there. Kinds are listed and watched one by one, so it may only not be seen yet.
+func (l *StatusList) missing() bool {
+	return slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return w.State == Missing })
+}
+
+// Done reports whether nothing is left to do.
+func (l *StatusList) Done() bool {
+	return !slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return !w.State.Done() })
+}
+
+// Stays reports whether a person has to act on some workload.
+func (l *StatusList) Stays() bool {
+	return slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return w.Stays() })
+}
+
+// Failed reports whether a rollout failed.
+func (l *StatusList) Failed() bool {
+	return slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return w.State == Failed })
+}
+
+// statusOf returns the status of a workload of which nothing is known yet.
+func statusOf(look controller.Look) WorkloadStatus {
+	return WorkloadStatus{
+		Namespace: look.Workload.GetNamespace(), Workload: look.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
+	}
+}
+
+func (w *WorkloadStatus) judge(v *View, look controller.Look) {
+	p := v.progress(look)
+	w.resumes = p.resumes
+	var all []State
+	for _, d := range look.Pins.Decisions {
+		w.Sources = append(w.Sources, p.source(d, p.pods))
+	}
+	withoutPods := p
+	withoutPods.pods = nil
+	for _, d := range look.Hashes.Decisions {
+		source := withoutPods.source(d, nil)
+		if look.Rotates(d.Source) {
+			source.Policy = string(optin.PolicyRotate)
+		}
+		w.Sources = append(w.Sources, source)
+	}
+	w.addRest(look)
+	w.inferred = inferred(look.Workload, w.Sources)
+	for _, source := range w.Sources {
+		all = append(all, source.State)
+	}
+	w.State = worst(all)
+	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Asked.Mode == optin.Attach && look.Asked.Track.Enabled() {
+		w.State, w.Message = p.rollout()
+	}
+	if i := slices.IndexFunc(w.Sources, func(s SourceStatus) bool { return s.State == w.State }); i >= 0 {
+		w.Message = w.Sources[i].Message
+	}
+	for _, warning := range look.Warnings {
+		w.Warnings = append(w.Warnings, Warning(warning))
+	}
+}
+
+// addRest adds the pins of which nothing was decided: their sources may not be seen, or are not tracked any more.
+func (w *WorkloadStatus) addRest(look controller.Look) {
+	for _, source := range look.Template.Sources() {
+		if slices.ContainsFunc(w.Sources, func(s SourceStatus) bool { return s.Source == source.String() }) {
+			continue
+		}
+		rest := SourceStatus{Source: source.String(), Pinned: revisionName(look.Template[source]), State: Untracked}
+		if look.Hidden && source.Kind == pin.Secret {
+			rest.State, rest.Message = Unknown, "you may not list Secrets"
+		}
+		w.Sources = append(w.Sources, rest)
+	}
+	slices.SortFunc(w.Sources, func(a, b SourceStatus) int { return cmp.Compare(a.Source, b.Source) })
+}
+
+// source judges one source.
+func (p progress) source(d plan.Decision, pods []pin.Set) SourceStatus {
+	result := SourceStatus{Source: d.Source.String(), Pinned: revisionName(d.From), Current: revisionName(d.Current)}
+	result.State, result.Message = p.judge(d)
+	counts := map[pin.Pin]int{}
+	for _, pod := range pods {
+		counts[pod[d.Source]]++
+	}
+	newest := func(a, b pin.Pin) int {
+		return cmp.Or(cmp.Compare(b.Number, a.Number), cmp.Compare(a.Revision, b.Revision))
+	}
+	for _, carried := range slices.SortedFunc(maps.Keys(counts), newest) {
+		result.Pods = append(result.Pods, PodCount{revisionName(carried), counts[carried]})
+	}
+	return result
+}
+
+func revisionName(p pin.Pin) *RevisionName {
+	if p == (pin.Pin{}) {
+		return nil
+	}
+	return &RevisionName{p.Revision, p.Number}
+}
+
+// progress finds out how far a workload's controllers and pods are.
+func (v *View) progress(look controller.Look) progress {
+	p := progress{advance: look.Asked.Advance}
+	for _, roller := range look.Rollers {
+		far := roller.Kind.Progress(roller.Object)
+		if p.rolling == "" || far.Failed && !p.failed {
+			p.rolling = far.Left
+		}
+		p.failed, p.needs = p.failed || far.Failed, p.needs || far.NeedsAction
+		if roller.Kind.Paused(roller.Object) {
+			p.paused = "spec.paused is set"
+		}
+	}
+	if waits := look.Workload.GetAnnotations()[keys.Paused]; waits != "" && p.paused != "" {
+		p.paused, p.resumes = "confrev paused it at its creation, until there is "+waits, true
+	}
+	if !runsOn(look.Kind) || !v.seesPods() {
+		return p
+	}
+	pods, err := v.Pods(look)
+	if err != nil {
+		return p
+	}
+	for _, pod := range pods {
+		// Malformed pins are refused at the pod's creation, so these are none.
+		pins, _ := pin.Parse(pod.GetAnnotations()[keys.Pins])
+		p.pods = append(p.pods, pins)
+	}
+	return p
+}
+
+// inferred reports whether some hold is not noted on the workload.
+func inferred(obj client.Object, sources []SourceStatus) bool {
+	notes := obj.GetAnnotations()
+	return slices.ContainsFunc(sources, func(s SourceStatus) bool {
+		return s.State == Held && !strings.Contains(notes[keys.Held]+","+notes[keys.HeldHashes], s.Source+"=")
+	})
+}
+
+// Remark is what is to be said of a source.
+func (s *SourceStatus) Remark() string {
+	if s.Message == "" && s.Policy == string(optin.PolicyRotate) {
+		return rotates
+	}
+	return s.Message
+}

@@ -1,0 +1,212 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/workload"
+)
+
+// rotates says of a source that it has the policy rotate.
+const rotates = "rotates: pods read it live, and no undo brings old content back"
+
+// Effect is what a change to a source would do to a workload.
+type Effect string
+
+const (
+	Rolls    Effect = "Rolls"
+	Restarts Effect = "Restarts"
+	NextJob  Effect = "NextJob"
+	Waits    Effect = "Waits"
+	Stays    Effect = "Stays"
+)
+
+// UseList is what `uses` prints as JSON and YAML.
+type UseList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []UseEntry `json:"items"`
+	Notes           []string   `json:"notes,omitempty"`
+}
+
+// UseEntry is one workload that uses a source.
+type UseEntry struct {
+	Namespace string `json:"namespace"`
+	Source    string `json:"source"`
+	Workload  string `json:"workload"`
+	// Effect is what a change of a key that it uses would do.
+	Effect Effect `json:"effect"`
+	Reason string `json:"reason,omitempty"`
+	// Keys are those that it uses; none means all.
+	Keys []string `json:"keys,omitempty"`
+	// Pods is -1 when they are not known.
+	Pods int `json:"pods"`
+
+	// Mode is that of the workload.
+	Mode string `json:"-"`
+	// GVK is the workload's kind.
+	GVK schema.GroupVersionKind `json:"-"`
+}
+
+// Uses returns the workloads that use sources.
+func (v *View) Uses(ctx context.Context, objects []Object) (*UseList, error) {
+	list := &UseList{TypeMeta: typeMeta("UseList"), Items: []UseEntry{}, Notes: v.Notes}
+	for _, o := range objects {
+		source, is := o.Source()
+		if !is {
+			return nil, fmt.Errorf("%s/%s is not a source: name a ConfigMap or Secret, such as configmap/app", o.Resource, o.Name)
+		}
+		found, err := v.uses(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			// It may be used before it is there.
+			if err := v.known(source, o); err != nil {
+				return nil, err
+			}
+		}
+		list.Items = append(list.Items, found...)
+	}
+	return list, nil
+}
+
+// uses gives the workloads that use a source.
+func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) {
+	candidates, err := v.UsersOf(ctx, v.namespace, source)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[types.UID]bool{}
+	var entries []UseEntry
+	for _, c := range candidates {
+		if _, _, refers := c.Kind.WorkloadRef(c.Workload); refers || seen[c.Workload.GetUID()] {
+			continue
+		}
+		seen[c.Workload.GetUID()] = true
+		look, err := v.Look(ctx, c.Kind, c.Workload, false)
+		if err != nil {
+			return nil, err
+		}
+		if entry, uses := v.use(look, source); uses {
+			entries = append(entries, entry)
+		}
+	}
+	entries = append(entries, v.jobs(source)...)
+	slices.SortFunc(entries, func(a, b UseEntry) int { return cmp.Compare(a.Workload, b.Workload) })
+	return entries, nil
+}
+
+// use judges what a change of a source would do to a workload, and whether it uses it at all.
+func (v *View) use(look controller.Look, source pin.Source) (UseEntry, bool) {
+	entry := UseEntry{
+		Namespace: look.Workload.GetNamespace(), Source: source.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
+		Workload: look.String(), Pods: -1,
+	}
+	if pods, err := v.Pods(look); err == nil && v.seesPods() {
+		entry.Pods = len(pods)
+	}
+	of := func(d plan.Decision) bool { return d.Source == source }
+	pinned, hashed := slices.IndexFunc(look.Pins.Decisions, of), slices.IndexFunc(look.Hashes.Decisions, of)
+	used := slices.IndexFunc(look.Uses, func(u podspec.Use) bool { return u.Source == source })
+	if used >= 0 && !look.Uses[used].All {
+		entry.Keys = look.Uses[used].Keys
+	}
+	switch {
+	case pinned >= 0:
+		entry.Effect, entry.Reason = v.effect(look, look.Pins.Decisions[pinned])
+	case hashed >= 0:
+		if entry.Effect, entry.Reason = v.effect(look, look.Hashes.Decisions[hashed]); entry.Effect == Rolls {
+			entry.Effect = Restarts
+		}
+		if look.Rotates(source) {
+			entry.Reason = cmp.Or(entry.Reason, rotates)
+		}
+	default:
+		entry.Effect, entry.Reason = Stays, v.whyNot(look, source)
+	}
+	return entry, pinned >= 0 || hashed >= 0 || used >= 0
+}
+
+// effect is what a change would do to a workload that follows the source.
+func (v *View) effect(look controller.Look, d plan.Decision) (Effect, string) {
+	p := v.progress(look)
+	switch {
+	case d.From != (pin.Pin{}) && look.Asked.Advance.Blocks(false):
+		return Waits, fmt.Sprintf("%s: %s", keys.Advance, look.Asked.Advance)
+	case p.paused != "":
+		return Waits, "until it is resumed: " + p.paused
+	case look.Kind == workload.CronJob:
+		return NextJob, ""
+	case d.Verdict == plan.Held:
+		return Rolls, "held now; a change of the source ends that"
+	}
+	return Rolls, ""
+}
+
+// whyNot tells why a workload does not follow a source that its template refers to.
+func (v *View) whyNot(look controller.Look, source pin.Source) string {
+	asked := look.Asked
+	traits := v.traits(look, source)
+	switch {
+	case look.Hidden && source.Kind == pin.Secret:
+		return "you may not list Secrets, so this is not known"
+	case source.Kind == pin.Secret && !v.Options.Secrets:
+		return "the controller does not handle Secrets (--secrets)"
+	case traits.Policy != optin.PolicyRevision && traits.Policy != "":
+		return fmt.Sprintf("%s: %s; pods read the source itself", keys.Policy, traits.Policy)
+	case traits.Never != "":
+		return "never copied: " + traits.Never
+	case asked.Mode == optin.Attach && asked.Track.Enabled():
+		return "mode attach: the name is taken to be unique per deploy"
+	}
+	if traits.Owned && !asked.Track.None() {
+		return fmt.Sprintf("its ownerReference to the workload opts nothing in without %s: true", keys.Owners)
+	}
+	for _, w := range look.Warnings {
+		if w.Reason == controller.TooComplex {
+			return w.Note
+		}
+	}
+	return "not tracked: see the annotation " + keys.Track
+}
+
+// traits gives what a source says of itself.
+func (v *View) traits(look controller.Look, source pin.Source) optin.Traits {
+	for _, obj := range v.Snapshot.Sources(source.Kind) {
+		if obj.GetNamespace() == look.Workload.GetNamespace() && obj.GetName() == source.Name {
+			traits, _ := v.Options.Compat.Describe(source, obj, look.Workload.GetUID())
+			return traits
+		}
+	}
+	return optin.Traits{}
+}
+
+// jobs gives the Jobs that no controller made and that use a source: their templates never change.
+func (v *View) jobs(source pin.Source) []UseEntry {
+	var entries []UseEntry
+	for _, obj := range v.Snapshot.Objects(workload.Job.GVK) {
+		uses, err := workload.StandAloneJob.Uses(obj)
+		mine := slices.ContainsFunc(uses, func(u podspec.Use) bool { return u.Source == source })
+		if err != nil || !mine || obj.GetNamespace() != v.namespace || metav1.GetControllerOf(obj) != nil {
+			continue
+		}
+		entries = append(entries, UseEntry{
+			Namespace: obj.GetNamespace(), Source: source.String(), Workload: "job/" + obj.GetName(), Pods: -1,
+			Effect: Stays, Reason: "the template of a Job never changes",
+			GVK: workload.StandAloneJob.GVK,
+		})
+	}
+	return entries
+}

@@ -1,0 +1,161 @@
+// Package view answers questions about what confrev does, as data that marshals to JSON: which configuration each workload runs,
+// what became of it before, who uses a source, what is wrong, and what an edit would lead to. The plugin prints it; a dashboard
+// could serve it. It asks the API server with the rights of whoever asks, and writes nothing. It imports no cobra, no printers and
+// nothing of kubectl.
+package view
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/snapshot"
+	"confrev.io/confrev/internal/workload"
+)
+
+// APIVersion is that of all data of this package. docs/cli.md describes the types; a field keeps its meaning within a version.
+const APIVersion = "cli.confrev.io/v1alpha1"
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: APIVersion, Kind: kind}
+}
+
+// View is what one look at a namespace, or at all of them, shows.
+type View struct {
+	*controller.Planner
+	Installation Installation
+	// Notes say what is not shown, and why.
+	Notes []string
+	live  client.WithWatch
+	// namespace is empty for all.
+	namespace string
+}
+
+// Take takes a snapshot of a namespace, or of all when it is empty, with the pods in it.
+func Take(ctx context.Context, live client.WithWatch, installed Installation, namespace string) (*View, error) {
+	v := &View{Installation: installed, live: live, namespace: namespace}
+	return v, v.take(ctx)
+}
+
+// take takes the snapshot, again if there is one.
+func (v *View) take(ctx context.Context) (err error) {
+	if v.Planner, err = controller.NewPlanner(ctx, v.live, v.Installation.Options, v.namespace); err != nil {
+		return err
+	}
+	if err := v.Snapshot.TakePods(ctx); err != nil {
+		return err
+	}
+	v.Notes = v.Installation.Notes()
+	if v.Installation.Deployment == nil && !v.secretsHandled() {
+		v.Options.Secrets = false
+	}
+	return v.noteRefusals()
+}
+
+// Object names an object that the user asked about.
+type Object struct {
+	schema.GroupKind
+	// Resource is the kind as messages of the API server have it: deployments.apps.
+	Resource schema.GroupResource
+	// Name is empty for all of the kind.
+	Name string
+}
+
+// Source returns the source that it names, if it is one.
+func (o Object) Source() (pin.Source, bool) {
+	i := slices.IndexFunc(pin.Kinds, func(kind pin.Kind) bool { return revision.GVK(kind).GroupKind() == o.GroupKind })
+	if i < 0 {
+		return pin.Source{}, false
+	}
+	return pin.Source{Kind: pin.Kinds[i], Name: o.Name}, true
+}
+
+// find finds a workload by its name. One that refers to another for its pod template leads there.
+func (v *View) find(o Object) (controller.Look, error) {
+	i := slices.IndexFunc(v.Kinds, func(k workload.Kind) bool { return k.GVK.GroupKind() == o.GroupKind })
+	if i < 0 {
+		return controller.Look{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
+	}
+	kind := v.Kinds[i]
+	if err := v.Snapshot.Refused(kind.GVK); err != nil {
+		return controller.Look{}, err
+	}
+	obj := v.Workload(kind, types.NamespacedName{Namespace: v.namespace, Name: o.Name})
+	if obj == nil {
+		return controller.Look{}, apierrors.NewNotFound(o.Resource, o.Name)
+	}
+	if named, name, refers := kind.WorkloadRef(obj); refers {
+		return v.find(Object{GroupKind: named, Resource: o.Resource, Name: name})
+	}
+	return controller.Look{Kind: kind, Workload: obj}, nil
+}
+
+func (v *View) note(format string, args ...any) {
+	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
+}
+
+// seesPods reports whether the user may list pods.
+func (v *View) seesPods() bool { return v.Snapshot.Refused(snapshot.Pod) == nil }
+
+// secretsHandled reports whether there is a trace of the controller handling Secrets, for users who may not look at the
+// controller: it leaves a revision, or a note on a template, of every Secret that it handles.
+func (v *View) secretsHandled() bool {
+	if slices.ContainsFunc(v.Snapshot.Sources(pin.Secret), revision.IsRevision) {
+		return true
+	}
+	for _, look := range v.Workloads() {
+		template, err := look.Kind.Template(look.Workload)
+		if err == nil && strings.Contains(template.Annotations[keys.Pins]+template.Annotations[keys.Hashes], string(pin.Secret)+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// noteRefusals says what the user may not see. With no kind of workloads to see, that is an error.
+func (v *View) noteRefusals() error {
+	seen := false
+	for _, kind := range v.Kinds {
+		seen = seen || v.Snapshot.Refused(kind.GVK) == nil
+	}
+	if !seen {
+		return v.Snapshot.Refused(workload.Deployment.GVK)
+	}
+	for _, gvk := range v.Snapshot.RefusedKinds() {
+		v.note("you may not list %ss%s", strings.ToLower(gvk.Kind), v.meaning(gvk))
+	}
+	return nil
+}
+
+// meaning says what it means that the user may not list a kind.
+func (v *View) meaning(gvk schema.GroupVersionKind) string {
+	switch gvk.Kind {
+	case "Pod":
+		return ": pods are not counted"
+	case "Namespace":
+		return ": the label " + keys.Track + " of namespaces is not considered"
+	case "ConfigMap", "Secret":
+		return ": what became of those is not known"
+	}
+	for _, kind := range v.Kinds {
+		if kind.GVK == gvk {
+			return ": they are left out"
+		}
+	}
+	return ": a workload that was rolled back may look as if it were advancing"
+}
+
+// resourceName names an object as kubectl takes it: deployment/web.
+func resourceName(kind, name string) string { return strings.ToLower(kind) + "/" + name }
