@@ -66,7 +66,7 @@ func leftAlone(o *object, meta metav1.Object) bool {
 func (r *renderer) futile(o *object, kind workload.Kind, meta metav1.Object) bool {
 	if r.Mode == Checksum {
 		// What only starts Jobs reads the source when it does.
-		return kind.Holder == workload.Job
+		return kind.RunsJobs()
 	}
 	// A Job that exists takes no other template. One whose name is made anew each time takes any.
 	return kind.Fixed && (o.name != "" || meta.GetGenerateName() == "")

@@ -57,6 +57,12 @@ var StandAloneJob = Kind{GVK: Job.GVK, Path: "spec.template", Holder: Job, Fixed
 // Standard lists the kinds that confrev knows without configuration. Not every cluster serves all of them.
 func Standard() []Kind { return []Kind{Deployment, StatefulSet, DaemonSet, CronJob, Rollout} }
 
+// RunsJobs reports whether the pods of this kind end by themselves, with the configuration that they began with, and are not replaced.
+func (k Kind) RunsJobs() bool { return k.Holder == Job }
+
+// StartsJobs reports whether a changed template takes effect with the next Job, and nothing is restarted.
+func (k Kind) StartsJobs() bool { return k.RunsJobs() && !k.Fixed }
+
 // Resource returns the kind as kubectl takes it, for messages and metrics: "deployment".
 func (k Kind) Resource() string { return strings.ToLower(k.GVK.Kind) }
 
@@ -102,6 +108,18 @@ func (k Kind) Paused(obj client.Object) bool {
 		return err == nil && paused
 	}
 	return false
+}
+
+// PausedSince returns when an object was paused, as far as its kind tells, or when it was created.
+func (k Kind) PausedSince(obj client.Object) time.Time {
+	if o, ok := obj.(*appsv1.Deployment); ok {
+		for _, condition := range o.Status.Conditions {
+			if condition.Type == appsv1.DeploymentProgressing && condition.Reason == "DeploymentPaused" {
+				return condition.LastTransitionTime.Time
+			}
+		}
+	}
+	return obj.GetCreationTimestamp().Time
 }
 
 // maxPause is how long a new object waits, paused, for a missing source, unless its own deadline is earlier.
