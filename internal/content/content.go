@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"io"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -107,6 +108,31 @@ func RevisionName(source string, hash Hash, salt int) string {
 		writeLength(sum, salt)
 	}
 	return base + "-" + suffix(sum)
+}
+
+// MaxSalts is how many names a revision may have. Beyond the first, only a clash of hashes or a name that something else took leads
+// to another.
+const MaxSalts = 16
+
+// RevisionNames returns the names that the revision of a source with the given hash may have, in the order in which they are tried.
+func RevisionNames(source string, hash Hash) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for salt := range MaxSalts {
+			if !yield(RevisionName(source, hash, salt)) {
+				return
+			}
+		}
+	}
+}
+
+// Names reports whether a revision of the source with the given hash may have a name.
+func Names(source string, hash Hash, name string) bool {
+	for possible := range RevisionNames(source, hash) {
+		if possible == name {
+			return true
+		}
+	}
+	return false
 }
 
 func suffix(sum hash.Hash) string {

@@ -227,3 +227,28 @@ func FuzzNames(f *testing.F) {
 		checkNames(t, source, content.Content{Data: map[string][]byte{"k": []byte(data)}}.Hash())
 	})
 }
+
+// Rule 9: a lost revision is made again under its own name only with the content that the name stands for.
+func TestNames(t *testing.T) {
+	hash := content.Content{Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("1")}}.Hash()
+	other := content.Content{Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("2")}}.Hash()
+	tests := map[string]struct {
+		source, name string
+		want         bool
+	}{
+		"the name":                     {"app", content.RevisionName("app", hash, 0), true},
+		"a salted name":                {"app", content.RevisionName("app", hash, 3), true},
+		"the last salted name":         {"app", content.RevisionName("app", hash, content.MaxSalts-1), true},
+		"one salt too many":            {"app", content.RevisionName("app", hash, content.MaxSalts), false},
+		"the name of another content":  {"app", content.RevisionName("app", other, 0), false},
+		"the name of another source's": {"web", content.RevisionName("app", hash, 0), false},
+		"no name":                      {"app", "", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := content.Names(test.source, hash, test.name); got != test.want {
+				t.Errorf("Names = %v", got)
+			}
+		})
+	}
+}

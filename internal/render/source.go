@@ -178,7 +178,7 @@ func (r *renderer) revise(s *source) (*revision, error) {
 		if err := r.name(made, *read); err != nil {
 			return nil, err
 		}
-	case !namedBy(s.Name, original, read.Hash()):
+	case !content.Names(original, read.Hash(), s.Name):
 		return nil, s.errorf("it was changed after it was rendered: change %s/%s, and render that", s.Kind, original)
 	default:
 		// An earlier rendering made it.
@@ -189,13 +189,10 @@ func (r *renderer) revise(s *source) (*revision, error) {
 	return made, nil
 }
 
-// maxSalts is how many names there are for a content.
-const maxSalts = 16
-
 // name finds the revision's name: the first that nothing else has.
 func (r *renderer) name(made *revision, of content.Content) error {
-	for salt := range maxSalts {
-		made.name, made.object = content.RevisionName(made.source.Name, of.Hash(), salt), nil
+	for name := range content.RevisionNames(made.source.Name, of.Hash()) {
+		made.name, made.object = name, nil
 		taken := r.sources[place{pin.Source{Kind: of.Kind, Name: made.name}, made.source.namespace}]
 		if taken == nil {
 			return nil
@@ -210,15 +207,6 @@ func (r *renderer) name(made *revision, of content.Content) error {
 		}
 	}
 	return made.source.errorf("other objects have all the names that its revision could have, %s the last of them", made.name)
-}
-
-func namedBy(name, original string, hash content.Hash) bool {
-	for salt := range maxSalts {
-		if name == content.RevisionName(original, hash, salt) {
-			return true
-		}
-	}
-	return false
 }
 
 // notOfACopy is what an object of a cluster has in its metadata and a copy of it must not have.

@@ -21,10 +21,6 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// maxSalt limits the names that are tried for one revision. Names other than the first are needed only if hashes collide, or if
-// something else has the name.
-const maxSalt = 16
-
 // Ensure makes sure that a revision with the observed content exists, and returns the pin to write. It is called right before a
 // pin is written, and reads from the API server, not from the cache (rule 9). number is the lowest number that the revision must
 // have (rule 5).
@@ -64,8 +60,7 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	if err := s.Admit(ctx, source, seen.Hash, number); err != nil {
 		return pin.Pin{}, false, err
 	}
-	for salt := range maxSalt {
-		name := content.RevisionName(source.Name, seen.Hash, salt)
+	for name := range content.RevisionNames(source.Name, seen.Hash) {
 		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, owner))
 		if err == nil {
 			return p, true, nil

@@ -109,5 +109,5 @@ func credible(meta *metav1.PartialObjectMetadata, pinned string) bool {
 	if meta.Name == pinned {
 		return true
 	}
-	return names(SourceOf(kindOf(meta), meta).Name, content.Hash(meta.Labels[keys.Content]), meta.Name)
+	return content.Names(SourceOf(kindOf(meta), meta).Name, content.Hash(meta.Labels[keys.Content]), meta.Name)
 }

@@ -32,15 +32,5 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 // names reports whether a revision of the source with this content may have this name, or might have had it before hashes were
 // keyed.
 func (s Snapshot) names(source, name string) bool {
-	return names(source, s.Hash, name) || s.PlainHash != "" && names(source, s.PlainHash, name)
-}
-
-// names reports whether a revision of the source with this content may have this name.
-func names(source string, hash content.Hash, name string) bool {
-	for salt := range maxSalt {
-		if content.RevisionName(source, hash, salt) == name {
-			return true
-		}
-	}
-	return false
+	return content.Names(source, s.Hash, name) || s.PlainHash != "" && content.Names(source, s.PlainHash, name)
 }

@@ -167,31 +167,6 @@ func TestAnOwnerReferenceControlsAndBlocksNothing(t *testing.T) {
 	}
 }
 
-// Rule 9: a lost revision is made again under its own name only with the content that the name stands for.
-func TestNamesTellsWhetherANameStandsForAContent(t *testing.T) {
-	hash := content.Content{Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("1")}}.Hash()
-	other := content.Content{Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("2")}}.Hash()
-	tests := map[string]struct {
-		source, name string
-		want         bool
-	}{
-		"the name":                     {"app", content.RevisionName("app", hash, 0), true},
-		"a salted name":                {"app", content.RevisionName("app", hash, 3), true},
-		"the last salted name":         {"app", content.RevisionName("app", hash, maxSalt-1), true},
-		"one salt too many":            {"app", content.RevisionName("app", hash, maxSalt), false},
-		"the name of another content":  {"app", content.RevisionName("app", other, 0), false},
-		"the name of another source's": {"web", content.RevisionName("app", hash, 0), false},
-		"no name":                      {"app", "", false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := names(test.source, hash, test.name); got != test.want {
-				t.Errorf("names = %v", got)
-			}
-		})
-	}
-}
-
 func TestIsChanged(t *testing.T) {
 	for name, err := range map[string]error{
 		"itself": NewChanged("x"), "wrapped": fmt.Errorf("y: %w", NewChanged("x")), "among others": errors.Join(errors.New("y"), NewChanged("x")),

@@ -217,16 +217,16 @@ func nameFor(source Ref, seen Observation, pinned string) string {
 	if slices.Contains(equal, pinned) {
 		return pinned
 	}
-	for salt := range maxSalt {
-		if name := content.RevisionName(source.Name, seen.Hash, salt); slices.Contains(equal, name) {
+	for name := range content.RevisionNames(source.Name, seen.Hash) {
+		if slices.Contains(equal, name) {
 			return name
 		}
 	}
 	if len(equal) > 0 && seen.Key == nil {
 		return slices.Min(equal)
 	}
-	for salt := range maxSalt {
-		if name := content.RevisionName(source.Name, seen.Hash, salt); !slices.Contains(taken, name) {
+	for name := range content.RevisionNames(source.Name, seen.Hash) {
+		if !slices.Contains(taken, name) {
 			return name
 		}
 	}
