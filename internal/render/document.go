@@ -16,29 +16,29 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// File is manifests as they were read.
+// File is a file of manifests as it was read.
 type File struct {
 	// Name is for messages.
 	Name string
 	Data []byte
 }
 
-// document is one YAML document of a file, or one object of a JSON file. What is not changed is written as it was read,
-// byte by byte.
+// document is one YAML document of a file, or one object of a JSON file. If it is not changed, it is written as it was read, byte
+// for byte.
 type document struct {
 	file string
-	// marker is the line "---" before it, if there is one; body is the rest, and line its first line's number.
+	// marker is the line "---" before it, if there is one; body is the rest, and line the number of its first line.
 	marker, body string
 	line         int
 	// node is the YAML tree, without aliases. It is nil if there is nothing but comments, or nothing that is an object.
 	node *yaml.Node
-	// json is the same in JSON; nil until it is asked for, but in a JSON file.
+	// json is the same as JSON. It is nil until it is needed, except in a JSON file.
 	json []byte
-	// value is the same again as plain values; nil until it is asked for. unlike is a part of node that kubectl reads as something else, if
+	// value is the same as plain values, nil until it is needed. unlike is a part of node that kubectl reads differently, if
 	// there is one.
 	value  map[string]any
 	unlike *yaml.Node
-	// changed tells that node is no longer what body says. added are objects to be written behind it.
+	// changed is true if node is no longer what body says. added are objects to write after it.
 	changed bool
 	added   []*yaml.Node
 }
@@ -53,7 +53,7 @@ func parse(file File) ([]*document, error) {
 		return documents, nil
 	}
 	var documents []*document
-	// kubectl reads lines, and gives the last one its end too.
+	// kubectl reads lines, and terminates the last one too.
 	for _, d := range split(file.Name, endLine(string(data))) {
 		parsed, err := d.parseAny()
 		if err != nil {
@@ -78,7 +78,7 @@ func (d *document) parseAny() ([]*document, error) {
 	return objects, nil
 }
 
-// split cuts a YAML stream before each line that begins a document.
+// split splits a YAML stream before each line that begins a document.
 func split(file, text string) []*document {
 	var documents []*document
 	current, begin, at, line := &document{file: file, line: 1}, 0, 0, 0
@@ -94,7 +94,7 @@ func split(file, text string) []*document {
 			end()
 			current, begin = &document{file: file, marker: content, line: line + 1}, at+len(content)
 			if words := strings.TrimSpace(rest); words != "" && !strings.HasPrefix(words, "#") {
-				// The document itself begins on this line. The blanks keep the columns of what follows.
+				// The document itself begins on this line. The spaces keep the columns of what follows.
 				current.marker, current.body, current.line = "---\n", "   "+rest, line
 			}
 		}
@@ -104,7 +104,7 @@ func split(file, text string) []*document {
 	return documents
 }
 
-// parse reads the YAML tree. Aliases are resolved in it, so that a change of one place is a change of that place only.
+// parse reads the YAML tree. It resolves aliases, so that changing one place changes only that place.
 func (d *document) parse() error {
 	if d.empty() {
 		return nil
@@ -124,7 +124,7 @@ func (d *document) parse() error {
 		return nil
 	}
 	if hasAlias(&node) {
-		// An alias of what it is in itself, or very many, are errors here.
+		// Aliases that contain themselves, and excessive aliases, are errors here.
 		if err := d.readJSON(); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (d *document) parse() error {
 	return nil
 }
 
-// empty tells whether there is nothing but comments and directives.
+// empty reports whether the document contains only comments and directives.
 func (d *document) empty() bool {
 	for line := range strings.Lines(d.body) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != '%' {
@@ -144,7 +144,7 @@ func (d *document) empty() bool {
 	return true
 }
 
-// root gives the content of a document node.
+// root returns the content of a document node.
 func root(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
 		return node.Content[0]
@@ -172,7 +172,7 @@ func (d *document) readJSON() error {
 	return nil
 }
 
-// values gives the document as plain values.
+// values returns the document as plain values.
 func (d *document) values() (map[string]any, error) {
 	if d.value != nil {
 		return d.value, nil
@@ -189,12 +189,12 @@ func (d *document) values() (map[string]any, error) {
 	return d.value, nil
 }
 
-// ambiguous is the error of a text of which parsers make different things.
+// ambiguous returns the error that parsers read a text differently.
 func (d *document) ambiguous(at *yaml.Node) error {
-	return d.errorAt(at.Line, "kubectl reads this differently from other programs: write it in another way")
+	return d.errorAt(at.Line, "kubectl reads this differently from other programs: write it differently")
 }
 
-// errorAt makes an error that tells the place: line counts from 1 within the document, 0 is the document.
+// errorAt returns an error that names the place. line counts from 1 within the document; 0 is the document itself.
 func (d *document) errorAt(line int, format string, args ...any) error {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 	return fmt.Errorf("%s:%d: %s", d.file, d.line+max(line, 1)-1, text)
@@ -202,11 +202,11 @@ func (d *document) errorAt(line int, format string, args ...any) error {
 
 var (
 	lineForm = regexp.MustCompile(`line (\d+): `)
-	// quotedForm is what the YAML parser's errors quote of the text: it may be a password that begins with an asterisk.
+	// quotedForm is what the YAML parser's errors quote from the text, which may be a password that begins with an asterisk.
 	quotedForm = regexp.MustCompile("(anchor |decode \\S+ |map key: )('.*'|`.*`|.*$)")
 )
 
-// syntax makes an error of the YAML parser's, which may be several lines, one that tells its place in the file.
+// syntax turns an error of the YAML parser, which may have several lines, into one that names its place in the file.
 func (d *document) syntax(err error) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "yaml: ")
 	text = strings.Join(strings.Fields(text), " ")
@@ -222,7 +222,7 @@ func (d *document) syntax(err error) error {
 	return d.errorAt(line, "%s", text[match[1]:])
 }
 
-// text gives the document as it is to be written, its own marker aside.
+// text returns the document as it should be written, without its own marker.
 func (d *document) text() (string, error) {
 	body := d.body
 	if d.changed {
@@ -245,14 +245,14 @@ func (d *document) text() (string, error) {
 	return body, nil
 }
 
-// encode writes a tree as the document's file is written: indentation and ends of lines. A flow mapping, as JSON is,
-// becomes lines. What kubectl would read as something else is quoted; if that does not help, it is an error.
+// encode returns a tree as text, with the indentation and line endings of the document's file. A flow mapping, such as JSON,
+// becomes lines. What kubectl would read differently is quoted; if that does not help, it is an error.
 func (d *document) encode(node *yaml.Node) (string, error) {
 	written := node
 	if root(node).Style&yaml.FlowStyle != 0 {
 		written = restyled(node)
 	}
-	spell(written, false)
+	spellOut(written, false)
 	for {
 		text, err := d.print(written)
 		if err != nil {
@@ -264,7 +264,7 @@ func (d *document) encode(node *yaml.Node) (string, error) {
 			unlike = differences(written, read)
 		}
 		if len(unlike) == 0 {
-			return text, d.sameAs(node, read)
+			return text, d.checkSame(node, read)
 		}
 		if !requote(unlike) {
 			return "", d.ambiguous(unlike[0])
@@ -272,8 +272,8 @@ func (d *document) encode(node *yaml.Node) (string, error) {
 	}
 }
 
-// sameAs makes sure that what was written is a tree, which may have been restyled for it.
-func (d *document) sameAs(node *yaml.Node, read any) error {
+// checkSame returns an error if what was written is not the tree, which may have been restyled before.
+func (d *document) checkSame(node *yaml.Node, read any) error {
 	if unlike := differences(node, read); len(unlike) > 0 {
 		return d.ambiguous(unlike[0])
 	}
@@ -289,8 +289,8 @@ func (d *document) print(node *yaml.Node) (string, error) {
 	return strings.ReplaceAll(string(text), "\n", d.lineEnd()), nil
 }
 
-// requote writes texts of several lines in a more robust style, and reports whether there were any: folded ones become literal, so that
-// people can still read them, and literal ones are quoted.
+// requote changes multi-line texts to a more robust style, and reports whether there were any: folded ones become literal, so
+// that people can still read them, and literal ones are quoted.
 func requote(nodes []*yaml.Node) (changed bool) {
 	for _, node := range nodes {
 		switch {
@@ -307,9 +307,9 @@ func requote(nodes []*yaml.Node) (changed bool) {
 	return changed
 }
 
-// spell writes out what the encoder would write in a way that is read as something else: values that are left out within braces, and texts of
-// which the first line with anything on it begins with a tab.
-func spell(node *yaml.Node, within bool) {
+// spellOut writes out what would be read differently after encoding: omitted values within braces, and texts whose first
+// non-empty line begins with a tab.
+func spellOut(node *yaml.Node, within bool) {
 	switch {
 	case node.Kind != yaml.ScalarNode:
 	case within && node.Tag == yaml.NodeTagNull && node.Value == "":
@@ -318,11 +318,11 @@ func spell(node *yaml.Node, within bool) {
 		node.Style = node.Style&yaml.TaggedStyle | yaml.DoubleQuotedStyle
 	}
 	for _, child := range node.Content {
-		spell(child, within || node.Style&yaml.FlowStyle != 0)
+		spellOut(child, within || node.Style&yaml.FlowStyle != 0)
 	}
 }
 
-// lineEnd is how the document's lines end.
+// lineEnd returns the line ending of the document.
 func (d *document) lineEnd() string {
 	if strings.Contains(d.body, "\r\n") {
 		return "\r\n"
@@ -330,7 +330,7 @@ func (d *document) lineEnd() string {
 	return "\n"
 }
 
-// restyled copies a tree without the styles of its parts.
+// restyled returns a copy of a tree without the styles of its parts.
 func restyled(node *yaml.Node) *yaml.Node {
 	plain := *node
 	plain.Style = 0
@@ -348,7 +348,7 @@ func endLine(text string) string {
 	return text
 }
 
-// write gives the stream of all documents.
+// write returns the stream of all documents.
 func write(documents []*document) ([]byte, error) {
 	var out strings.Builder
 	for _, d := range documents {

@@ -29,15 +29,15 @@ func TestErrors(t *testing.T) {
 		"no YAML, far down":                 {web + "kind: ConfigMap\ndata:\n\tx: y\n", "in.yaml:15: found character that cannot start any token"},
 		"a document that ends early":        {"a: b\n...\nc: d\n", "in.yaml:1: want a line --- between documents"},
 		"another encoding":                  {"\xff\xfea\x00", "in.yaml:1: it is not UTF-8"},
-		"a key twice in a source":           {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata:\n  color: blue\n  color: red\n", `in.yaml:18: configmap/app: key "color" is there twice`},
-		"a key twice in a workload":         {strings.Replace(web, "spec:\n", "spec:\n  replicas: 1\n  replicas: 2\n", 1), `in.yaml:6: deployment/web: key "replicas" is there twice`},
+		"a key twice in a source":           {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata:\n  color: blue\n  color: red\n", `in.yaml:18: configmap/app: key "color" is defined twice`},
+		"a key twice in a workload":         {strings.Replace(web, "spec:\n", "spec:\n  replicas: 1\n  replicas: 2\n", 1), `in.yaml:6: deployment/web: key "replicas" is defined twice`},
 		"data that is no text":              {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {size: 10}\n", "in.yaml:13: configmap/app: json: cannot unmarshal number"},
 		"data that YAML 1.1 takes for true": {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {enabled: yes}\n", "in.yaml:13: configmap/app: json: cannot unmarshal bool"},
 		"a Secret that is not in base64":    {web + "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\ndata: {password: '!'}\n", "in.yaml:13: secret/db: illegal base64 data"},
 		"two sources of one name": {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {a: b}\n",
-			"in.yaml:17: configmap/app: it is there twice, with other content in in.yaml:13"},
+			"in.yaml:17: configmap/app: it is defined twice, with different content in in.yaml:13"},
 		"a revision that was changed": {web + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app, annotations: {confrev.io/source-name: web}}\n",
-			"in.yaml:13: configmap/app: it was changed after it was rendered: change configmap/web, and render that"},
+			"in.yaml:13: configmap/app: it was changed after it was rendered: change configmap/web instead, and render again"},
 		"a template that is none":       {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {volumes: yes}}}\n", "in.yaml:1: deployment/web: spec.template is not a pod template: json: cannot unmarshal bool into Go struct field PodSpec.spec.volumes of type []v1.Volume"},
 		"an alias of what it is in":     {"a: &a [*a]\n", "in.yaml:1: anchor … value contains itself"},
 		"an alias of nothing":           {"a: *b\n", "in.yaml:1: unknown anchor … referenced"},
@@ -122,7 +122,7 @@ func TestHalfNamedNamespacesAreWarnedOf(t *testing.T) {
 	in := func(sourceIn, workloadIn string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app" + sourceIn + "}\n---\n" + strings.Replace(web, "{name: web}", "{name: web"+workloadIn+"}", 1)
 	}
-	const note = "in.yaml:5: deployment/web: configmap/app is left as it is: only one of both names its namespace; give --namespace"
+	const note = "in.yaml:5: deployment/web: configmap/app is left as it is: only one of the two names its namespace; use --namespace"
 	tests := map[string]struct{ in, namespace, want string }{
 		"the source names it":            {in(", namespace: prod", ""), "", note},
 		"the workload is not rendered":   {strings.Replace(in("", ", namespace: prod"), "prod}", "prod, annotations: {confrev.io/track: none}}", 1), "", ""},

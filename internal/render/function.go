@@ -14,7 +14,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// config is the form of the options in YAML.
+// config is the schema of the options in YAML.
 type config struct {
 	Mode      Mode     `json:"mode"`
 	Namespace string   `json:"namespace"`
@@ -49,18 +49,18 @@ func ParseOptions(data []byte) (options Options, err error) {
 	return options, err
 }
 
-// and gives options with others before them.
-func (o Options) and(first Options) Options {
+// overriddenBy returns the options with those that first sets in their place. Lists of both are joined.
+func (o Options) overriddenBy(first Options) Options {
 	return Options{
 		Mode: cmp.Or(first.Mode, o.Mode), Namespace: cmp.Or(first.Namespace, o.Namespace), Kinds: slices.Concat(o.Kinds, first.Kinds),
 		References: slices.Concat(o.References, first.References), Keep: slices.Concat(o.Keep, first.Keep),
 	}
 }
 
-// functionKind is the kind of a functionConfig whose spec are options.
+// functionKind is the kind of a functionConfig whose spec contains the options.
 const functionKind = "Render"
 
-// resourceList gives the stream's document if it is what functions get (KRM Functions Specification v1); else nil.
+// resourceList returns the stream's document if it is the input of a function (KRM Functions Specification v1), or nil.
 func resourceList(documents []*document) *document {
 	var list *document
 	for _, d := range documents {
@@ -76,7 +76,7 @@ func resourceList(documents []*document) *document {
 	return list
 }
 
-// configure takes options from a ResourceList, if there is one and it has any.
+// configure reads options from a ResourceList, if there is one with options.
 func (r *renderer) configure(list *document) error {
 	if list == nil {
 		return nil
@@ -94,11 +94,11 @@ func (r *renderer) configure(list *document) error {
 	if err != nil {
 		return wrong(err)
 	}
-	r.Options = r.and(options)
+	r.Options = r.overriddenBy(options)
 	return nil
 }
 
-// functionOptions reads a functionConfig. kpt makes a ConfigMap of a function's arguments, and of none.
+// functionOptions reads a functionConfig. kpt passes a function's arguments as a ConfigMap, even if there are none.
 func functionOptions(function *unstructured.Unstructured) (Options, error) {
 	var spec any
 	switch kind := function.GetKind(); kind {
@@ -119,7 +119,7 @@ func functionOptions(function *unstructured.Unstructured) (Options, error) {
 	return ParseOptions(data)
 }
 
-// fromTexts makes options of texts: words stay as they are, tools are separated by commas, and anything else is YAML.
+// fromTexts converts texts to options: plain words stay as they are, tools are separated by commas, and anything else is YAML.
 func fromTexts(data any) (map[string]any, error) {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -148,7 +148,7 @@ func fromTexts(data any) (map[string]any, error) {
 // result is a message of a function. Severities are info, warning and error.
 type result struct{ severity, message string }
 
-// results tell what was done.
+// results describes what was done.
 func (r *renderer) results() []result {
 	var results []result
 	for _, made := range r.made() {
@@ -160,7 +160,7 @@ func (r *renderer) results() []result {
 	return results
 }
 
-// report puts results into a ResourceList, if there is one.
+// report adds results to a ResourceList, if there is one.
 func report(list *document, results []result) {
 	if list == nil || len(results) == 0 {
 		return
@@ -176,8 +176,8 @@ func report(list *document, results []result) {
 	list.changed = true
 }
 
-// failed gives a ResourceList as it was, with a result that tells what went wrong: kpt shows results.
-func failed(list *document, why error) []byte {
+// failureList returns a ResourceList as it was, with a result that describes the error, because kpt shows results.
+func failureList(list *document, why error) []byte {
 	if list == nil {
 		return nil
 	}

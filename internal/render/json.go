@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// parseJSON reads JSON objects, one behind the other, of which the first begins at a line of a file. It is not ok if that is not what they
-// are; flow mappings in YAML begin with a brace too.
+// parseJSON reads consecutive JSON objects, the first of which begins at the given line of a file. It is not ok if the data is
+// something else; flow mappings in YAML begin with a brace too.
 //
-// JSON is nearly YAML. What a YAML parser refuses is what JSON makes of characters such as 😀: two escapes for one.
+// JSON is nearly YAML. What a YAML parser refuses is JSON's encoding of characters such as 😀: two escapes for one character.
 func parseJSON(file string, line int, data []byte) (documents []*document, ok bool) {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return nil, false
@@ -31,13 +31,13 @@ func parseJSON(file string, line int, data []byte) (documents []*document, ok bo
 		before := data[:int(decoder.InputOffset())-len(raw)]
 		documents = append(documents, &document{
 			file: file, body: string(raw) + "\n", line: line + bytes.Count(before, []byte("\n")), node: node, json: raw,
-			// Several objects, and comments of YAML, need YAML. So all of it is written as YAML.
+			// Several objects, and YAML comments, require YAML. So everything is written as YAML.
 			changed: true,
 		})
 	}
 }
 
-// jsonTree makes the YAML tree of a JSON value, in its order.
+// jsonTree returns the YAML tree of a JSON value, in its order.
 func jsonTree(raw []byte) (*yaml.Node, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

@@ -29,8 +29,8 @@ func ParseTools(names []string) ([]Tool, error) {
 	return tools, nil
 }
 
-// keep annotates an object so that the tool does not delete it when it is no longer in the manifests, and does not call
-// that a difference either.
+// keep annotates an object so that the tool does not delete it when it is no longer in the manifests, and does not report that as
+// a difference.
 func (t Tool) keep(o *object) {
 	switch t {
 	case Helm:

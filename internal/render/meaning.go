@@ -10,8 +10,8 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// differences returns the parts of a tree that kubectl reads as something else: value is what it reads in all. Two parsers are involved, the
-// one that keeps comments and kubectl's, and what the first one makes of a text counts only if the second one agrees.
+// differences returns the parts of a tree that kubectl reads differently; value is what it reads for the whole tree. There are
+// two parsers, the one that keeps comments and kubectl's, and the result of the first one counts only if the second one agrees.
 func differences(node *yaml.Node, value any) []*yaml.Node {
 	switch node.Kind {
 	case yaml.DocumentNode:
@@ -35,7 +35,7 @@ func differences(node *yaml.Node, value any) []*yaml.Node {
 	return nil
 }
 
-// mappingDifferences compares from the end: of a key that is there twice, the last one counts.
+// mappingDifferences compares from the end, since the last one of repeated keys counts.
 func mappingDifferences(node *yaml.Node, value any) []*yaml.Node {
 	fields, is := value.(map[string]any)
 	if !is {
@@ -60,7 +60,7 @@ func mappingDifferences(node *yaml.Node, value any) []*yaml.Node {
 	return found
 }
 
-// sameScalar compares numbers by their value: JSON tells 1e3 and 1000 apart, and YAML does not.
+// sameScalar compares numbers by value, because JSON distinguishes 1e3 from 1000 and YAML does not.
 func sameScalar(a, b any) bool {
 	switch b.(type) {
 	case map[string]any, []any:
@@ -80,10 +80,10 @@ func number(value any) *float64 {
 	return nil
 }
 
-// textStyles are those of scalars that are strings whatever they look like.
+// textStyles are the styles of scalars that are always strings.
 var textStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// scalarValue returns what kubectl's parser makes of a scalar: YAML 1.1 has other booleans and numbers than the tree's parser knows.
+// scalarValue returns how kubectl's parser reads a scalar: YAML 1.1 has other booleans and numbers than the tree's parser knows.
 func scalarValue(node *yaml.Node) (any, error) {
 	plain, tag := node.Style&(textStyles|yaml.TaggedStyle) == 0, node.ShortTag()
 	switch {
@@ -105,7 +105,8 @@ func scalarValue(node *yaml.Node) (any, error) {
 	return values[0], nil
 }
 
-// looksLikeText reports whether a scalar without quotes can only be a string in YAML 1.1. Others may be strings too; it takes longer to tell.
+// looksLikeText reports whether an unquoted scalar can only be a string in YAML 1.1. Others may be strings too, but finding out
+// is slower.
 func looksLikeText(value string) bool {
 	switch strings.ToLower(value) {
 	case "", "y", "yes", "n", "no", "true", "false", "on", "off", "null":
@@ -114,7 +115,7 @@ func looksLikeText(value string) bool {
 	return !strings.ContainsRune("+-.0123456789~<=", rune(value[0])) || strings.Contains(value, "\n")
 }
 
-// isWord reports whether a text may do without quotes, wherever it is. Others may too.
+// isWord reports whether a text never needs quotes. Others may not need them either.
 func isWord(text string) bool {
 	for i := range len(text) {
 		if !isLetter(text[i]) && (text[i] < '-' || text[i] > '9') && text[i] != '_' {
@@ -126,7 +127,7 @@ func isWord(text string) bool {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// keyText returns the key that kubectl makes of a mapping's key, which may be a number.
+// keyText returns how kubectl reads a mapping's key, which may be a number.
 func keyText(node *yaml.Node) (string, error) {
 	value, err := scalarValue(node)
 	if text, is := value.(string); is || err != nil {
@@ -154,8 +155,8 @@ func kubectlReads(text []byte, into any) error {
 	return utiljson.Unmarshal(translated, into)
 }
 
-// resolve returns a tree without aliases and merge keys, as kubectl's parser reads it: what a mapping has counts in its order, so that a merge
-// key overrides what is before it and is overridden by what is behind it.
+// resolve returns a tree without aliases and merge keys, as kubectl's parser reads it. The order of a mapping's keys counts: a
+// merge key overrides those before it and is overridden by those after it.
 func resolve(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		named := clone(node.Alias)
@@ -188,13 +189,13 @@ func resolveMerges(mapping *yaml.Node) {
 			mapping.Content[at-1], mapping.Content[at] = key, value
 			merged[key.Value] = false
 		default:
-			// A key that is there twice stays so: that is an error in an object that matters.
+			// A repeated key stays. It is an error in an object that matters.
 			mapping.Content = append(mapping.Content, key, value)
 		}
 	}
 }
 
-// merge puts into a mapping what the value of a merge key has: a mapping, or several, of which earlier ones take precedence.
+// merge adds to a mapping what the value of a merge key has: one mapping, or several, of which earlier ones take precedence.
 func merge(into, value *yaml.Node, merged map[string]bool) {
 	if value.Kind == yaml.SequenceNode {
 		for _, mapping := range slices.Backward(value.Content) {

@@ -198,7 +198,7 @@ func drawData(t *rapid.T) string {
 }
 
 // refusals are the errors of what the API server would not take either, or might take in two ways.
-var refusals = regexp.MustCompile(`^in\.yaml:\d+: \S+: (key "." is there twice|spec\.template is not a pod template: .*|json: cannot unmarshal .*)$`)
+var refusals = regexp.MustCompile(`^in\.yaml:\d+: \S+: (key "." is defined twice|spec\.template is not a pod template: .*|json: cannot unmarshal .*)$`)
 
 // Whatever style values are written in and wherever merge keys are: kubectl reads the same.
 func TestScalarStylesAndMergeKeys(t *testing.T) {

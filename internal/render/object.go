@@ -13,17 +13,17 @@ import (
 type object struct {
 	document *document
 	node     *yaml.Node
-	// list is the list that it is an item of, if it is; path leads to it through lists of lists.
+	// list is the list that contains it, if any; path is its index in that list, after the indexes of enclosing lists.
 	list *yaml.Node
 	path []int
 
 	gvk             schema.GroupVersionKind
 	namespace, name string
-	// value is nil until it is asked for.
+	// value is nil until it is needed.
 	value *unstructured.Unstructured
 }
 
-// objects gives those of a document, which may be a list.
+// objects returns the objects of a document, which may be a list.
 func (d *document) objects(namespace string) []*object {
 	if d.node == nil {
 		return nil
@@ -31,7 +31,7 @@ func (d *document) objects(namespace string) []*object {
 	return collect(&object{document: d, node: root(d.node)}, "", "", namespace)
 }
 
-// collect gives an object, or its items if it is a list. Items of a ConfigMapList are ConfigMaps, whether they say so or not.
+// collect returns an object, or its items if it is a list. Items of a ConfigMapList are ConfigMaps, whether they say so or not.
 func collect(o *object, apiVersion, kind, namespace string) []*object {
 	if own := text(o.node, "kind"); own != "" {
 		apiVersion, kind = text(o.node, "apiVersion"), own
@@ -56,33 +56,33 @@ func collect(o *object, apiVersion, kind, namespace string) []*object {
 	return objects
 }
 
-// String names the object in messages: "configmap/app".
+// String returns the name of the object in messages: "configmap/app".
 func (o *object) String() string {
 	return strings.ToLower(o.gvk.Kind) + "/" + o.name
 }
 
-// errorf makes an error that tells where the object is.
+// errorf returns an error that says where the object is.
 func (o *object) errorf(format string, args ...any) error {
 	return o.document.errorAt(o.node.Line, o.String()+": "+format, args...)
 }
 
-// values gives the object as kubectl would send it.
+// values returns the object as kubectl would send it.
 func (o *object) values() (*unstructured.Unstructured, error) {
 	if o.value != nil {
 		return o.value, nil
 	}
 	if twice := repeated(o.node); twice != nil {
-		return nil, o.document.errorAt(twice.Line, "%s: key %q is there twice", o, twice.Value)
+		return nil, o.document.errorAt(twice.Line, "%s: key %q is defined twice", o, twice.Value)
 	}
 	values, err := o.document.values()
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range o.path {
-		// There are texts of which parsers make different things. kubectl's parser is the one that counts.
+		// Parsers may read the same text differently. kubectl's parser is the one that counts.
 		items, _ := values["items"].([]any)
 		if i >= len(items) {
-			return nil, o.errorf("it cannot be told where the list's items begin: write them in another way")
+			return nil, o.errorf("it is unclear where the list's items begin: write them differently")
 		}
 		values, _ = items[i].(map[string]any)
 	}
@@ -93,7 +93,7 @@ func (o *object) values() (*unstructured.Unstructured, error) {
 	return o.value, nil
 }
 
-// marshal gives the object in JSON.
+// marshal returns the object as JSON.
 func (o *object) marshal() ([]byte, error) {
 	value, err := o.values()
 	if err != nil {
@@ -102,7 +102,7 @@ func (o *object) marshal() ([]byte, error) {
 	return json.Marshal(value.Object)
 }
 
-// annotate sets an annotation below a metadata's parent, and notes whether that was a change.
+// annotate sets an annotation in the metadata below parent, and notes whether that was a change.
 func (o *object) annotate(parent *yaml.Node, key, value string) {
 	annotations := mapping(mapping(parent, "metadata"), "annotations")
 	if put(annotations, key, stringNode(value)) {
@@ -110,7 +110,7 @@ func (o *object) annotate(parent *yaml.Node, key, value string) {
 	}
 }
 
-// rename changes a scalar that names something, and leaves its style as it is.
+// rename changes a scalar that is a name, and keeps its style.
 func (o *object) rename(name *yaml.Node, to string) {
 	if name.Value != to {
 		name.Value, name.Tag = to, yaml.NodeTagString

@@ -17,13 +17,13 @@ import (
 // Reference is a field that names a source.
 type Reference struct {
 	Kind pin.Kind
-	// Of are the objects that have the field. What it leaves out may be anything.
+	// Of selects the objects that have the field.
 	Of Selector
-	// Path leads to the field, through all items of lists.
+	// Path is the path of the field, through all items of lists.
 	Path []string
 }
 
-// Selector selects objects by their kind, as kustomize does.
+// Selector selects objects by their kind, as kustomize does. An empty field selects anything.
 type Selector struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
@@ -34,22 +34,22 @@ func (s Selector) selects(gvk schema.GroupVersionKind) bool {
 	return (s.Group == "" || s.Group == gvk.Group) && (s.Version == "" || s.Version == gvk.Version) && (s.Kind == "" || s.Kind == gvk.Kind)
 }
 
-// nameReferences is the part of a file of kustomize's transformer configurations that says which fields name what. Its
-// other parts are none of ours.
+// nameReferences is the part of kustomize's transformer configuration that says which fields contain names. Its other parts are
+// ignored.
 type nameReferences struct {
 	NameReference []struct {
 		Selector
 		FieldSpecs []struct {
 			Selector
 			Path string `json:"path"`
-			// Create means nothing for names; kustomize's own configuration has it all the same.
+			// Create has no effect on names, but kustomize's own configuration contains it.
 			Create bool `json:"create"`
 		} `json:"fieldSpecs"`
 	} `json:"nameReference"`
 }
 
-// ParseReferences reads the field nameReference of a file as kustomize has it. Fields that name other kinds of objects
-// than sources are left out.
+// ParseReferences reads the field nameReference of a file in kustomize's format. Fields that name objects other than sources are
+// ignored.
 func ParseReferences(data []byte) ([]Reference, error) {
 	var config nameReferences
 	if err := sigsyaml.Unmarshal(data, &config); err != nil {
@@ -85,7 +85,7 @@ func (r *renderer) references(o *object) error {
 			continue
 		}
 		for _, name := range fields(o.node, reference.Path) {
-			if err := r.refersTo(o, pin.Source{Kind: reference.Kind, Name: name.Value}, name); err != nil {
+			if err := r.renameReference(o, pin.Source{Kind: reference.Kind, Name: name.Value}, name); err != nil {
 				return err
 			}
 		}
@@ -93,16 +93,16 @@ func (r *renderer) references(o *object) error {
 	return nil
 }
 
-func (r *renderer) refersTo(o *object, named pin.Source, name *yaml.Node) error {
+func (r *renderer) renameReference(o *object, named pin.Source, name *yaml.Node) error {
 	values, err := o.values()
-	if err != nil || leftAlone(o, values) {
+	if err != nil || isLeftAlone(o, values) {
 		return err
 	}
-	uses, err := r.choose(o, values, []podspec.Use{{Source: named, All: true}})
+	uses, err := r.selectUses(o, values, []podspec.Use{{Source: named, All: true}})
 	if err != nil || len(uses) == 0 {
 		return err
 	}
-	revision, err := r.revise(r.sources[place{named, o.namespace}])
+	revision, err := r.revisionOf(r.sources[place{named, o.namespace}])
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,8 @@ func (r *renderer) refersTo(o *object, named pin.Source, name *yaml.Node) error 
 	return nil
 }
 
-// fields gives the scalars at a path, through all items of lists.
+// fields returns the scalars at a path, through all items of lists. (kustomize's fieldspec filter is not used: see
+// docs/design/architecture.md.)
 func fields(node *yaml.Node, path []string) []*yaml.Node {
 	var found []*yaml.Node
 	switch {

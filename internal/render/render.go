@@ -1,8 +1,8 @@
-// Package render does to manifests, before they are applied, what the controller does in a cluster: each ConfigMap and
-// Secret that a workload of the stream refers to gets an immutable copy, named by its content as the controller names
-// revisions, and the workload refers to that.
+// Package render does to manifests, before they are applied, what the controller does in a cluster: each ConfigMap and Secret
+// that a workload of the stream refers to gets an immutable copy, whose name follows from its content like a revision's, and the
+// workload refers to that copy.
 //
-// It is pure: text in, text out. What it does not change it gives back byte by byte.
+// It is pure: text in, text out. What it does not change stays as it is, byte for byte.
 package render
 
 import (
@@ -20,9 +20,10 @@ type Mode string
 
 // The modes.
 const (
-	// Revision makes revisions, and refers to them. It is the default.
+	// Revision adds revisions to the stream, and makes workloads refer to them. It is the default.
 	Revision Mode = "revision"
-	// Checksum makes nothing. It stamps the content that a template uses on it, so that a change is a rollout.
+	// Checksum adds nothing to the stream. It writes a hash of the content that a template uses to the template, so that a change
+	// is a rollout.
 	Checksum Mode = "checksum"
 )
 
@@ -35,12 +36,12 @@ func ParseMode(text string) (Mode, error) {
 	return "", fmt.Errorf("%q is not a mode: want %s or %s", text, Revision, Checksum)
 }
 
-// Options say what to do. The zero Options will do.
+// Options are the options of a rendering. The zero Options are valid.
 type Options struct {
 	Mode Mode
-	// Namespace is that of objects that name none.
+	// Namespace is the namespace of objects that name none.
 	Namespace string
-	// Kinds are workloads beside those that confrev knows.
+	// Kinds are kinds of workloads in addition to those that confrev knows.
 	Kinds []workload.Kind
 	// References are fields of other objects that name sources.
 	References []Reference
@@ -48,29 +49,29 @@ type Options struct {
 	Keep []Tool
 }
 
-// Made is a revision that is in the stream now.
+// Made is a revision that is in the stream after rendering.
 type Made struct {
 	Source    pin.Source
 	Namespace string
 	Revision  string
 }
 
-// Output is what came of it.
+// Output is the result of a rendering.
 type Output struct {
 	Text []byte
 	// Revisions are in the order in which they were needed.
 	Revisions []Made
-	// Warnings are for the user: annotations that say nothing that confrev understands, and the like.
+	// Warnings are for the user, for example about annotations that confrev does not understand.
 	Warnings []string
 }
 
-// renderer is one rendering.
+// renderer is the state of one rendering.
 type renderer struct {
 	Options
 	documents []*document
 	objects   []*object
 	sources   map[place]*source
-	// named are the sources that name their namespace.
+	// named are the sources that some object defines together with a namespace.
 	named     map[pin.Source]bool
 	kinds     map[schema.GroupKind]workload.Kind
 	revisions []*revision
@@ -83,9 +84,9 @@ type warning struct {
 	note   string
 }
 
-// Render renders files as one stream. A stream that is one ResourceList is rendered as a function of kustomize or kpt does
-// it: its items, with the options of its functionConfig before those given. An error tells the file and the line. Nothing
-// is to be written then but the Text of the Output, which is what a function has to say.
+// Render renders files as one stream. If the stream is a single ResourceList, it is rendered as a function of kustomize or kpt
+// does: its items, with the options of its functionConfig before those given. An error names the file and the line. In case of an
+// error, only the Text of the Output may be written, which is the function's response.
 func Render(files []File, options Options) (Output, error) {
 	r := &renderer{Options: options}
 	for _, file := range files {
@@ -97,7 +98,7 @@ func Render(files []File, options Options) (Output, error) {
 	}
 	list := resourceList(r.documents)
 	if err := r.render(list); err != nil {
-		return Output{Text: failed(list, err)}, err
+		return Output{Text: failureList(list, err)}, err
 	}
 	report(list, r.results())
 	return r.output()
@@ -119,7 +120,7 @@ func (r *renderer) render(list *document) error {
 		r.named[at.Source] = r.named[at.Source] || at.namespace != ""
 	}
 	for _, o := range r.objects {
-		if err := r.refer(o); err != nil {
+		if err := r.rewriteReferences(o); err != nil {
 			return err
 		}
 	}
@@ -129,8 +130,8 @@ func (r *renderer) render(list *document) error {
 	return nil
 }
 
-// refer lets an object refer to revisions.
-func (r *renderer) refer(o *object) error {
+// rewriteReferences makes an object refer to revisions.
+func (r *renderer) rewriteReferences(o *object) error {
 	if kind, is := r.kinds[o.gvk.GroupKind()]; is {
 		if err := r.workload(o, kind); err != nil {
 			return err
@@ -153,7 +154,7 @@ func (r *renderer) output() (Output, error) {
 	for _, warning := range r.warnings {
 		out.Warnings = append(out.Warnings, warning.object.errorf("%s", warning.note).Error())
 	}
-	// Only the documents count from here. What was read of them may be many times as large as their text.
+	// From here on only the documents are needed. What was parsed from them may be many times as large as their text.
 	*r = renderer{documents: r.documents}
 	for _, d := range r.documents {
 		d.json, d.value = nil, nil

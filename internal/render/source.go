@@ -15,7 +15,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// place is a source, and its namespace.
+// place is a source together with its namespace.
 type place struct {
 	pin.Source
 	namespace string
@@ -27,7 +27,7 @@ type source struct {
 	pin.Source
 	// others have the same name in the same namespace.
 	others []*object
-	// content is nil until it is asked for.
+	// content is nil until it is needed.
 	content *content.Content
 	// revision is nil until something refers to the source.
 	revision *revision
@@ -35,19 +35,20 @@ type source struct {
 
 // revision is the immutable copy of a source, in the stream.
 type revision struct {
-	// name is its own, original its source's.
+	// name is its own name, original that of its source.
 	name, original string
 	// source is what it is a copy of; object is the copy, if it is in the stream already.
 	source *source
 	object *object
-	// live is true when something else than a workload names it. Then it must not go with the last workload.
+	// live is true if something other than a workload names it. Then it must not be deleted with the last workload.
 	live bool
 }
 
-// sourceKind gives the kind of source that an object is.
+// sourceKind returns the kind of source that an object is.
 func (o *object) sourceKind() (kind pin.Kind, is bool) {
 	switch o.gvk.GroupKind() {
 	case corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind():
+		// The controller created it, and maintains it.
 		return pin.ConfigMap, true
 	case corev1.SchemeGroupVersion.WithKind("Secret").GroupKind():
 		return pin.Secret, true
@@ -55,7 +56,7 @@ func (o *object) sourceKind() (kind pin.Kind, is bool) {
 	return "", false
 }
 
-// index finds the sources of a stream.
+// index returns the sources of a stream.
 func index(objects []*object) map[place]*source {
 	sources := map[place]*source{}
 	for _, o := range objects {
@@ -74,7 +75,7 @@ func index(objects []*object) map[place]*source {
 	return sources
 }
 
-// read gives the source's content. Two of one name must agree on it.
+// read returns the source's content. Objects with the same name must have the same content.
 func (s *source) read() (*content.Content, error) {
 	if s.content != nil {
 		return s.content, nil
@@ -89,14 +90,14 @@ func (s *source) read() (*content.Content, error) {
 			return nil, err
 		}
 		if again.Hash() != read.Hash() {
-			return nil, other.errorf("it is there twice, with other content in %s:%d", s.document.file, s.document.line+s.node.Line-1)
+			return nil, other.errorf("it is defined twice, with different content in %s:%d", s.document.file, s.document.line+s.node.Line-1)
 		}
 	}
 	s.content = &read
 	return s.content, nil
 }
 
-// content gives an object's content as the API server will store it.
+// content returns an object's content as the API server will store it.
 func (o *object) content(kind pin.Kind) (content.Content, error) {
 	data, err := o.marshal()
 	if err != nil {
@@ -116,7 +117,7 @@ func (o *object) content(kind pin.Kind) (content.Content, error) {
 	return content.FromSecret(stored(secret)), nil
 }
 
-// stored makes of a Secret what the API server makes of it (defaults and strategy of k8s.io/kubernetes/pkg/apis/core).
+// stored returns a Secret as the API server stores it (defaults and strategy of k8s.io/kubernetes/pkg/apis/core).
 func stored(secret *corev1.Secret) *corev1.Secret {
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeOpaque
@@ -130,8 +131,8 @@ func stored(secret *corev1.Secret) *corev1.Secret {
 	return secret
 }
 
-// describe gives the traits of a source, and what is wrong with its annotations. What render leaves alone for reasons of
-// its own is never copied either.
+// describe returns the traits of a source, and what is wrong with its annotations. Objects that rendering leaves alone for its
+// own reasons count as never copied, too.
 func (s *source) describe() (optin.Traits, []optin.Problem, error) {
 	values, err := s.values()
 	if err != nil {
@@ -148,19 +149,19 @@ func (s *source) describe() (optin.Traits, []optin.Problem, error) {
 	case values.GetLabels()[keys.Content] != "":
 		traits.Never = "it is a revision of confrev's own"
 	case optin.Attachable(values) && values.GetAnnotations()[keys.SourceName] == "":
-		traits.Never = "its name is unique for each deploy already"
+		traits.Never = "its name is already unique for each deploy"
 	}
 	return traits, problems, nil
 }
 
-// isHook tells whether an object comes and goes when a deploy tool says so.
+// isHook reports whether an object is a hook that a deploy tool creates and deletes.
 func isHook(meta metav1.Object) bool {
 	annotations := meta.GetAnnotations()
 	return annotations["helm.sh/hook"] != "" || annotations["argocd.argoproj.io/hook"] != ""
 }
 
-// revise gives the revision of a source, whose name is the controller's for the same content (rule 8).
-func (r *renderer) revise(s *source) (*revision, error) {
+// revisionOf returns the revision of a source. Its name is the one that the controller chooses for the same content (rule 8).
+func (r *renderer) revisionOf(s *source) (*revision, error) {
 	if s.revision != nil {
 		return s.revision, nil
 	}
@@ -175,13 +176,13 @@ func (r *renderer) revise(s *source) (*revision, error) {
 	made := &revision{name: s.Name, original: s.Name, source: s, object: s.object}
 	switch original := values.GetAnnotations()[keys.SourceName]; {
 	case original == "":
-		if err := r.name(made, *read); err != nil {
+		if err := r.chooseName(made, *read); err != nil {
 			return nil, err
 		}
 	case !content.Names(original, read.Hash(), s.Name):
-		return nil, s.errorf("it was changed after it was rendered: change %s/%s, and render that", s.Kind, original)
+		return nil, s.errorf("it was changed after it was rendered: change %s/%s instead, and render again", s.Kind, original)
 	default:
-		// An earlier rendering made it.
+		// An earlier rendering created it.
 		made.original = original
 	}
 	s.revision = made
@@ -189,8 +190,8 @@ func (r *renderer) revise(s *source) (*revision, error) {
 	return made, nil
 }
 
-// name finds the revision's name: the first that nothing else has.
-func (r *renderer) name(made *revision, of content.Content) error {
+// chooseName sets the revision's name to the first one that nothing else has.
+func (r *renderer) chooseName(made *revision, of content.Content) error {
 	for name := range content.RevisionNames(made.source.Name, of.Hash()) {
 		made.name, made.object = name, nil
 		taken := r.sources[place{pin.Source{Kind: of.Kind, Name: made.name}, made.source.namespace}]
@@ -206,37 +207,37 @@ func (r *renderer) name(made *revision, of content.Content) error {
 			return nil
 		}
 	}
-	return made.source.errorf("other objects have all the names that its revision could have, %s the last of them", made.name)
+	return made.source.errorf("all names that its revision could have are taken by other objects; the last one tried is %s", made.name)
 }
 
-// notOfACopy is what an object of a cluster has in its metadata and a copy of it must not have.
+// notOfACopy are the fields of an object's metadata that come from a cluster and that a copy must not have.
 var notOfACopy = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
 	"managedFields", "selfLink", "generateName", "ownerReferences", "finalizers",
 }
 
-// notAnnotations are the annotations for which the same holds, and those by which tools keep track of one object: on a copy, they would
-// name another one.
+// notAnnotations are the annotations that come from a cluster, and those by which tools keep track of an object: on a copy, they
+// would identify the wrong object.
 var notAnnotations = []string{
 	corev1.LastAppliedConfigAnnotation, keys.Attached, "argocd.argoproj.io/tracking-id", "config.k8s.io/owning-inventory",
 	"config.kubernetes.io/index", "config.kubernetes.io/path", "config.kubernetes.io/id", "config.kubernetes.io/origin",
 	"alpha.config.kubernetes.io/transformations", "kapp.k14s.io/identity", "kapp.k14s.io/original", "kapp.k14s.io/original-diff-md5",
 }
 
-// notAnnotationsOf are the groups of which no annotation is copied, with the groups below them: kustomize's and kpt's own notes, and orders
-// to restart what refers to the source, which a copy can never give.
+// notAnnotationsOf are groups whose annotations are not copied, nor those of their subgroups: kustomize's and kpt's own notes,
+// and annotations that restart what refers to the source, which would have no effect on a copy.
 var notAnnotationsOf = []string{
 	"internal.config.kubernetes.io", "internal.kpt.dev", "kustomize.config.k8s.io", "objectset.rio.cattle.io", "reloader.stakater.com",
 }
 
-// ofSource reports whether an annotation is about the source and not about its content.
-func ofSource(annotation string) bool {
+// isAboutSource reports whether an annotation is about the source itself and not about its content.
+func isAboutSource(annotation string) bool {
 	group, _, _ := strings.Cut(annotation, "/")
 	return slices.Contains(notAnnotations, annotation) ||
 		slices.ContainsFunc(notAnnotationsOf, func(not string) bool { return group == not || strings.HasSuffix(group, "."+not) })
 }
 
-// write puts the revision into the stream: behind its source, or where it is already.
+// write adds the revision to the stream after its source, or completes the one that is already there.
 func (v *revision) write(keep []Tool) {
 	o := v.object
 	if o == nil {
@@ -250,7 +251,7 @@ func (v *revision) write(keep []Tool) {
 	if v.object == nil {
 		put(metadata, "name", stringNode(v.name))
 		remove(metadata, func(key string) bool { return slices.Contains(notOfACopy, key) })
-		remove(child(metadata, "annotations"), ofSource)
+		remove(child(metadata, "annotations"), isAboutSource)
 		put(mapping(metadata, "labels"), keys.Source, stringNode(content.SourceLabel(v.original)))
 		o.annotate(o.node, keys.SourceName, v.original)
 	}
@@ -265,13 +266,13 @@ func (v *revision) write(keep []Tool) {
 	}
 }
 
-// copyOf puts a copy of an object behind it.
+// copyOf inserts a copy of an object after it.
 func (o *object) copyOf() *object {
 	made := *o
 	made.node = clone(o.node)
 	if o.list == nil {
 		o.document.added = append(o.document.added, made.node)
-		// The document stays as it is; the copy is one of its own.
+		// The document stays as it is; the copy gets one of its own.
 		made.document = &document{}
 		return &made
 	}

@@ -15,7 +15,7 @@ func stringNode(value string) *yaml.Node {
 	return quoted(&yaml.Node{Kind: yaml.ScalarNode, Tag: yaml.NodeTagString, Value: value})
 }
 
-// quoted quotes a string that would be something else without: "yes" too, since kubectl reads YAML 1.1.
+// quoted quotes a string that would otherwise be read as something else, such as "yes", since kubectl reads YAML 1.1.
 func quoted(scalar *yaml.Node) *yaml.Node {
 	if scalar.Kind == yaml.ScalarNode && !isWord(scalar.Value) && scalar.ShortTag() == yaml.NodeTagString && yaml.IsYaml1_1NonString(scalar) {
 		scalar.Style = yaml.DoubleQuotedStyle
@@ -23,7 +23,7 @@ func quoted(scalar *yaml.Node) *yaml.Node {
 	return scalar
 }
 
-// position gives where the value of a key stands in a mapping's content, or -1.
+// position returns the index of a key's value in a mapping's content, or -1.
 func position(mapping *yaml.Node, key string) int {
 	if !isMapping(mapping) {
 		return -1
@@ -36,7 +36,7 @@ func position(mapping *yaml.Node, key string) int {
 	return -1
 }
 
-// child gives what is at a path of keys, or nil.
+// child returns the node at a path of keys, or nil.
 func child(node *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
 		at := position(node, key)
@@ -48,7 +48,7 @@ func child(node *yaml.Node, keys ...string) *yaml.Node {
 	return node
 }
 
-// text gives the scalar at a path of keys, or nothing.
+// text returns the scalar at a path of keys, or an empty string.
 func text(node *yaml.Node, keys ...string) string {
 	if node = child(node, keys...); node == nil || node.Kind != yaml.ScalarNode || node.Tag == yaml.NodeTagNull {
 		return ""
@@ -56,7 +56,7 @@ func text(node *yaml.Node, keys ...string) string {
 	return node.Value
 }
 
-// put sets a key of a mapping, and tells whether that changed it. Comments at the value stay.
+// put sets a key of a mapping, and reports whether that changed it. Comments at the value stay.
 func put(mapping *yaml.Node, key string, value *yaml.Node) (changed bool) {
 	at := position(mapping, key)
 	if at < 0 {
@@ -72,14 +72,14 @@ func put(mapping *yaml.Node, key string, value *yaml.Node) (changed bool) {
 	return true
 }
 
-// mapping gives the mapping at a key of a mapping. It makes one in place of nothing or of anything else.
+// mapping returns the mapping at a key of a mapping, and creates it if there is nothing, or something else.
 func mapping(parent *yaml.Node, key string) *yaml.Node {
 	if found := child(parent, key); isMapping(found) {
 		return found
 	}
 	made := &yaml.Node{Kind: yaml.MappingNode, Tag: yaml.NodeTagMap}
 	if key == "metadata" && position(parent, key) < 0 {
-		// Where everybody looks for it.
+		// At the top, where readers expect it.
 		parent.Content = slices.Insert(parent.Content, 0, stringNode(key), made)
 	} else {
 		put(parent, key, made)
@@ -87,7 +87,7 @@ func mapping(parent *yaml.Node, key string) *yaml.Node {
 	return made
 }
 
-// remove takes keys from a mapping.
+// remove removes keys from a mapping.
 func remove(mapping *yaml.Node, unwanted func(key string) bool) {
 	if !isMapping(mapping) {
 		return
@@ -101,22 +101,22 @@ func remove(mapping *yaml.Node, unwanted func(key string) bool) {
 	mapping.Content = kept
 }
 
-// pointed gives what a JSON pointer leads to. None of its parts is escaped.
-func pointed(node *yaml.Node, pointer string) (*yaml.Node, error) {
+// atPointer returns the node that a JSON pointer leads to. No part of the pointer may be escaped.
+func atPointer(node *yaml.Node, pointer string) (*yaml.Node, error) {
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		next := child(node, part)
 		if i, err := strconv.Atoi(part); err == nil && node.Kind == yaml.SequenceNode && i < len(node.Content) {
 			next = node.Content[i]
 		}
 		if next == nil {
-			return nil, fmt.Errorf("%s: nothing is at %s", pointer, part)
+			return nil, fmt.Errorf("%s: there is nothing at %s", pointer, part)
 		}
 		node = next
 	}
 	return node, nil
 }
 
-// repeated finds a key that a mapping has twice. Parsers differ in what they make of that.
+// repeated returns a key that a mapping has twice, or nil. Parsers differ in how they handle that.
 func repeated(node *yaml.Node) *yaml.Node {
 	seen := map[string]bool{}
 	for i, part := range node.Content {
@@ -137,7 +137,7 @@ func repeated(node *yaml.Node) *yaml.Node {
 // clone copies a tree, with its comments.
 func clone(node *yaml.Node) *yaml.Node { return yaml.CopyYNode(node) }
 
-// insertAfter puts an item into a sequence, behind another.
+// insertAfter inserts an item into a sequence after another one.
 func insertAfter(sequence, item, added *yaml.Node) {
 	at := slices.Index(sequence.Content, item)
 	sequence.Content = slices.Insert(sequence.Content, at+1, added)

@@ -25,14 +25,14 @@ func (r *renderer) workload(o *object, kind workload.Kind) error {
 	if err != nil {
 		return err
 	}
-	if leftAlone(o, values) || r.futile(o, kind, values) {
+	if isLeftAlone(o, values) || r.pointless(o, kind, values) {
 		return nil
 	}
 	template, err := kind.Template(values)
 	if err != nil {
-		return o.errorf("%v", detailed(err, values, kind))
+		return o.errorf("%v", detailedError(err, values, kind))
 	}
-	uses, err := r.choose(o, values, podspec.Uses(&template.Spec))
+	uses, err := r.selectUses(o, values, podspec.Uses(&template.Spec))
 	if err != nil || len(uses) == 0 {
 		return err
 	}
@@ -42,8 +42,8 @@ func (r *renderer) workload(o *object, kind workload.Kind) error {
 	return r.rewrite(o, kind, template, uses)
 }
 
-// detailed makes an error of a template that is none tell the field.
-func detailed(err error, values *unstructured.Unstructured, kind workload.Kind) error {
+// detailedError returns an error that names the field because of which a template cannot be read.
+func detailedError(err error, values *unstructured.Unstructured, kind workload.Kind) error {
 	fields, _, _ := unstructured.NestedFieldNoCopy(values.Object, strings.Split(kind.Path, ".")...)
 	data, jsonErr := json.Marshal(fields)
 	if jsonErr == nil {
@@ -55,25 +55,25 @@ func detailed(err error, values *unstructured.Unstructured, kind workload.Kind) 
 	return fmt.Errorf("%s is not a pod template: %w", kind.Path, jsonErr)
 }
 
-// leftAlone tells whether an object is none of render's business (rule 10).
-func leftAlone(o *object, meta metav1.Object) bool {
+// isLeftAlone reports whether rendering leaves an object alone (rule 10).
+func isLeftAlone(o *object, meta metav1.Object) bool {
 	mode, asked := meta.GetAnnotations()[keys.Mode]
-	// In another mode it is the controller's.
+	// In any other mode, the controller handles it.
 	return o.namespace == metav1.NamespaceSystem || isHook(meta) || asked && mode != string(optin.Attach)
 }
 
-// futile tells whether another template would do a workload no good.
-func (r *renderer) futile(o *object, kind workload.Kind, meta metav1.Object) bool {
+// pointless reports whether a changed template would have no effect on a workload.
+func (r *renderer) pointless(o *object, kind workload.Kind, meta metav1.Object) bool {
 	if r.Mode == Checksum {
-		// What only starts Jobs reads the source when it does.
+		// What only starts Jobs reads the source whenever it does.
 		return kind.RunsJobs()
 	}
-	// A Job that exists takes no other template. One whose name is made anew each time takes any.
+	// The template of an existing Job cannot change, but a Job whose name is generated is a new one each time.
 	return kind.Fixed && (o.name != "" || meta.GetGenerateName() == "")
 }
 
-// choose gives the uses of sources that are in the stream and that the workload wants to be followed.
-func (r *renderer) choose(o *object, meta metav1.Object, uses []podspec.Use) ([]podspec.Use, error) {
+// selectUses returns those uses of sources that are in the stream and that the workload tracks.
+func (r *renderer) selectUses(o *object, meta metav1.Object, uses []podspec.Use) ([]podspec.Use, error) {
 	annotations := map[string]string{keys.Mode: string(optin.Attach)}
 	maps.Copy(annotations, meta.GetAnnotations())
 	asked := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{Injection: optin.Template})
@@ -99,26 +99,25 @@ func (r *renderer) choose(o *object, meta metav1.Object, uses []podspec.Use) ([]
 	for _, s := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
 		r.warn(o, s.String()+" is left as it is: "+selection.Refused[s])
 	}
-	return slices.DeleteFunc(selection.Uses, func(use podspec.Use) bool { return !r.has(o, use.Source) }), nil
+	return slices.DeleteFunc(selection.Uses, func(use podspec.Use) bool { return !r.inStream(o, use.Source) }), nil
 }
 
-// has tells whether what an object refers to is in the stream. If it only seems not to be, the user should know.
-func (r *renderer) has(o *object, s pin.Source) bool {
+// inStream reports whether a source that an object refers to is in the stream. If it only seems not to be, the user is warned.
+func (r *renderer) inStream(o *object, s pin.Source) bool {
 	if r.sources[place{s, o.namespace}] != nil {
 		return true
 	}
 	if o.namespace == "" && r.named[s] || o.namespace != "" && r.sources[place{s, ""}] != nil {
-		r.warn(o, s.String()+" is left as it is: only one of both names its namespace; give --namespace")
+		r.warn(o, s.String()+" is left as it is: only one of the two names its namespace; use --namespace")
 	}
 	return false
 }
 
-// rewrite makes the template refer to revisions, and lets the controller, if there is one, make the workload's holders own
-// them.
+// rewrite makes the template refer to revisions. If a controller is running, it makes the workload's holders own them.
 func (r *renderer) rewrite(o *object, kind workload.Kind, template *corev1.PodTemplateSpec, uses []podspec.Use) error {
 	names := map[pin.Source]string{}
 	for _, use := range uses {
-		revision, err := r.revise(r.sources[place{use.Source, o.namespace}])
+		revision, err := r.revisionOf(r.sources[place{use.Source, o.namespace}])
 		if err != nil {
 			return err
 		}
@@ -129,7 +128,7 @@ func (r *renderer) rewrite(o *object, kind workload.Kind, template *corev1.PodTe
 		return name, known
 	}
 	for _, replacement := range podspec.Replacements(&template.Spec, resolve) {
-		name, err := pointed(o.node, kind.TemplatePointer()+"/spec"+replacement.Pointer)
+		name, err := atPointer(o.node, kind.TemplatePointer()+"/spec"+replacement.Pointer)
 		if err != nil {
 			return o.errorf("%v", err)
 		}
@@ -137,13 +136,14 @@ func (r *renderer) rewrite(o *object, kind workload.Kind, template *corev1.PodTe
 	}
 	o.annotate(o.node, keys.Mode, string(optin.Attach))
 	if list := text(o.node, "metadata", "annotations", keys.Track); list != "" {
-		o.annotate(o.node, keys.Track, relist(list, names))
+		o.annotate(o.node, keys.Track, replaceListed(list, names))
 	}
 	return nil
 }
 
-// relist makes a list of tracked sources name revisions: the controller looks for what the template refers to.
-func relist(list string, names map[pin.Source]string) string {
+// replaceListed replaces sources by revisions in a list of tracked sources, since the controller looks for what the template
+// refers to.
+func replaceListed(list string, names map[pin.Source]string) string {
 	items := strings.Split(list, ",")
 	for i, item := range items {
 		if s, err := pin.ParseSource(strings.TrimSpace(item)); err == nil && names[s] != "" {
@@ -153,7 +153,7 @@ func relist(list string, names map[pin.Source]string) string {
 	return strings.Join(items, ",")
 }
 
-// checksum stamps on the template what it uses, as mode restart does: keys that it does not use do not count (rule 3).
+// checksum writes the hashes of what a template uses to it, as mode restart does: unused keys do not count (rule 3).
 func (r *renderer) checksum(o *object, kind workload.Kind, uses []podspec.Use) error {
 	var sums []string
 	for _, use := range uses {
@@ -163,7 +163,7 @@ func (r *renderer) checksum(o *object, kind workload.Kind, uses []podspec.Use) e
 		}
 		sums = append(sums, use.String()+"="+read.Digests().Sum(use.All, use.Keys))
 	}
-	template, err := pointed(o.node, kind.TemplatePointer())
+	template, err := atPointer(o.node, kind.TemplatePointer())
 	if err != nil {
 		return o.errorf("%v", err)
 	}

@@ -32,7 +32,7 @@ func streams(t testing.TB) []Stream {
 
 // known are what is wrong with manifests of the corpus; nobody could apply these.
 var known = regexp.MustCompile(`: (?:[a-z]+/\S+: )?(` + strings.Join([]string{
-	`key ".*" is there twice`, `it is there twice, with other content in .*`, `illegal base64 data.*`,
+	`key ".*" is defined twice`, `it is defined twice, with different content in .*`, `illegal base64 data.*`,
 	`spec.template is not a pod template: .*`, `want a line --- between documents`,
 }, "|") + `)$`)
 
