@@ -233,6 +233,20 @@ func TestPagesThatTheCodeNamesExist(t *testing.T) {
 	}
 }
 
+// docs/cli.md shows each verb of the plugin. An end-to-end test runs them and compares what they print.
+func TestEveryVerbIsShown(t *testing.T) {
+	page, verbs := read(t, "docs/cli.md"), files(t, "docs/reference", ".md")
+	if len(verbs) < 15 {
+		t.Errorf("found only %v: the test looks in the wrong place", verbs)
+	}
+	for _, path := range verbs {
+		name, found := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".md"), "kubectl_")
+		if command := "kubectl " + strings.ReplaceAll(name, "_", " "); found && !strings.Contains(page, command) {
+			t.Errorf("docs/cli.md does not show %s", command)
+		}
+	}
+}
+
 func TestMakeTargetsExist(t *testing.T) {
 	makefile := read(t, "Makefile")
 	command := regexp.MustCompile("(?m)(?:^|[`(] ?)(?:[A-Z_]+=\\S+ )?make ([a-z][a-z0-9-]*)")
