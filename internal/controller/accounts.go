@@ -10,12 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -52,8 +52,7 @@ func (a *accounts) enforces(ctx context.Context, name types.NamespacedName) (boo
 	if kept, ok := a.read.Get(name); ok && a.now().Sub(kept.(accountAnswer).at) < accountsFresh {
 		return kept.(accountAnswer).enforces, nil
 	}
-	account := &metav1.PartialObjectMetadata{}
-	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	account := metadata.New(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	err := a.live.Get(ctx, name, account)
 	switch {
 	case apierrors.IsForbidden(err):

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -154,8 +155,7 @@ func (r *engine) isLive(ctx context.Context, old client.Object) (bool, error) {
 	if old == nil {
 		return true, nil
 	}
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(r.kind.GVK)
+	live := metadata.New(r.kind.GVK)
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(old), live); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}

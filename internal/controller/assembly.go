@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -96,8 +96,7 @@ func (a *assembly) report(ctx context.Context, kind workload.Kind, problem strin
 // obstacle tells why a kind cannot be put to work now; empty when it can.
 func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, error) {
 	for _, gvk := range []schema.GroupVersionKind{kind.GVK, kind.Holder.GVK} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		list := metadata.NewList(gvk)
 		err := a.manager.GetAPIReader().List(ctx, list, client.Limit(1))
 		switch {
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -29,8 +30,7 @@ func (r *workloads) followTrigger(gvk schema.GroupVersionKind, kind pin.Kind) er
 	if r.followed[gvk] {
 		return nil
 	}
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(gvk)
+	obj := metadata.New(gvk)
 	err := r.controller.Watch(source.Kind(r.cache, obj, handler.TypedEnqueueRequestsFromMapFunc(
 		func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
 			return r.indexed(ctx, changed.Namespace, pin.Source{Kind: kind, Name: changed.Name}.String())

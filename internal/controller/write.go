@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -58,8 +59,7 @@ func (r *engine) leaveToAdmission(ctx context.Context, obj client.Object, seen o
 // unmoved fails with revision.Changed if a workload changed while the API server was asked what it would make of it: the webhook does
 // not answer for an object that is no longer the live one (rule 18), so its silence says nothing then.
 func (r *engine) unmoved(ctx context.Context, asked client.Object) error {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(r.kind.GVK)
+	live := metadata.New(r.kind.GVK)
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(asked), live)
 	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != asked.GetResourceVersion() {
 		return revision.NewChanged("%s %s", r.kind.Resource(), client.ObjectKeyFromObject(asked))

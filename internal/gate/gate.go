@@ -15,9 +15,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"confrev.io/confrev/internal/metadata"
 )
 
 const (
@@ -128,10 +129,10 @@ func (g *Gate) set(ctx context.Context, seen state) {
 
 // look tells what resolves pins, or what is wrong.
 func (g *Gate) look(ctx context.Context) state {
-	policy := g.policies(ctx, "Mutating", "-resolve-pins")
+	policy := g.policies(ctx, ByPolicy)
 	asked, webhook := g.webhook(ctx)
 	seen := state{by: None, asked: asked}
-	if seen.problem = g.policies(ctx, "Validating", "-refuse-unresolved-pins"); seen.problem != nil {
+	if seen.problem = g.policies(ctx, Refusing); seen.problem != nil {
 		return seen
 	}
 	switch {
@@ -147,19 +148,19 @@ func (g *Gate) look(ctx context.Context) state {
 	return seen
 }
 
-// policies gives what is wrong with an admission policy and its binding, if anything.
-func (g *Gate) policies(ctx context.Context, form, suffix string) error {
-	for _, kind := range []string{form + "AdmissionPolicy", form + "AdmissionPolicyBinding"} {
-		if err := g.policy(ctx, kind, g.prefix+suffix); err != nil {
+// policies returns what is wrong with an admission policy and its binding, if anything.
+func (g *Gate) policies(ctx context.Context, parts []Part) error {
+	for _, part := range parts {
+		if err := g.policy(ctx, part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *Gate) policy(ctx context.Context, kind, name string) error {
-	policy := &metav1.PartialObjectMetadata{}
-	policy.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind})
+func (g *Gate) policy(ctx context.Context, part Part) error {
+	kind, name := part.Kind, g.prefix+part.Suffix
+	policy := metadata.New(part.GVK())
 	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, policy)
 	switch {
 	case meta.IsNoMatchError(err):
@@ -189,8 +190,7 @@ func (g *Gate) webhook(ctx context.Context) (asked bool, problem error) {
 	if g.serving == nil {
 		return false, errors.New("without MutatingAdmissionPolicy, pins are resolved by confrev's webhook, which is not served; see --webhook-bind-address")
 	}
-	const kind = "MutatingWebhookConfiguration"
-	name := g.prefix + "-resolve-pins"
+	kind, name := ByWebhook.Kind, g.prefix+ByWebhook.Suffix
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, config)
 	switch {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
@@ -148,9 +149,7 @@ func Items(list client.ObjectList) ([]client.Object, error) {
 
 // Namespace makes the empty metadata of a namespace to read into.
 func Namespace() *metav1.PartialObjectMetadata {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return namespace
+	return metadata.New(corev1.SchemeGroupVersion.WithKind("Namespace"))
 }
 
 // Referring gives the workloads that have their template in this one.

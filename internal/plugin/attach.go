@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
@@ -270,9 +270,8 @@ func signal[T any](to chan<- T, value T) {
 // permitted asks for what will be watched once: a missing right or kind is no reason to wait.
 func (o *attachOptions) permitted(ctx context.Context, c *connection, watched []client.Object) error {
 	for _, obj := range watched {
-		list := &metav1.PartialObjectMetadataList{}
 		gvk := workload.GVKOf(obj)
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		list := metadata.NewList(gvk)
 		options := []client.ListOption{client.InNamespace(c.namespace), client.Limit(1)}
 		if _, name := o.workload(); gvk.Kind != "ReplicaSet" {
 			options = append(options, client.MatchingFields{"metadata.name": name})

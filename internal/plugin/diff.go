@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/exec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -221,7 +222,7 @@ type named struct {
 	sorted []int64
 }
 
-func numbersOf(source pin.Source, metas []metadata) named {
+func numbersOf(source pin.Source, metas []metav1.PartialObjectMetadata) named {
 	n := named{source: source, names: map[int64][]string{0: {source.Name}}}
 	for i := range metas {
 		number, err := strconv.ParseInt(metas[i].Annotations[keys.Number], 10, 64)

@@ -60,10 +60,10 @@ func TestDiffRunsAProgramOfARelativePath(t *testing.T) {
 // Rule 5: two writers may give one number to two contents. Neither is chosen for the user.
 func TestDiffOfANumberThatTwoRevisionsHave(t *testing.T) {
 	app := gen.Source("configmap/app")
-	made := func(name, number string) metadata {
-		return metadata{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{keys.SourceName: "app", keys.Number: number}}}
+	made := func(name, number string) metav1.PartialObjectMetadata {
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{keys.SourceName: "app", keys.Number: number}}}
 	}
-	all := numbersOf(app, []metadata{made("app-b", "2"), made("app-a", "1"), made("app-c", "2")})
+	all := numbersOf(app, []metav1.PartialObjectMetadata{made("app-b", "2"), made("app-a", "1"), made("app-c", "2")})
 	for _, flags := range [][2]string{{"", ""}, {"1", "2"}, {"2", "source"}, {"", "source"}} {
 		if _, _, err := all.choose(flags[0], flags[1]); err == nil || err.Error() != "configmap/app has several revisions 2: app-b, app-c" {
 			t.Errorf("--from=%q --to=%q: %v", flags[0], flags[1], err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/view"
 )
 
@@ -100,8 +101,7 @@ func (o *output) printTable(out io.Writer, table *metav1.Table, withNamespace bo
 
 // nameOnly returns an object that prints as kubectl names it: deployment.apps/web.
 func nameOnly(gvk schema.GroupVersionKind, namespace, name string) runtime.Object {
-	about := &metav1.PartialObjectMetadata{}
-	about.SetGroupVersionKind(gvk)
+	about := metadata.New(gvk)
 	about.Namespace, about.Name = namespace, name
 	return about
 }

@@ -16,12 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/internal/view"
-	"confrev.io/confrev/internal/workload"
 )
 
 // writing is what all verbs share that change an object: kubectl's own flags for how to write and what to print.
@@ -181,7 +180,7 @@ func resolvable(ctx context.Context, c client.Reader, t target, look controller.
 	if look.Asked.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
 		return nil
 	}
-	resolved, err := view.ResolvesPins(ctx, c)
+	resolved, err := gate.ResolvesPins(ctx, c)
 	if resolved || apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -189,7 +188,7 @@ func resolvable(ctx context.Context, c client.Reader, t target, look controller.
 		return err
 	}
 	return fmt.Errorf("neither an admission policy *%[1]s with its binding nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
-		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", view.ResolvePins, t)
+		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", gate.ResolvePins, t)
 }
 
 // told says what became of each source, and what follows.
@@ -226,7 +225,7 @@ func rollsOut(t target, obj client.Object) string {
 	switch {
 	case t.kind.Paused(obj):
 		return fmt.Sprintf("%s is paused: it rolls out when it is resumed", t)
-	case t.kind == workload.CronJob:
+	case t.kind.StartsJobs():
 		return "the next Job starts with it; nothing is restarted"
 	}
 	return "rolls out now, with the image it has; to watch: kubectl confrev status " + t.String() + " -n " + obj.GetNamespace()

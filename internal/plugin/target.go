@@ -151,13 +151,15 @@ func plurals(kinds []workload.Kind) string {
 // look plans for one workload as the controller would, asking the API server for no more than that needs.
 func (t target) look(ctx context.Context, c *connection) (*controller.Planner, controller.Look, error) {
 	kinds := []workload.Kind{t.kind}
-	if t.kind != workload.Rollout {
-		kinds = append(kinds, workload.Rollout)
+	for _, kind := range workload.Standard() {
+		if kind.Refers && kind != t.kind {
+			kinds = append(kinds, kind)
+		}
 	}
 	options := t.options()
 	planner, err := controller.NewPlannerOf(ctx, c, options, t.obj.GetNamespace(), kinds)
 	if apierrors.IsForbidden(err) && len(kinds) > 1 {
-		// Who may not see Rollouts has none that has its template in this workload.
+		// Those who may not see the kinds that refer to workloads have no objects of them that have their template in this one.
 		planner, err = controller.NewPlannerOf(ctx, c, options, t.obj.GetNamespace(), kinds[:1])
 	}
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -246,8 +246,7 @@ func stillOwned(ctx context.Context, c *connection, t target, after string, sour
 
 // asked is what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
 func (t target) asked(ctx context.Context, c client.Reader) (optin.Config, error) {
-	namespace := &metadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := index.Namespace()
 	err := c.Get(ctx, client.ObjectKey{Name: t.obj.GetNamespace()}, namespace)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return optin.Config{}, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -53,9 +54,7 @@ func GVK(kind pin.Kind) schema.GroupVersionKind {
 
 // NewMetadata returns an empty metadata-only object of a source's kind to read into.
 func NewMetadata(kind pin.Kind) *metav1.PartialObjectMetadata {
-	meta := &metav1.PartialObjectMetadata{}
-	meta.SetGroupVersionKind(GVK(kind))
-	return meta
+	return metadata.New(GVK(kind))
 }
 
 // Metadata returns a metadata-only object with the given name, to write to or to refer to in an event.
@@ -67,10 +66,8 @@ func Metadata(ref Ref) *metav1.PartialObjectMetadata {
 
 // NewMetadataList returns an empty metadata-only list of a source's kind to read into.
 func NewMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
 	gvk := GVK(kind)
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	return list
+	return metadata.NewList(gvk)
 }
 
 // SourceOf returns the source of a revision.

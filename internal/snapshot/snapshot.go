@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -83,16 +84,10 @@ func Take(ctx context.Context, live client.Client, kinds []workload.Kind, source
 	}
 	if namespace == "" {
 		// Else each workload would ask for its namespace.
-		s.want(index.Namespace().GroupVersionKind(), metadataList(index.Namespace().GroupVersionKind()))
+		s.want(index.Namespace().GroupVersionKind(), metadata.NewList(index.Namespace().GroupVersionKind()))
 		return s, s.take(ctx, s.listings...)
 	}
 	return s, errors.Join(s.take(ctx, s.listings...), s.takeNamespace(ctx))
-}
-
-func metadataList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	return list
 }
 
 // Pod is the kind of pods.
@@ -102,7 +97,7 @@ var Pod = corev1.SchemeGroupVersion.WithKind("Pod")
 func (s *Snapshot) TakePods(ctx context.Context) error {
 	running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
-	s.want(Pod, metadataList(Pod), client.MatchingFieldsSelector{Selector: running})
+	s.want(Pod, metadata.NewList(Pod), client.MatchingFieldsSelector{Selector: running})
 	s.indexes[Pod][index.ByController] = index.ControllerUID
 	return s.take(ctx, s.listings[len(s.listings)-1])
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,10 +11,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/workload"
 )
@@ -35,36 +37,25 @@ func (d *doctor) versions(context.Context) error {
 	return nil
 }
 
-func admissionKind(kind string) schema.GroupVersionKind {
-	return admissionv1.SchemeGroupVersion.WithKind(kind)
-}
-
 // installed reports whether an admission object of the chart is there; ok is false when the user may not look.
-func (d *doctor) installed(ctx context.Context, kind, suffix string) (found, ok bool, err error) {
-	about := &metav1.PartialObjectMetadata{}
-	about.SetGroupVersionKind(admissionKind(kind))
-	return d.read(ctx, about, "", d.Installation.Options.PolicyPrefix+suffix)
+func (d *doctor) installed(ctx context.Context, part gate.Part) (found, ok bool, err error) {
+	return d.read(ctx, metadata.New(part.GVK()), "", d.Installation.Options.PolicyPrefix+part.Suffix)
 }
 
 // policies looks for what resolves pins: the policies of the API server, or the webhook for pods.
 func (d *doctor) policies(ctx context.Context) error {
-	webhook, seen, err := d.installed(ctx, "MutatingWebhookConfiguration", ResolvePins)
+	webhook, seen, err := d.installed(ctx, gate.ByWebhook)
 	if err != nil || webhook || !seen {
 		return err
 	}
-	for _, kind := range []struct{ kind, suffix, meaning string }{
-		{"MutatingAdmissionPolicy", ResolvePins, "pins have no effect: pods read the sources themselves"},
-		{"MutatingAdmissionPolicyBinding", ResolvePins, "pins have no effect: pods read the sources themselves"},
-		{"ValidatingAdmissionPolicy", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
-		{"ValidatingAdmissionPolicyBinding", "-refuse-unresolved-pins", "pods whose pins were not applied are not refused"},
-	} {
-		found, seen, err := d.installed(ctx, kind.kind, kind.suffix)
+	for _, part := range slices.Concat(gate.ByPolicy, gate.Refusing) {
+		found, seen, err := d.installed(ctx, part)
 		if err != nil {
 			return err
 		}
 		if seen && !found {
-			d.find(SeverityError, "PolicyMissing", admissionKind(kind.kind), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + kind.suffix},
-				installChart, "it is not there, so %s", kind.meaning)
+			d.find(SeverityError, "PolicyMissing", part.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + part.Suffix},
+				installChart, "it is not there, so %s", part.Without)
 		}
 	}
 	return nil
@@ -73,17 +64,17 @@ func (d *doctor) policies(ctx context.Context) error {
 // guards looks for the policies that protect revisions. They may be turned off.
 func (d *doctor) guards(ctx context.Context) error {
 	const anyone = "it is not there, so revisions in use may be deleted by anyone who may delete ConfigMaps"
-	for suffix, meaning := range map[string]string{
+	for suffix, without := range map[string]string{
 		"-guard-revisions": anyone, "-guard-anchors": anyone,
 		"-guard-keys": "it is not there, so anyone who may create Secrets may choose the key of a namespace's hashes, and test guesses of its Secrets",
 	} {
-		found, seen, err := d.installed(ctx, "ValidatingAdmissionPolicy", suffix)
+		policy := gate.Part{Kind: "ValidatingAdmissionPolicy", Suffix: suffix, Without: without}
+		found, seen, err := d.installed(ctx, policy)
 		if err != nil {
 			return err
 		}
 		if seen && !found {
-			d.find(SeverityInfo, "NoGuard", admissionKind("ValidatingAdmissionPolicy"), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + suffix},
-				"", "%s", meaning)
+			d.find(SeverityInfo, "NoGuard", policy.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + suffix}, "", "%s", without)
 		}
 	}
 	return nil
@@ -92,7 +83,7 @@ func (d *doctor) guards(ctx context.Context) error {
 // webhook looks at the webhook for workloads and at whom it trusts.
 func (d *doctor) webhook(ctx context.Context) error {
 	name := d.Installation.Options.PolicyPrefix + "-pin-workloads"
-	gvk, about := admissionKind("MutatingWebhookConfiguration"), client.ObjectKey{Name: name}
+	gvk, about := admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"), client.ObjectKey{Name: name}
 	configuration := &admissionv1.MutatingWebhookConfiguration{}
 	found, seen, err := d.read(ctx, configuration, "", name)
 	if err != nil || !seen {

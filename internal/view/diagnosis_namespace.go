@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -109,12 +108,8 @@ func (d *doctor) pause(look controller.Look) {
 		return
 	}
 	since := look.Workload.GetCreationTimestamp().Time
-	if o, ok := look.Workload.(*appsv1.Deployment); ok && look.Workload.GetAnnotations()[keys.Paused] == "" {
-		for _, condition := range o.Status.Conditions {
-			if condition.Type == appsv1.DeploymentProgressing && condition.Reason == "DeploymentPaused" {
-				since = condition.LastTransitionTime.Time
-			}
-		}
+	if look.Workload.GetAnnotations()[keys.Paused] == "" {
+		since = look.Kind.PausedSince(look.Workload)
 	}
 	level := SeverityInfo
 	if d.Now.Sub(since) > d.Long {

@@ -11,8 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,9 +24,6 @@ import (
 
 // ControllerNamespace is where the chart's documentation installs the controller.
 const ControllerNamespace = "confrev-system"
-
-// ResolvePins is how the names of what resolves pins end.
-const ResolvePins = "-resolve-pins"
 
 // Installation is what the user may see of the controller.
 type Installation struct {
@@ -80,30 +75,6 @@ func (i Installation) Notes() []string {
 		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.Problem))
 	}
 	return notes
-}
-
-// ResolvesPins tells whether there is what resolves pins when pods are created: policies of the API server, or confrev's webhook,
-// of whatever release of the chart. Without, pins have no effect.
-func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
-	webhook, err := hasResolver(ctx, c, "MutatingWebhookConfiguration")
-	if err != nil || webhook {
-		return webhook, err
-	}
-	policy, err := hasResolver(ctx, c, "MutatingAdmissionPolicy")
-	if err != nil || !policy {
-		return false, err
-	}
-	return hasResolver(ctx, c, "MutatingAdmissionPolicyBinding")
-}
-
-func hasResolver(ctx context.Context, c client.Reader, kind string) (bool, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(admissionKind(kind + "List"))
-	err := c.List(ctx, list)
-	if meta.IsNoMatchError(err) {
-		return false, nil
-	}
-	return slices.ContainsFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return strings.HasSuffix(m.Name, ResolvePins) }), err
 }
 
 // FindInstallation looks for the controller, to plan with its own options: in a namespace, or in all when it is empty. Who may not

@@ -187,7 +187,7 @@ func (e Edits) forecast(look controller.Look) Preview {
 func when(look controller.Look) string {
 	paused := slices.ContainsFunc(look.Rollers, func(r controller.Roller) bool { return r.Kind.Paused(r.Object) })
 	switch {
-	case look.Kind == workload.CronJob:
+	case look.Kind.StartsJobs():
 		return "with the next Job"
 	case paused:
 		return "when resumed"

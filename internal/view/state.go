@@ -135,4 +135,4 @@ func worst(all []State) State {
 }
 
 // runsOn tells whether pods of a kind live on and are replaced, rather than end with the configuration that they began with.
-func runsOn(kind workload.Kind) bool { return kind.Holder != workload.Job }
+func runsOn(kind workload.Kind) bool { return !kind.RunsJobs() }

@@ -147,7 +147,7 @@ func (v *View) effect(look controller.Look, d plan.Decision) (Effect, string) {
 		return Waits, fmt.Sprintf("%s: %s", keys.Advance, look.Asked.Advance)
 	case p.paused != "":
 		return Waits, "until it is resumed: " + p.paused
-	case look.Kind == workload.CronJob:
+	case look.Kind.StartsJobs():
 		return NextJob, ""
 	case d.Verdict == plan.Held:
 		return Rolls, "held now; a change of the source ends that"

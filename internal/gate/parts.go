@@ -1,0 +1,74 @@
+package gate
+
+import (
+	"context"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/metadata"
+)
+
+// ResolvePins is how the names of what resolves pins end.
+const ResolvePins = "-resolve-pins"
+
+const refuseUnresolved = "-refuse-unresolved-pins"
+
+// Part is an admission object of the chart without which pins have no effect, or no effect that can be relied on.
+type Part struct {
+	Kind, Suffix string
+	// Without says what happens while it is missing.
+	Without string
+}
+
+const readsSources = "pins have no effect: pods read the sources themselves"
+
+var (
+	// ByPolicy is what resolves pins in the API server.
+	ByPolicy = []Part{{"MutatingAdmissionPolicy", ResolvePins, readsSources}, {"MutatingAdmissionPolicyBinding", ResolvePins, readsSources}}
+	// ByWebhook is what makes the API server ask confrev to resolve them.
+	ByWebhook = Part{"MutatingWebhookConfiguration", ResolvePins, readsSources}
+	// Refusing is what refuses pods whose pins were not resolved.
+	Refusing = []Part{
+		{"ValidatingAdmissionPolicy", refuseUnresolved, "pods whose pins were not applied are not refused"},
+		{"ValidatingAdmissionPolicyBinding", refuseUnresolved, "pods whose pins were not applied are not refused"},
+	}
+)
+
+// GVK returns the kind of a part.
+func (p Part) GVK() schema.GroupVersionKind {
+	return admissionregistrationv1.SchemeGroupVersion.WithKind(p.Kind)
+}
+
+// ResolvesPins reports whether there is what resolves pins when pods are created, of whatever release of the chart: policies of the API
+// server, or confrev's webhook. It is for those who only read; what a controller may pin on is a matter of a Gate.
+func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
+	webhook, err := ByWebhook.isThere(ctx, c)
+	if err != nil || webhook {
+		return webhook, err
+	}
+	for _, part := range ByPolicy {
+		if there, err := part.isThere(ctx, c); err != nil || !there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// isThere reports whether some release of the chart has a part.
+func (p Part) isThere(ctx context.Context, c client.Reader) (bool, error) {
+	list := metadata.NewList(p.GVK())
+	err := c.List(ctx, list)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	for i := range list.Items {
+		if strings.HasSuffix(list.Items[i].Name, p.Suffix) {
+			return true, err
+		}
+	}
+	return false, err
+}
