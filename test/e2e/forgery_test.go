@@ -41,7 +41,7 @@ func TestAPinMountsNothingButRevisions(t *testing.T) {
 	w := newWorld(t)
 	w.Create(secret("deploy-staging", corev1.SecretTypeOpaque, "k", "v"), secret("deploy-prod", corev1.SecretTypeOpaque, "k", "v"))
 	const pins = "secret/deploy-staging=deploy-prod@1"
-	const words = "denied request: annotation confrev.io/pins pins a source to what is no revision of it"
+	const words = "denied request: annotation confrev.io/pins pins a source to something that is not a revision of it"
 	d := deployment("web", gen.Untracked, secretVolume("deploy-staging"))
 	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
 	w.Create(d)

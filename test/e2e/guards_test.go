@@ -79,10 +79,10 @@ func TestNobodyElseChangesARevision(t *testing.T) {
 	w.Must(w.Get(a.Revision, before))
 	it := "configmap/" + a.Revision + " is a revision of configmap/web, and "
 	labels := it + "only confrev changes its labels and annotations. Change configmap/web instead: when its data changes, " +
-		"confrev makes a new revision."
-	owners := it + "only confrev changes its owners: the workloads that use it, and their ReplicaSets or the like. " +
+		"confrev creates a new revision."
+	owners := it + "only confrev changes its owners: the workloads that use it, and their ReplicaSets or other holders. " +
 		"To keep its data for longer, copy it into an object of your own."
-	finalizers := it + "takes no finalizers: it must be able to go with its last user. To keep its data for longer, copy it " +
+	finalizers := it + "takes no finalizers: it must be possible to delete it with its last user. To keep its data for longer, copy it " +
 		"into an object of your own."
 	// The API server's own words; it looks before any policy does.
 	immutable := "field is immutable when `immutable` is set"
@@ -170,7 +170,7 @@ func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
 	ofSecret, _ := w.waitSecretPinned("web", "web", pin.Pin{})
 	words := func(kind, revision string) string {
 		return kind + "/" + revision + " is a revision of " + kind + "/web in use, owned by Deployment/web and 1 more: pods may need it to " +
-			"start. It goes by itself with its last user. For that to be sooner, delete the workloads that use it or, if it is an " +
+			"start. It is deleted with its last user. To delete it sooner, delete the workloads that use it or, if it is an " +
 			"old one, lower their revisionHistoryLimit."
 	}
 	ana := w.tenant()
@@ -253,8 +253,8 @@ func TestNobodyElseTouchesTheAnchor(t *testing.T) {
 	other := configMap("other")
 	other.Annotations = anchor.Annotations
 	w.Create(anchor, other)
-	const words = "configmap/confrev-anchor owns the revisions of this namespace that have very many users: when it goes, all of them go, " +
-		"in use or not. Leave it as it is; confrev deletes each of them after its last user."
+	const words = "configmap/confrev-anchor owns the revisions of this namespace that have very many users: if it is deleted, all of them are deleted, " +
+		"in use or not. Leave it as it is; confrev deletes each revision after its last user."
 	ana := w.tenant()
 	for _, patch := range []string{
 		`{"labels":{"team":"a"}}`, `{"annotations":{"confrev.io/anchor":null}}`, `{"finalizers":["example.com/keep"]}`,

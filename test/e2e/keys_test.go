@@ -377,7 +377,7 @@ func TestTheKeyIsGuarded(t *testing.T) {
 		if err == nil {
 			t.Fatal("it may")
 		}
-		if !strings.Contains(err.Error(), "who chose it could test guesses of Secrets") {
+		if !strings.Contains(err.Error(), "anyone who chose it could test guesses of Secrets") {
 			return err.Error()
 		}
 		return ""

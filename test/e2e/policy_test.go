@@ -157,10 +157,10 @@ func TestPolicyRefusesPinsToAnythingButRevisions(t *testing.T) {
 			}
 			kind, source, _ := strings.Cut(tt.source, "/")
 			pod := podWith(text, volumeOf(kind, source))
-			p.wantRefusal(t, pod, "annotation confrev.io/pins pins a source to what is no revision of it")
+			p.wantRefusal(t, pod, "annotation confrev.io/pins pins a source to something that is not a revision of it")
 			// Only some other pin is at fault.
 			pod.Annotations[keys.Pins] = "secret/other=other-9xk2l5c7dz@1," + text
-			p.wantRefusal(t, pod, "annotation confrev.io/pins pins a source to what is no revision of it")
+			p.wantRefusal(t, pod, "annotation confrev.io/pins pins a source to something that is not a revision of it")
 		})
 	}
 	t.Run("but names that are cut may be long", func(t *testing.T) {

@@ -1,6 +1,6 @@
 {{/*
-What confrev's own account may write under its own name, by where: a key more is a line more. docs/rules/writes.md has the same
-list ("What confrev writes"), and internal/keys the keys; docs/confinement_test.go holds the three together.
+The keys that confrev's own account may write, by place. A further key is a further line. docs/rules/writes.md has the same list
+("What confrev writes"), and internal/keys the keys; docs/confinement_test.go compares the three.
 */}}
 {{- define "confrev.written" -}}
 # The annotations of a workload.
@@ -15,7 +15,7 @@ workloadRemoved:
 template:
 - confrev.io/hashes
 - confrev.io/pins
-# The labels and annotations of a source. Those that are removed may be added where the source asks to be attached.
+# The labels and annotations of a source. Those that are removed may also be added if the source asks to be attached.
 sourceLabels:
 - confrev.io/source
 sourceRemoved:
@@ -32,7 +32,7 @@ revisionOnce:
 - confrev.io/keys
 - confrev.io/source-name
 - kubernetes.io/change-cause
-# Any of these on a workload, as annotation or label, is consent to what confrev writes there. confrev cannot write them.
+# Each of these on a workload, as annotation or label, is consent to what confrev writes there. confrev cannot write them itself.
 consent:
 - confrev.io/mode
 - confrev.io/owners
@@ -45,14 +45,14 @@ consent:
   expression: request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "confrev.fullname" . }}'
 {{- end -}}
 
-{{/* Nothing of confrev applies in the system's namespace and in its own (rule 18). */}}
+{{/* confrev may not write in the excluded namespaces: the system's and its own (rule 18). */}}
 {{- define "confrev.elsewhere" -}}
 - expression: "!(request.namespace in ['kube-system', '{{ .Release.Namespace }}'])"
   reason: Forbidden
   message: confrev may not write in kube-system and in its own namespace
 {{- end -}}
 
-{{/* Whether a workload opted in, as it was, by what confrev's own account cannot write. */}}
+{{/* Whether a workload had opted in before the request, by keys that confrev's own account cannot write. */}}
 {{- define "confrev.consent" -}}
 - name: says
   expression: >-
@@ -69,14 +69,14 @@ consent:
      {{- end }})
 {{- end -}}
 
-{{/* A field of a map, or what stands for it where it is absent or null: a map or a list. */}}
+{{/* A field of a map, or a default if it is absent or null: an empty map, or the given list. */}}
 {{- define "confrev.field" -}}
 ({{ .of }}[?'{{ .name }}'].orValue(null) != null ? {{ .of }}['{{ .name }}'] : dyn({{ .else | default "{}" }}))
 {{- end -}}
 
 {{/*
-The keys in which two maps differ, as paths: added, changed or removed, and neither free nor tolerated. Null is as good as
-absent. A map is compared key by key, so a field that a later version of an API adds is covered too.
+The keys in which two maps differ, as paths: added, changed or removed, and neither free nor tolerated. Null counts as absent.
+Maps are compared key by key, so that a field which a later version of an API adds is covered too.
 */}}
 {{- define "confrev.differences" -}}
 {{- $tolerated := list -}}
@@ -89,13 +89,13 @@ absent. A map is compared key by key, so a field that a later version of an API 
 ).map(k, '{{ .path }}' + k)
 {{- end -}}
 
-{{/* Two maps have the same keys and, but for some, the same values. */}}
+{{/* Whether two maps have the same keys and, with exceptions, the same values. */}}
 {{- define "confrev.sameBut" -}}
 {{ .new }}.size() == {{ .old }}.size() &&
 {{ .new }}.all(k, k in {{ .old }} && (k in {{ toJson .but }} || {{ .new }}[k] == {{ .old }}[k]))
 {{- end -}}
 
-{{/* One of two names is a source's, and the other that of a revision of it; or both are of revisions of one source. */}}
+{{/* Whether one of two names is a source's and the other that of a revision of it, or both are of revisions of the same source. */}}
 {{- define "confrev.sameSource" -}}
 {{- $revision := "^.*[^-.]-[bcdfghjklmnpqrstvwxz2456789]{10}$" -}}
 ({{ .new }}.matches('{{ $revision }}') &&
@@ -109,7 +109,7 @@ absent. A map is compared key by key, so a field that a later version of an API 
    {{ .new }}.size() > 242 && {{ .old }}.size() > 200 && {{ .new }}.startsWith({{ .old }}.substring(0, {{ .old }}.size() - 11))))
 {{- end -}}
 
-{{/* Two objects that may refer to sources differ in nothing but the names of those, and in others that are looked at elsewhere. */}}
+{{/* Whether two objects that may refer to sources differ only in the names of those, and in fields that are compared elsewhere. */}}
 {{- define "confrev.sameReferences" -}}
 {{ include "confrev.sameBut" (dict "new" .new "old" .old "but" (concat .kinds (.others | default list))) }} &&
 {{ toJson .kinds }}.all(r, !(r in {{ .new }}) || {{ .new }}[r] == {{ .old }}[r] ||
@@ -120,8 +120,8 @@ absent. A map is compared key by key, so a field that a later version of an API 
 {{- end -}}
 
 {{/*
-Something holds of each pair of elements of two lists, {{`{{ .n }}`}} and {{`{{ .o }}`}}, where they differ. Before Kubernetes 1.33,
-CEL has no index in its loops, so the index is made of digits: no list may be longer than 10,000.
+Whether an expression holds for each pair of elements of two lists, {{`{{ .n }}`}} and {{`{{ .o }}`}}, that differ. Before Kubernetes
+1.33, CEL has no index in its loops, so the index is composed of digits, and no list may be longer than 10,000.
 */}}
 {{- define "confrev.pairs" -}}
 [{{ .new }}].all(nl{{ .at }}, [{{ .old }}].all(ol{{ .at }}, nl{{ .at }} == ol{{ .at }} ||
@@ -135,7 +135,7 @@ CEL has no index in its loops, so the index is made of digits: no list may be lo
           {{ .holds | nindent 10 }}))))))))))
 {{- end -}}
 
-{{/* Two lists of containers differ in nothing but the names of sources. */}}
+{{/* Whether two lists of containers differ only in the names of sources. */}}
 {{- define "confrev.sameContainers" -}}
 {{- $env := printf "%s && (!('valueFrom' in ne) || ne.valueFrom == oe.valueFrom || %s)"
   (include "confrev.sameBut" (dict "new" "ne" "old" "oe" "but" (list "valueFrom")))
@@ -148,7 +148,7 @@ CEL has no index in its loops, so the index is made of digits: no list may be lo
 {{- include "confrev.pairs" (dict "new" .new "old" .old "n" "nc" "o" "oc" "at" "c" "holds" $holds) -}}
 {{- end -}}
 
-{{/* Two lists of volumes differ in nothing but the names of sources. */}}
+{{/* Whether two lists of volumes differ only in the names of sources. */}}
 {{- define "confrev.sameVolumes" -}}
 {{- $sources := include "confrev.sameReferences" (dict "new" "np" "old" "op" "kinds" (list "configMap" "secret")) -}}
 {{- $projected := printf "%s && (!('sources' in nv.projected) || %s)"

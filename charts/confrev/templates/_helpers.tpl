@@ -1,4 +1,4 @@
-{{/* Names the release's objects: "confrev", unless the release has another name. */}}
+{{/* The name of the release's objects: "confrev", unless the release has another name. */}}
 {{- define "confrev.fullname" -}}
 {{- if contains "confrev" .Release.Name -}}
 {{- .Release.Name | trunc 52 | trimSuffix "-" -}}
@@ -30,13 +30,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{/*
-Where the API server finds a webhook. confrev puts its certificate there, or cert-manager does; and confrev the path, where it is
-secret.
+How the API server reaches a webhook. confrev or cert-manager adds the certificate, and confrev adds the path if it is secret.
 */}}
 {{- define "confrev.webhookClient" -}}
 {{- with .root.Values.webhook.url -}}
 {{- $url := printf "%s%s" (trimSuffix "/" .) $.path -}}
-{{- /* A URL has its path in it, so an upgrade must leave the one that confrev wrote. Without an API server to ask, confrev writes it again. */ -}}
+{{- /* A URL includes the path, so an upgrade must keep the one that confrev wrote. If Helm cannot ask an API server, confrev writes it again. */ -}}
 {{- $live := lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" (printf "%s-pin-workloads" (include "confrev.fullname" $.root)) -}}
 {{- if and $live (eq $.path "") -}}
 {{- $told := dig "clientConfig" "url" "" (first $live.webhooks) -}}
@@ -63,17 +62,17 @@ annotations:
 {{- end -}}
 
 {{/*
-One pin, source=revision@number. It is `form` of internal/pin/pin.go, without its groups; test/e2e/policy_test.go holds
-the two to the same answers.
+One pin, source=revision@number. It is `form` of internal/pin/pin.go, without its groups; test/e2e/policy_test.go compares
+the two.
 */}}
 {{- define "confrev.pinForm" -}}
 ^(configmap|secret)/[a-z0-9][a-z0-9.-]*=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14}$
 {{- end -}}
 
 {{/*
-Whether every pin names a revision of its source, and none of a source that the cluster itself keeps writing (rule 10). Whoever may
-annotate a pod may not therefore choose what it mounts. It is `named` of internal/pin/pin.go; test/e2e/policy_test.go holds the two to
-the same answers. variables.parts are the pins: [source, revision, number].
+Whether every pin names a revision of its source, and none is of a source that the cluster itself keeps writing (rule 10). A right to
+annotate a pod must not be a right to choose what it mounts. It is `checkNames` of internal/pin/pin.go; test/e2e/policy_test.go
+compares the two. variables.parts are the pins: [source, revision, number].
 */}}
 {{- define "confrev.pinsNameRevisions" -}}
 variables.parts.all(part,
@@ -83,7 +82,7 @@ variables.parts.all(part,
 
 {{/*
 Whether an object has the form of a revision of a source. It is IsRevision of internal/revision and Names of internal/pin;
-test/e2e/guards_test.go holds them to the same answers.
+test/e2e/guards_test.go compares them.
 */}}
 {{- define "confrev.revisionForm" -}}
 {{ . }}.?immutable.orValue(false) == true &&
@@ -101,7 +100,7 @@ test/e2e/guards_test.go holds them to the same answers.
 ({{ $source }}.size() <= 242 ? {{ $source }} : {{ $source }}.substring(0, 242).find('^.*[^-.]'))
 {{- end -}}
 
-{{/* Every namespace save the system's and confrev's own, so that neither can ever be in its own way (rule 18). */}}
+{{/* Every namespace except the system's and confrev's own, so that neither can ever block itself (rule 18). */}}
 {{- define "confrev.matchNamespaces" -}}
 namespaceSelector:
   matchExpressions:
@@ -119,15 +118,15 @@ resourceRules:
   operations: [CREATE]
 {{- end -}}
 
-{{/* Other pods pay for this one look at their annotations. */}}
+{{/* For other pods, only the annotations are checked. */}}
 {{- define "confrev.matchPinned" -}}
 - name: pinned
   expression: object.metadata.?annotations[?'confrev.io/pins'].orValue('') != ''
 {{- end -}}
 
 {{/*
-What resolves pins as pods are created: "policy" where the API server serves MutatingAdmissionPolicy, else "webhook". Where
-Helm cannot ask an API server (helm template), it is the one that works everywhere.
+What resolves pins when pods are created: "policy" if the API server serves MutatingAdmissionPolicy, otherwise "webhook". If
+Helm cannot ask an API server (helm template), it is "webhook", which works everywhere.
 */}}
 {{- define "confrev.podAdmission" -}}
 {{- $chosen := .Values.podAdmission -}}
@@ -135,12 +134,12 @@ Helm cannot ask an API server (helm template), it is the one that works everywhe
 {{- $chosen = ternary "policy" "webhook" (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
 {{- end -}}
 {{- if and (eq $chosen "webhook") (not .Values.webhook.enabled) -}}
-{{- fail "the webhook is to resolve pins in pods (value podAdmission; the API server may not serve MutatingAdmissionPolicy): that needs webhook.enabled" -}}
+{{- fail "the webhook should resolve pins in pods (value podAdmission; the API server may not serve MutatingAdmissionPolicy), which requires webhook.enabled" -}}
 {{- end -}}
 {{- $chosen -}}
 {{- end -}}
 
-{{/* What to look at when pins were not applied. */}}
+{{/* What to check if pins were not applied. */}}
 {{- define "confrev.resolver" -}}
 {{- if eq (include "confrev.podAdmission" .) "policy" -}}
 MutatingAdmissionPolicy {{ include "confrev.fullname" . }}-resolve-pins and its binding
@@ -150,7 +149,7 @@ MutatingWebhookConfiguration {{ include "confrev.fullname" . }}-resolve-pins
 {{- end -}}
 
 {{/*
-Everyone but confrev and those that collect garbage, which have accounts of their own (--use-service-account-credentials)
+Everyone but confrev and garbage collectors, which have accounts of their own (--use-service-account-credentials)
 or share the last one.
 */}}
 {{- define "confrev.byOthers" -}}
@@ -165,8 +164,8 @@ or share the last one.
 {{- end -}}
 
 {{/*
-What a request does to a guarded object. In a namespace that is being deleted nothing is guarded: it must go whoever
-clears it. To write the same again is no change, whatever becomes of managedFields.
+What a request does to a guarded object. In a namespace that is being deleted, nothing is guarded, so that anyone may empty it.
+Writing the same values again is not a change, even if it changes managedFields.
 */}}
 {{- define "confrev.whatHappens" -}}
 - name: guarded
@@ -184,7 +183,7 @@ clears it. To write the same again is no change, whatever becomes of managedFiel
   expression: oldObject.metadata.?ownerReferences.orValue([])
 - name: disowned
   expression: variables.updated && object.metadata.?ownerReferences.orValue([]) != variables.owners
-# A finalizer that is there already may be taken away.
+# An existing finalizer may be removed.
 - name: blocked
   expression: >-
     variables.updated &&
@@ -192,8 +191,8 @@ clears it. To write the same again is no change, whatever becomes of managedFiel
 {{- end -}}
 
 {{/*
-The resources that confrev.io/restart-on may name. Each is named: a wildcard would open more than anyone listed, and ConfigMaps and
-Secrets are sources.
+The resources that confrev.io/restart-on may name. Each must be listed: a wildcard would grant more than anyone intended, and
+ConfigMaps and Secrets are sources.
 */}}
 {{- define "confrev.restartOn" -}}
 {{- $all := list -}}
