@@ -16,6 +16,7 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 )
@@ -129,7 +130,11 @@ func (r *engine) decideRequest(ctx context.Context, obj, old client.Object, seen
 // prepareRequest makes sure of the revisions that a request is to be pinned to.
 func (r *engine) prepareRequest(ctx context.Context, q request, obj client.Object, seen observed, want *intent) (made, said []notice.Notice, err error) {
 	owner := r.ownerOf(obj, q)
-	if err := r.keepOld(ctx, owner, seen, want.pins); err != nil {
+	// All that are pinned to a workload that is being created, and those that the request chose for one that was there.
+	chosen := func(d plan.Decision) bool {
+		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source])
+	}
+	if err := r.keep(ctx, owner, seen, want.pins, chosen, func(plan.Decision) bool { return false }); err != nil {
 		return nil, nil, err
 	}
 	said = r.limit(ctx, seen, want)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/workload"
 )
 
 // awaited lists the sources without which a template cannot be pinned, nor its pods start (rule 7). With a CSI volume, it may
@@ -31,8 +33,8 @@ func mountsCSI(spec *corev1.PodSpec) bool {
 }
 
 // pausedByUs reports whether a workload is paused by confrev (rule 7).
-func (r *engine) pausedByUs(obj client.Object) bool {
-	return obj.GetAnnotations()[keys.Paused] != "" && r.kind.Paused(obj)
+func pausedByUs(kind workload.Kind, obj client.Object) bool {
+	return obj.GetAnnotations()[keys.Paused] != "" && kind.Paused(obj)
 }
 
 // resumption returns the operations that take back confrev's own pause (rule 7).
@@ -42,4 +44,9 @@ func (r *engine) resumption(obj client.Object) []operation {
 		ops = append(ops, operation{Op: "remove", Path: "/spec/paused"})
 	}
 	return ops
+}
+
+// Resume ends confrev's own pause of a workload, although something is still missing.
+func (r *engine) Resume(ctx context.Context, obj client.Object) error {
+	return r.send(ctx, obj, onlyIfUnchanged(obj, r.resumption(obj)))
 }

@@ -32,9 +32,9 @@ func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 // overspent returns how long a workload must wait before its sources may roll it out once more (rule 11), and what to say. Many
 // sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
 // is urgent does not wait.
-func (r *workloads) overspent(obj client.Object, want intent, known *memory) (time.Duration, notice.Notice) {
-	sources := want.advances()
-	if len(sources) == 0 || want.pins.Urgent() {
+func (r *workloads) overspent(obj client.Object, change Change, known *memory) (time.Duration, notice.Notice) {
+	sources := change.Advances
+	if len(sources) == 0 || change.Urgent {
 		return 0, notice.Notice{}
 	}
 	wait := known.rollouts.wait(r.rolloutsPerHour, r.now())

@@ -12,7 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -41,38 +41,29 @@ func TestRolloutsWithinAnyHour(t *testing.T) {
 }
 
 // Rule 11: only what changes of sources roll out is counted, and waits.
-func TestWhatMayNotWaitDoesNot(t *testing.T) {
-	restart := planFor(pinA, pinB, "")
-	tests := map[string]struct {
-		want  intent
-		waits bool
+func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
+	advances := []pin.Source{gen.Source("configmap/app")}
+	for name, test := range map[string]struct {
+		change Change
+		waits  bool
 	}{
-		"an advance":                      {intent{pins: planFor(pinA, pinB, "")}, true},
-		"a restart":                       {intent{hashes: restart}, true},
-		"a first pin":                     {intent{pins: planFor("", pinA, "")}, false},
-		"a first pin, and a restart":      {intent{pins: planFor("", pinA, ""), hashes: restart}, false},
-		"a hold":                          {intent{pins: planFor(pinA, pinA, heldB)}, false},
-		"references that were put back":   {intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "y"}}}, false},
-		"pins that go with their mode":    {intent{pins: plan.Plan{}, release: true}, false},
-		"the end of a pause":              {intent{resume: true}, false},
-		"nothing is to be done":           {intent{}, false},
-		"an advance, and a pause's end":   {intent{pins: planFor(pinA, pinB, ""), resume: true}, true},
-		"an advance of what is put back":  {intent{pins: planFor(pinA, pinB, ""), inject: []injection{{Pointer: "/x", Name: "y"}}}, true},
-		"a restart of what is pinned too": {intent{pins: planFor(pinA, pinA, ""), hashes: restart}, true},
-	}
-	for name, test := range tests {
+		"an advance":                  {Change{Text: "x", Advances: advances}, true},
+		"an advance with a first pin": {Change{Text: "x", Advances: advances, Urgent: true}, false},
+		"what no source rolls out":    {Change{Text: "x"}, false},
+		"nothing":                     {Change{}, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
 				engine: &engine{kind: workload.Deployment, now: func() time.Time { return created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
 			}
 			known := &memory{}
 			d := gen.Deployment("web")
-			if wait, w := r.obstructed(t.Context(), d, observed{}, test.want, known); wait != 0 {
+			if wait, w := r.obstructed(t.Context(), d, test.change, known); wait != 0 {
 				t.Errorf("the first waits %s: %s", wait, w.Text)
 			}
 			known.rollouts.wrote(created.Time)
 			known.rollouts.wrote(created.Time)
-			wait, w := r.obstructed(t.Context(), d, observed{}, test.want, known)
+			wait, w := r.obstructed(t.Context(), d, test.change, known)
 			if (wait == time.Hour) != test.waits || !test.waits && wait != 0 {
 				t.Errorf("waits %s", wait)
 			}

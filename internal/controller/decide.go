@@ -1,18 +1,11 @@
 package controller
 
 import (
-	"context"
-	"errors"
 	"slices"
 
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/revision"
 )
 
 // intent is what should become of a workload: the plans of its pins and of its hashes.
@@ -70,7 +63,29 @@ func (i *intent) injectAgain(seen observed) {
 	}
 }
 
-// advances lists the sources whose changes an intent rolls out. First pins are none.
+// Change is what is about to be written to a workload's template, as far as it matters to when.
+type Change struct {
+	// Text stands for all that the template should say; empty when nothing is to be written.
+	Text string
+	// OnlyInjects is true when nothing but the names of references changes.
+	OnlyInjects bool
+	// Urgent is true for what does not wait.
+	Urgent bool
+	// NeedsPolicies is true for pins that only admission resolves.
+	NeedsPolicies bool
+	// Advances are the sources whose changes are rolled out. First pins are none.
+	Advances []pin.Source
+}
+
+func (i intent) change(seen observed) Change {
+	if !i.changes() {
+		return Change{}
+	}
+	return Change{
+		Text: i.text(), OnlyInjects: i.onlyInjects(), Urgent: i.pins.Urgent(), NeedsPolicies: seen.needsPolicies(i), Advances: i.advances(),
+	}
+}
+
 func (i intent) advances() []pin.Source {
 	var sources []pin.Source
 	for _, d := range slices.Concat(i.pins.Decisions, i.hashes.Decisions) {
@@ -86,43 +101,29 @@ func (seen observed) needsPolicies(want intent) bool {
 	return seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
 }
 
-// limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
-func (r *engine) limit(ctx context.Context, seen observed, want *intent) []notice.Notice {
-	var limited []notice.Notice
-	for i := range want.hashes.Decisions {
-		d := &want.hashes.Decisions[i]
-		if d.To == d.From {
-			continue
-		}
-		hash := seen.sources[d.Source].Hash
-		if hash == "" {
-			hash = content.Hash(d.To.Revision)
-		}
-		err := r.store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			limited = append(limited, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
-			want.hashes.Repin(d, d.From)
+// stamped gives the hashes that the template should have: those of the plan but the ones that are only noted.
+func (i intent) stamped(seen observed) pin.Set {
+	stamped := pin.Set{}
+	for source, p := range i.hashes.Pins {
+		if seen.baseline[source] != p {
+			stamped[source] = p
 		}
 	}
-	if len(limited) > 0 {
-		want.injectAgain(seen)
-	}
-	return limited
+	return stamped
 }
 
-// refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
-// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout goes on without.
-func (r *engine) refresh(ctx context.Context, seen observed, p plan.Plan) error {
-	var errs []error
-	for _, d := range p.Decisions {
-		if d.Current == (pin.Pin{}) {
-			continue
+// noted gives the hashes that the workload itself should note: those of its opting in, until its template has others.
+func (i intent) noted(seen observed) pin.Set {
+	noted := pin.Set{}
+	for source, p := range seen.baseline {
+		if wanted, planned := i.hashes.Pins[source]; !planned || wanted == p {
+			noted[source] = p
 		}
-		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		if err := r.store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
-			log.FromContext(ctx).Info("cannot label a source; going on without", "source", d.Source.String(), "error", err.Error())
-		}
-		errs = append(errs, r.store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
 	}
-	return errors.Join(errs...)
+	for _, d := range i.hashes.Decisions {
+		if d.Noted != (pin.Pin{}) {
+			noted[d.Source] = d.Noted
+		}
+	}
+	return noted
 }

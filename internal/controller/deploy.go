@@ -140,21 +140,6 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	}
 }
 
-// keepOld makes sure that the revisions of the past stay to which a request pins a workload: all to which it creates one, and those that
-// it chose for one that was there (rules 9 and 12).
-func (r *engine) keepOld(ctx context.Context, owner revision.Owner, seen observed, p plan.Plan) error {
-	for _, d := range p.Decisions {
-		if d.To == (pin.Pin{}) || d.To.Revision == d.Current.Revision || owner.UID != "" && !seen.pins.Chosen[d.Source] {
-			continue
-		}
-		revision := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.To.Revision}
-		if err := r.store.Keep(ctx, d.Source, revision, owner, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // endHolds plans once more if a deploy ends a hold: the one of a request that replaces old, or, outside of admission, one that
 // the webhook missed (rule 21.3).
 func (r *engine) endHolds(ctx context.Context, obj, old client.Object, seen *observed, want intent) (intent, error) {

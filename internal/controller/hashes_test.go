@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
@@ -283,63 +282,6 @@ func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
 		if limited := r.limit(t.Context(), seen, &want); len(limited) > 0 {
 			t.Errorf("one content, the hash of other keys of it: %+v", limited)
 		}
-	}
-}
-
-// A controller that takes pins away is left alone soon; a user who applies a manifest again and again, later.
-func TestObstructed(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	d := gen.Deployment("web", gen.Pinned(pinA))
-	open := &gate.Gate{}
-	closed := gate.NewGate(nil, "confrev", time.Now)
-	changed := intent{pins: planFor("", pinA, "")}
-	references := intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "app-bbbbbbbbbb"}}}
-	released := intent{pins: plan.Plan{Pins: pin.Set{}}, release: true}
-	restarts := intent{hashes: planFor(pinA, pinB, "")}
-	tests := map[string]struct {
-		want      intent
-		gate      *gate.Gate
-		injection optin.Injection
-		rounds    int
-		reason    string
-	}{
-		"nothing to do":               {intent{}, closed, optin.Admission, 100, ""},
-		"a pin":                       {changed, open, optin.Admission, 0, ""},
-		"a pin that nothing resolves": {changed, closed, optin.Admission, 0, notice.PoliciesNotReady},
-		"a pin in the template":       {changed, closed, optin.Template, 0, ""},
-		"references back, while nothing resolves": {references, closed, optin.Admission, 0, notice.PoliciesNotReady},
-		"references to revisions":                 {references, closed, optin.Template, 0, ""},
-		"pins that go need no policies":           {released, closed, optin.Admission, 0, ""},
-		"restarts need no policies":               {restarts, closed, optin.Admission, 0, ""},
-		"a pin, undone often":                     {changed, open, optin.Admission, plan.MaxReverts - 1, ""},
-		"a pin, undone too often":                 {changed, open, optin.Admission, plan.MaxReverts, notice.Reverted},
-		"a restart, undone too often":             {restarts, open, optin.Admission, plan.MaxReverts, notice.Reverted},
-		"references, undone as often":             {references, open, optin.Template, plan.MaxReverts, ""},
-		"references, undone almost too often":     {references, open, optin.Template, plan.MaxReapplied - 1, ""},
-		"references, undone too often":            {references, open, optin.Template, plan.MaxReapplied, notice.Reverted},
-		"pins that go, undone too often":          {released, open, optin.Admission, plan.MaxReverts, notice.Reverted},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			r := &workloads{
-				engine: &engine{
-					kind: workload.Deployment, now: func() time.Time { return now }, live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
-				},
-				gate: test.gate, rolloutsPerHour: 100,
-			}
-			var known memory
-			for range test.rounds {
-				known.reverts.Wrote(test.want.text(), now)
-			}
-			seen := observed{asked: optin.Config{Mode: optin.Revision, Injection: test.injection}}
-			wait, w := r.obstructed(t.Context(), d, seen, test.want, &known)
-			if w.Reason != test.reason || (wait > 0) != (test.reason != "") {
-				t.Errorf("waits %s because %+v, want %q", wait, w, test.reason)
-			}
-			if test.reason == notice.Reverted && !strings.Contains(w.Text, fmt.Sprintf("%d times", test.rounds)) {
-				t.Errorf("%q does not say how often", w.Text)
-			}
-		})
 	}
 }
 

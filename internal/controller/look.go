@@ -13,10 +13,8 @@ import (
 
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
@@ -86,108 +84,28 @@ func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Pa
 	return nil
 }
 
-// Look is what is to be said of one workload.
-type Look struct {
-	Kind     workload.Kind
-	Workload client.Object
-	Asked    optin.Config
-	// Follows is true when the workload is opted in to anything.
-	Follows bool
-	// Uses are all the sources that the template refers to, tracked or not.
-	Uses []podspec.Use
-	// Template are the template's pins now.
-	Template pin.Set
-	// Pins and Hashes are the plans of what is pinned and of what only makes it restart.
-	Pins, Hashes plan.Plan
-	// Sources has what is known of each source of the plans.
-	Sources map[pin.Source]revision.Observation
-	// Hidden is true when Secrets are handled, but the user may not see them.
-	Hidden bool
-	// Rollers are those whose controllers roll the template out: the workload, or those that refer to it.
-	Rollers []Roller
-	// Holders are theirs.
-	Holders []client.Object
-	// RolledOut are the pins that the workload's holders show, or those of the workloads that have their template in it.
-	RolledOut []plan.Holder
-	// Warnings are what the controller would warn of: reason and note.
-	Warnings []Warning
-	// seen is what all this was made of.
-	seen observed
-}
-
-// String gives the workload as kubectl takes it: "deployment/web".
-func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
-
-// Rotates reports whether a source that the workload follows has the policy rotate.
-func (l Look) Rotates(source pin.Source) bool { return l.seen.rotating[source] }
-
-// Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
-type Roller struct {
-	Kind   workload.Kind
-	Object client.Object
-}
-
-// TooComplex is the reason of the Warning of a template whose pins stay, since admission could not resolve more.
-const TooComplex = notice.TooManyReferences
-
-// Warning is a condition that the user should know of; Notice says that nothing is wrong, somebody asked for it to be so.
-type Warning struct {
-	Reason, Note string
-	Notice       bool
-}
-
 // Look plans for one workload of the snapshot. With advance, as if its pins might move now whatever confrev.io/advance says.
 func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (Look, error) {
 	r := p.engine(kind)
-	look := Look{Kind: kind, Workload: obj, Hidden: p.hidden}
-	seen, want, err := r.lookAndPlan(ctx, obj, view{
-		reader: p.Snapshot, stays: func(a optin.Advance) bool { return !advance && a.Blocks(false) },
-	})
+	look, err := r.Look(ctx, obj, View{Advance: advance})
 	if err != nil {
-		return look, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
+		err = fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
+	} else {
+		err = r.Describe(ctx, &look)
 	}
-	// As the controller does with what the webhook left of a request (rule 21.3).
-	if want, err = r.endHolds(ctx, obj, nil, &seen, want); err != nil {
-		return look, err
+	if look.Hidden = p.hidden; p.hidden {
+		look.Warnings = slices.DeleteFunc(look.Warnings, func(w notice.Notice) bool { return w.Reason == notice.KindNotEnabled })
 	}
-	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources
-	look.Pins, look.Hashes, look.RolledOut, look.seen = want.pins, want.hashes, seen.pins.Holders, seen
-	// A template that is none has been warned of.
-	if seen.template != nil {
-		if look.Uses, err = kind.Uses(obj); err != nil {
-			return look, err
-		}
-	}
-	for _, w := range slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false)) {
-		if w.Reason != notice.KindNotEnabled || !p.hidden {
-			look.Warnings = append(look.Warnings, Warning{w.Reason, w.Text, w.Normal})
-		}
-	}
-	return look, p.findHolders(ctx, &look)
+	return look, err
 }
 
-// findHolders finds who rolls the template out, and their holders.
-func (p *Planner) findHolders(ctx context.Context, look *Look) error {
-	referring, err := index.Referring(ctx, p.Snapshot, p.kinds, look.Kind, look.Workload)
-	if err != nil {
-		return err
-	}
-	for _, obj := range referring {
-		i := slices.IndexFunc(p.Kinds, func(k workload.Kind) bool { return k.GVK == workload.GVKOf(obj) })
-		look.Rollers = append(look.Rollers, Roller{p.Kinds[i], obj})
-	}
-	if len(referring) == 0 {
-		look.Rollers = []Roller{{look.Kind, look.Workload}}
-	}
-	for _, roller := range look.Rollers {
-		found, err := index.List(ctx, p.Snapshot, roller.Kind.Holder.NewList(), roller.Object.GetNamespace(), index.ByController, string(roller.Object.GetUID()))
-		if err != nil {
-			return err
-		}
-		look.Holders = append(look.Holders, found...)
-	}
-	return nil
+// Steer moves pins and hashes of a workload; see engine.Steer.
+func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
+	return p.engine(look.Kind).Steer(look, moves...)
 }
+
+// Yielded are the refusals of what was left to the controller: to note on revisions that they are used.
+func (p *Planner) Yielded() []error { return p.yields.refusals }
 
 // Observe looks at a source of the snapshot and its revisions. It reads data only where no metadata tells.
 func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Source) (revision.Observation, error) {

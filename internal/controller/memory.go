@@ -2,6 +2,7 @@ package controller
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,6 +35,34 @@ func (m *memory) follow(template string) {
 		m.settling = plan.Settling{}
 	}
 	m.template = template
+}
+
+// settle returns how long to wait before a change may be written (rule 2).
+func (m *memory) settle(change Change, quiet time.Duration, now time.Time) time.Duration {
+	if change.Text == "" {
+		m.settling = plan.Settling{}
+		return 0
+	}
+	m.settling = m.settling.Observe(change.Text, now)
+	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
+	// where nothing else resolves them.
+	if change.Urgent || change.OnlyInjects {
+		return 0
+	}
+	return m.settling.Remaining(quiet, now)
+}
+
+// wroteNow notes a write that rolls the workload out.
+func (m *memory) wroteNow(generation int64, w Written, now time.Time) {
+	m.generation = generation
+	if w.Gave != nil {
+		m.wrote = w.Gave
+		m.reverts.Wrote(w.Change.Text, now)
+	}
+	if w.Restarted || len(w.Change.Advances) > 0 {
+		m.rollouts.wrote(now)
+	}
+	m.settling = plan.Settling{}
 }
 
 // memories keeps a memory per workload. A reconciler never works on one workload twice at a time, so only the map needs

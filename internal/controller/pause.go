@@ -21,7 +21,7 @@ func (r *workloads) pauseLeft(obj client.Object) time.Duration {
 // lookAgain returns when to look at a workload again, given when there is something else to do: no later than when confrev's
 // own pause of it must end. 0 means never.
 func (r *workloads) lookAgain(obj client.Object, wait time.Duration) time.Duration {
-	if !r.pausedByUs(obj) {
+	if !pausedByUs(r.kind, obj) {
 		return wait
 	}
 	left := max(r.pauseLeft(obj), retrySoon)
@@ -37,11 +37,18 @@ func (r *workloads) resumeWithout(ctx context.Context, obj client.Object, awaite
 	if len(awaited) > 0 {
 		missing = strings.Join(awaited, ",")
 	}
-	if err := r.send(ctx, obj, onlyIfUnchanged(obj, r.resumption(obj))); err != nil {
+	if err := r.Resume(ctx, obj); err != nil {
 		return err
 	}
 	r.notices.Send(ctx, notice.Notice{Reason: notice.PauseEnded, Object: obj, Kind: r.kind.Resource(), Text: fmt.Sprintf(
 		"Resumed %s after its creation although %s cannot be pinned: pods that require it wait for it. Once it is there, it is pinned, which "+
 			"is one more rollout", r.kind.MaxPause(obj), missing)})
 	return nil
+}
+
+// paused says that confrev pauses a workload, and for how long.
+func (r *workloads) paused(look Look) notice.Notice {
+	return notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
+		"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resuming it goes on without",
+		strings.Join(look.Awaited, ", "), r.kind.MaxPause(look.Workload), r.kind.Holder.GVK.Kind)}
 }

@@ -27,8 +27,8 @@ type Steering struct {
 
 // Steer moves pins and hashes of a workload, each to the To of a decision of the look that was changed by hand. A source
 // that is moved away from current is held from then on, whether or not a holder shows that it was on current (rule 4).
-func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
-	s := Steering{r: p.engine(look.Kind), look: look}
+func (r *engine) Steer(look Look, moves ...plan.Decision) Steering {
+	s := Steering{r: r, look: look}
 	seen := look.seen
 	// Nothing but the moves changes: not even what the controller is about to do by itself.
 	s.want = intent{
@@ -43,6 +43,10 @@ func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
 			s.want.hashes.Pins[move.Source] = move.To
 			delete(s.want.hashes.Held, move.Source)
 			continue
+		}
+		// What is moved by hand is neither held nor in sync before it has moved.
+		if move.Verdict = plan.Held; move.To == move.Current {
+			move.Verdict = plan.Advanced
 		}
 		s.want.pins.Decisions = append(s.want.pins.Decisions, move)
 		s.want.pins.Pins[move.Source] = move.To
@@ -65,29 +69,22 @@ func (l Look) Pinned(source pin.Source) bool {
 // Ready makes sure of every revision that is about to be pinned: that of the present content is made if it is missing, with
 // the rights of who asks (rule 9).
 func (s *Steering) Ready(ctx context.Context) error {
-	owner := s.r.owner(s.look.Workload)
-	for i := range s.want.pins.Decisions {
-		d := &s.want.pins.Decisions[i]
-		source := revision.Ref{Kind: d.Source.Kind, Namespace: s.look.seen.namespace, Name: d.Source.Name}
-		if d.To == d.Current {
-			made, _, err := s.r.store.Ensure(ctx, source, s.look.Sources[d.Source], d.To.Number, owner)
-			if err != nil {
-				return err
-			}
-			s.want.pins.Repin(d, made)
-			continue
-		}
-		source.Name = d.To.Revision
-		if err := s.r.store.Keep(ctx, d.Source, source, owner, s.look.shows(d.Source, d.To.Revision)); err != nil {
-			return err
-		}
+	owner, seen := s.r.owner(s.look.Workload), s.look.seen
+	isOld := func(d plan.Decision) bool { return d.To != d.Current }
+	isShown := func(d plan.Decision) bool { return s.look.shows(d.Source, d.To.Revision) }
+	if err := s.r.keep(ctx, owner, seen, s.want.pins, isOld, isShown); err != nil {
+		return err
 	}
-	s.want.injectAgain(s.look.seen)
+	_, refused, err := s.r.ensure(ctx, s.look.Workload, owner, seen, &s.want.pins)
+	if err != nil {
+		return err
+	}
+	for _, n := range refused {
+		return &revision.TerminalError{Reason: n.Reason, Message: n.Text}
+	}
+	s.want.injectAgain(seen)
 	return nil
 }
-
-// Yielded are the refusals of what was left to the controller: to note on revisions that they are used.
-func (p *Planner) Yielded() []error { return p.yields.refusals }
 
 // shows tells whether a holder of the workload pins a revision.
 func (l Look) shows(source pin.Source, revision string) bool {
@@ -98,14 +95,14 @@ func (l Look) shows(source pin.Source, revision string) bool {
 // server made of it.
 func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (client.Object, error) {
 	obj := s.look.Workload.DeepCopyObject().(client.Object)
-	pointless, err := s.r.leaveToAdmission(ctx, obj, s.look.seen, &s.want, options...)
-	if err == nil && pointless {
-		err = errors.New(s.r.prunes().Text)
+	sent, kept, err := s.r.write(ctx, obj, s.look.seen, &s.want, options...)
+	if err == nil && !sent && !kept {
+		err = errors.New(s.r.NotKept().Text)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return obj, s.r.send(ctx, obj, s.r.patch(obj, s.look.seen, s.want), options...)
+	return obj, nil
 }
 
 // Would gives what the workload would be after the move, without asking the API server.

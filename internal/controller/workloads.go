@@ -5,9 +5,7 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,9 +26,7 @@ import (
 
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -207,147 +203,98 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.now()
-	seen, want, err := r.lookAndPlan(ctx, obj, view{
-		wrote: known.wrote, reader: r.client, stays: func(a optin.Advance) bool { return a.Blocks(false) },
-	})
-	if seen.shown {
+	look, err := r.Look(ctx, obj, View{Wrote: known.wrote})
+	if look.Shown {
 		known.wrote = nil
 	}
-	err = errors.Join(err, r.followTriggers(seen.triggers))
-	if err == nil {
-		want, err = r.endHolds(ctx, obj, nil, &seen, want)
-	}
+	err = errors.Join(err, r.followTriggers(look.Triggers))
 	known.follow(r.kind.PinsText(obj))
-	awaited := seen.awaited(want.pins)
-	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.kind.Paused(obj) || len(awaited) == 0)
 	metricPlan.Observe(r.now().Sub(started).Seconds())
-	if (!want.resume || err != nil) && r.pausedByUs(obj) && r.pauseLeft(obj) <= 0 {
-		return 0, errors.Join(err, r.resumeWithout(ctx, obj, awaited))
+	if (!look.Resumes() || err != nil) && pausedByUs(r.kind, obj) && r.pauseLeft(obj) <= 0 {
+		return 0, errors.Join(err, r.resumeWithout(ctx, obj, look.Awaited))
 	}
+	said := look.Warnings
 	if err != nil {
 		// Nothing is pinned on half of what must be known: it would be two rollouts.
-		r.warn(ctx, obj, known, seen.warnings)
+		r.warn(ctx, obj, known, said)
 		return 0, err
 	}
 	// Labels and notes are for later. If they cannot be written, pins still can.
-	later := r.refresh(ctx, seen, want.pins)
-	said := slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
-	if r.pausedByUs(obj) && !want.resume {
-		said = append(said, notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
-			"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resuming it goes on without",
-			strings.Join(awaited, ", "), r.kind.MaxPause(obj), r.kind.Holder.GVK.Kind)})
+	later := r.Refresh(ctx, look)
+	if look.Paused() {
+		said = append(said, r.paused(look))
 	}
-	if wait := r.settle(seen, want, known); wait > 0 {
-		r.warn(ctx, obj, known, said)
+	if wait, problem := r.obstacle(ctx, look, known); wait > 0 {
+		r.warn(ctx, obj, known, append(said, problem...))
 		return wait, later
 	}
-	if wait, problem := r.obstructed(ctx, obj, seen, want, known); wait > 0 {
-		r.warn(ctx, obj, known, append(said, problem))
-		return wait, later
-	}
-	limited := r.limit(ctx, seen, &want)
-	said = append(said, limited...)
-	r.restartInstead(obj, seen, &want)
-	refused, err := r.write(ctx, obj, seen, want, known)
+	limited := r.Limit(ctx, &look)
+	refused, err := r.write(ctx, &look, known)
 	if wait := known.refusedOnce(err); wait > 0 {
 		log.FromContext(ctx).V(1).Info("looking again", "because", err.Error())
 		return wait, later
 	}
-	refused, err = sayConfined(refused, err)
+	refused, err = sayConfined(slices.Concat(limited, refused), err)
 	r.warn(ctx, obj, known, append(said, refused...))
-	if len(refused)+len(limited) > 0 || seen.retry {
+	if len(refused) > 0 || look.Retry {
 		return retryRefused, errors.Join(later, err)
 	}
 	return 0, errors.Join(later, err)
 }
 
-// obstructed tells whether something keeps the intent from being written now, what to say of it and when to look again.
-func (r *workloads) obstructed(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) (time.Duration, notice.Notice) {
-	if !want.changes() {
+// obstacle returns how long to wait before a change may be written, and what to say of it.
+func (r *workloads) obstacle(ctx context.Context, look Look, known *memory) (time.Duration, []notice.Notice) {
+	change := look.Change()
+	if wait := known.settle(change, look.Asked.Settle, r.now()); wait > 0 {
+		return wait, nil
+	}
+	wait, problem := r.obstructed(ctx, look.Workload, change, known)
+	return wait, []notice.Notice{problem}
+}
+
+// obstructed tells whether something keeps a change from being written now, what to say of it and when to look again.
+func (r *workloads) obstructed(ctx context.Context, obj client.Object, change Change, known *memory) (time.Duration, notice.Notice) {
+	if change.Text == "" {
 		return 0, notice.Notice{}
 	}
-	if problem := r.gate.Problem(); problem != nil && seen.needsPolicies(want) {
+	if problem := r.gate.Problem(); problem != nil && change.NeedsPolicies {
 		// A pin that nothing resolves would only look as if it kept the promise.
 		return retryGate, notice.Notice{Reason: notice.PoliciesNotReady, Text: problem.Error()}
 	}
 	times := plan.MaxReverts
-	if want.onlyInjects() {
+	if change.OnlyInjects {
 		times = plan.MaxReapplied
 	}
-	if wait := known.reverts.Backoff(want.text(), times, r.now()); wait > 0 {
+	if wait := known.reverts.Backoff(change.Text, times, r.now()); wait > 0 {
 		if known.reverts.Lost {
-			return wait, r.prunes()
+			return wait, r.NotKept()
 		}
 		return wait, notice.Notice{Reason: notice.Reverted, Text: r.reverter(ctx, obj, times)}
 	}
-	return r.overspent(obj, want, known)
+	return r.overspent(obj, change, known)
 }
 
-// settle gives how long to wait before the plan's advances may be written (rule 2).
-func (r *workloads) settle(seen observed, want intent, known *memory) time.Duration {
-	if !want.changes() {
-		known.settling = plan.Settling{}
-		return 0
-	}
-	now := r.now()
-	known.settling = known.settling.Observe(want.text(), now)
-	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
-	// where nothing else resolves them.
-	if want.pins.Urgent() || want.onlyInjects() {
-		return 0
-	}
-	return known.settling.Remaining(seen.asked.Settle, now)
-}
-
-// write makes the revisions that the plan needs, then writes template and notes in one patch, then says so. It returns
-// what it refused to do and why.
-func (r *workloads) write(ctx context.Context, obj client.Object, seen observed, want intent, known *memory) ([]notice.Notice, error) {
-	made, refused, err := r.ensure(ctx, obj, r.owner(obj), seen, &want.pins)
+// write makes the revisions that the change needs, then writes template and notes in one patch. It returns what it refused to do
+// and why.
+func (r *workloads) write(ctx context.Context, look *Look, known *memory) ([]notice.Notice, error) {
+	made, refused, err := r.Prepare(ctx, look)
 	r.tell(ctx, made)
 	if err != nil {
 		return nil, err
 	}
-	if len(want.inject) > 0 {
-		// Not every pin need be the one that was wanted.
-		want.injectAgain(seen)
-	}
-	pointless := false
-	if pointless, err = r.leaveToAdmission(ctx, obj, seen, &want); err != nil {
+	written, err := r.Write(ctx, look)
+	switch {
+	case err != nil:
 		return refused, err
-	}
-	if pointless {
-		return append(refused, r.giveUp(want, known)), nil
-	}
-	patch := r.patch(obj, seen, want)
-	if len(patch) == 0 {
-		return refused, nil
-	}
-	if err := r.send(ctx, obj, patch); err != nil {
-		return refused, err
-	}
-	if !r.keeps(obj, seen, want) {
-		return append(refused, r.giveUp(want, known)), nil
-	}
-	if want.changes() || want.restart {
-		known.generation = obj.GetGeneration()
-		if want.changes() {
-			known.wrote = &written{pins: want.pins.Pins, hashes: want.stamped(seen)}
-			known.reverts.Wrote(want.text(), r.now())
-		}
-		if want.restart || len(want.advances()) > 0 {
-			known.rollouts.wrote(r.now())
-		}
+	case written.Pruned:
+		// So that it is not written again and again.
+		known.reverts.Pruned(written.Change.Text, r.now())
+		return append(refused, r.NotKept()), nil
+	case written.Gave != nil || written.Restarted:
 		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
-		known.settling = plan.Settling{}
+		known.wroteNow(look.Workload.GetGeneration(), written, r.now())
 	}
 	return refused, nil
-}
-
-// giveUp notes that the API server does not keep what was written, so that it is not written again and again, and returns what
-// to say of it.
-func (r *workloads) giveUp(want intent, known *memory) notice.Notice {
-	known.reverts.Pruned(want.text(), r.now())
-	return r.prunes()
 }
 
 // tell sends what happened.

@@ -19,11 +19,48 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
+
+// Written is what came of a write.
+type Written struct {
+	// Sent is true when the workload was patched.
+	Sent bool
+	// Pruned is true when the API server does not keep what is written, so that writing it again is pointless.
+	Pruned bool
+	// Change is what was to be written, and Gave what the template has now; nil where it stayed as it was.
+	Change Change
+	Gave   *written
+	// Restarted is true when pods are replaced although the template stays.
+	Restarted bool
+}
+
+// Write writes template and notes in one patch. The look's workload then is what the API server made of it.
+func (r *engine) Write(ctx context.Context, look *Look) (Written, error) {
+	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
+	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: look.want.change(look.seen), Restarted: sent && look.want.restart}
+	if sent && look.want.changes() {
+		w.Gave = &written{pins: look.want.pins.Pins, hashes: look.want.stamped(look.seen)}
+	}
+	return w, err
+}
+
+// write sends what is to be written, unless it is pointless or nothing. kept is false when the API server does not keep it.
+func (r *engine) write(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
+	pointless, err := r.leaveToAdmission(ctx, obj, seen, want, options...)
+	if err != nil || pointless {
+		return false, false, err
+	}
+	ops := r.patch(obj, seen, *want)
+	if len(ops) == 0 {
+		return false, true, nil
+	}
+	if err := r.send(ctx, obj, ops, options...); err != nil {
+		return false, false, err
+	}
+	return true, r.keeps(obj, seen, *want), nil
+}
 
 // leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
 // nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
@@ -77,99 +114,11 @@ func (r *engine) keeps(obj client.Object, seen observed, want intent) bool {
 	return (len(want.pins.Pins) == 0 || written[keys.Pins] != "") && (len(want.stamped(seen)) == 0 || written[keys.Hashes] != "")
 }
 
-func (r *engine) prunes() notice.Notice {
+// NotKept says that the API server does not keep what is written.
+func (r *engine) NotKept() notice.Notice {
 	return notice.Notice{Reason: notice.PinsNotKept, Text: fmt.Sprintf(
 		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+
 			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.kind.Path, r.kind.Resource())}
-}
-
-// stamped gives the hashes that the template should have: those of the plan but the ones that are only noted.
-func (i intent) stamped(seen observed) pin.Set {
-	stamped := pin.Set{}
-	for source, p := range i.hashes.Pins {
-		if seen.baseline[source] != p {
-			stamped[source] = p
-		}
-	}
-	return stamped
-}
-
-// noted gives the hashes that the workload itself should note: those of its opting in, until its template has others.
-func (i intent) noted(seen observed) pin.Set {
-	noted := pin.Set{}
-	for source, p := range seen.baseline {
-		if wanted, planned := i.hashes.Pins[source]; !planned || wanted == p {
-			noted[source] = p
-		}
-	}
-	for _, d := range i.hashes.Decisions {
-		if d.Noted != (pin.Pin{}) {
-			noted[d.Source] = d.Noted
-		}
-	}
-	return noted
-}
-
-// ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
-// source that cannot be copied keeps its pin. It returns what was made, and what was refused and why.
-func (r *engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
-	var errs []error
-	for i := range p.Decisions {
-		d := &p.Decisions[i]
-		if !seen.needsRevision(*d) {
-			continue
-		}
-		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		to, created, err := r.store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number, owner)
-		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
-		switch {
-		case isTerminal:
-			refused = append(refused, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
-			to = d.From
-		case err != nil:
-			errs = append(errs, err)
-			continue
-		case created:
-			made = append(made, r.created(obj, seen, *d, to))
-		}
-		if d.To != d.From {
-			p.Repin(d, to)
-		}
-	}
-	return made, refused, errors.Join(errs...)
-}
-
-// created says that a revision was made.
-func (r *engine) created(obj client.Object, seen observed, d plan.Decision, made pin.Pin) notice.Notice {
-	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.kind.Resource(), Source: d.Source, To: made}
-	source := seen.sources[d.Source].Object
-	if source != nil {
-		n.SourceObject = source
-	}
-	switch {
-	case source == nil:
-		n.Text = fmt.Sprintf("Created revision %s for the absence of %s, which is optional", made, d.Source)
-	case d.Verdict == plan.InSync:
-		n.Reason, n.Text = notice.RevisionRecreated, fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", made.Revision, d.Source)
-	default:
-		n.Text = fmt.Sprintf("Created revision %s of %s", made, d.Source)
-	}
-	return n
-}
-
-// owner is the workload, as an owner of the revisions that it pins.
-func (r *engine) owner(obj client.Object) revision.Owner {
-	apiVersion, kind := r.kind.GVK.ToAPIVersionAndKind()
-	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
-}
-
-// needsRevision tells whether a decision pins current anew, or found it pinned already while its revision is lost: then
-// the source has got back the content that was lost with it (rule 9).
-func (seen observed) needsRevision(d plan.Decision) bool {
-	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {
-		return !seen.sources[d.Source].Exists(d.To.Revision)
-	}
-	return d.To != d.From && d.Verdict != plan.Held
 }
 
 // operation is one of a JSON patch (RFC 6902).

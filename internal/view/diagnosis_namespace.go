@@ -39,10 +39,10 @@ func (d *doctor) workloads(ctx context.Context) error {
 		about := client.ObjectKeyFromObject(look.Workload)
 		for _, w := range look.Warnings {
 			level := SeverityWarning
-			if w.Notice {
+			if w.Normal {
 				level = SeverityInfo
 			}
-			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Note)
+			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Text)
 		}
 		d.missing(look)
 		d.holds(look)

@@ -252,7 +252,7 @@ func (w *WorkloadStatus) judge(v *View, look controller.Look) {
 		w.Message = w.Sources[i].Message
 	}
 	for _, warning := range look.Warnings {
-		w.Warnings = append(w.Warnings, Warning(warning))
+		w.Warnings = append(w.Warnings, Warning{Reason: warning.Reason, Note: warning.Text, Notice: warning.Normal})
 	}
 }
 

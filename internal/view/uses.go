@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -175,8 +176,8 @@ func (v *View) whyNot(look controller.Look, source pin.Source) string {
 		return fmt.Sprintf("its ownerReference to the workload opts nothing in without %s: true", keys.Owners)
 	}
 	for _, w := range look.Warnings {
-		if w.Reason == controller.TooComplex {
-			return w.Note
+		if w.Reason == notice.TooManyReferences {
+			return w.Text
 		}
 	}
 	return "not tracked: see the annotation " + keys.Track
