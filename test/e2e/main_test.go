@@ -24,11 +24,11 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// The settle and grace times of the confrev under test. They are short, yet long enough for one `kubectl apply` of
-// several files on a busy machine to be one change.
+// The settle and grace times of the confrev under test. They are short, yet on a busy machine the settle time is long enough for one
+// `kubectl apply` of several files to be one change, and the grace time for revisions and workloads to come back one after the other.
 const (
 	settle = time.Second
-	grace  = 6 * time.Second
+	grace  = 20 * time.Second
 )
 
 var (

@@ -17,32 +17,61 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
+// revertingOperator is an operator that reverts templates.
+type revertingOperator struct {
+	// reverts is how often it wrote, and handled the resourceVersion of the Deployment that it last dealt with.
+	reverts atomic.Int64
+	handled atomic.Value
+}
+
+// idle waits until the Deployment has rolled out, and the operator has dealt with it as it is then. It returns how often the operator has
+// written.
+func (o *revertingOperator) idle(w *world, name string) int64 {
+	w.Helper()
+	w.Eventually("the operator has nothing to do", func() string {
+		if complaint := w.NotRolledOut(name); complaint != "" {
+			return complaint
+		}
+		if now, handled := w.Deployment(name).ResourceVersion, o.handled.Load(); handled != now {
+			return fmt.Sprintf("it has dealt with version %v of %s", handled, now)
+		}
+		return ""
+	})
+	return o.reverts.Load()
+}
+
 // revertTemplates does what many an operator does with a Deployment that it owns: whenever it sees annotations in the template
-// that it did not write, it writes back the whole object without them. It returns how often it did.
-func (w *world) revertTemplates(ctx context.Context, name string) (reverts *atomic.Int64) {
+// that it did not write, it writes back the whole object without them.
+func (w *world) revertTemplates(ctx context.Context, name string) *revertingOperator {
 	w.Helper()
 	watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
 	w.Must(err)
 	watching, err := watcher.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(w.NS), client.MatchingFields{"metadata.name": name})
 	w.Must(err)
-	reverts = &atomic.Int64{}
+	o := &revertingOperator{}
+	revert := func(d *appsv1.Deployment) {
+		if len(d.Spec.Template.Annotations) == 0 {
+			return
+		}
+		d = d.DeepCopy()
+		d.Spec.Template.Annotations = nil
+		err := watcher.Update(ctx, d, client.FieldOwner("operator"))
+		switch {
+		case err == nil:
+			o.reverts.Add(1)
+		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil:
+			w.Errorf("the operator: %v", err)
+		}
+	}
 	go func() {
 		for event := range watching.ResultChan() {
-			d, ok := event.Object.(*appsv1.Deployment)
-			if !ok || len(d.Spec.Template.Annotations) == 0 {
-				continue
-			}
-			d.Spec.Template.Annotations = nil
-			err := watcher.Update(ctx, d, client.FieldOwner("operator"))
-			switch {
-			case err == nil:
-				reverts.Add(1)
-			case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil:
-				w.Errorf("the operator: %v", err)
+			if d, ok := event.Object.(*appsv1.Deployment); ok {
+				revert(d)
+				o.handled.Store(d.ResourceVersion)
 			}
 		}
 	}()
-	return reverts
+	return o
 }
 
 // An operator that takes the pins out of a template changes nothing while the webhook answers: they are back within its request, so
@@ -52,13 +81,10 @@ func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 	w, a := deployed(t)
 	ctx, cancel := context.WithCancel(w.Ctx)
 	defer cancel()
-	reverts := w.revertTemplates(ctx, "web")
-	w.Eventually("the operator has reverted", func() string {
-		if reverts.Load() == 0 {
-			return "not yet"
-		}
-		return ""
-	})
+	operator := w.revertTemplates(ctx, "web")
+	if operator.idle(w, "web") == 0 {
+		t.Error("the operator has not written")
+	}
 	w.Barrier()
 	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin is %s, want %s", got, a)
@@ -74,10 +100,10 @@ func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 		t.Errorf("after the undo the pin is %s, want %s", got, a)
 	}
 	w.quiet()
-	settled := reverts.Load()
+	settled := operator.idle(w, "web")
 	w.Barrier()
 	w.Barrier()
-	if more := reverts.Load() - settled; more > 0 {
+	if more := operator.idle(w, "web") - settled; more > 0 {
 		t.Errorf("the operator goes on: %d times more, after %d", more, settled)
 	}
 	t.Logf("the operator wrote %d times", settled)

@@ -146,6 +146,9 @@ func TestAStolenTokenDoesWhatIsListed(t *testing.T) {
 	targets := []string{"configmap/plain", "configmap/victim", "configmap/attached", "configmap/protected", "configmap/" + made,
 		"secret/victim-secret", "deployment/web", "deployment/attaching", "deployment/bystander", "deployment/waiting"}
 	for _, target := range targets {
+		if name, is := strings.CutPrefix(target, "deployment/"); is {
+			s.waitObserved(name)
+		}
 		obj := s.object(target)
 		s.before[obj.GetKind()+"/"+obj.GetName()] = unstructuredOf(t, obj)
 	}
@@ -164,6 +167,17 @@ func TestAStolenTokenDoesWhatIsListed(t *testing.T) {
 	}
 	s.wantSeen()
 	fmt.Fprintf(os.Stderr, "e2e: adversary %s: %d operations tried, %d let through, %d escalations\n", s.name, s.tried, s.let, s.bad)
+}
+
+// waitObserved waits until the deployment controller has seen a Deployment: it then has all annotations that it gets from there.
+func (s *stolen) waitObserved(name string) {
+	s.Helper()
+	s.Eventually("the deployment controller has seen "+name, func() string {
+		if d := s.Deployment(name); d.Status.ObservedGeneration < d.Generation {
+			return fmt.Sprintf("it has seen generation %d, not yet %d", d.Status.ObservedGeneration, d.Generation)
+		}
+		return ""
+	})
 }
 
 // wantSeen complains of what docs/security.md lists, and the API server let through in no form.
