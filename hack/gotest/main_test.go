@@ -107,7 +107,7 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTimeIsAnError(t *testing.T) {
+func TestMalformedTimesAreErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "times")
 	for _, text := range []string{"x", "x\ty\tz"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -87,7 +87,7 @@ func TestTheHashIsALabelValueBehindItsVersion(t *testing.T) {
 	}
 }
 
-func TestFromConfigMapTakesDataAndBinaryDataAndNothingElse(t *testing.T) {
+func TestFromConfigMapTakesDataOnly(t *testing.T) {
 	cm := &corev1.ConfigMap{Data: map[string]string{"a": "1", "": ""}, BinaryData: map[string][]byte{"b": {0xff}}}
 	want := content.Content{
 		Kind: pin.ConfigMap, Data: map[string][]byte{"a": []byte("1"), "": {}}, BinaryData: map[string][]byte{"b": {0xff}},

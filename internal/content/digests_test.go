@@ -55,7 +55,7 @@ func TestDigestsOfNoKeysAreKnown(t *testing.T) {
 	}
 }
 
-func TestDigestsThatWouldBurstAnAnnotationAreLeftOut(t *testing.T) {
+func TestOversizedDigestsAreLeftOut(t *testing.T) {
 	const entry = len("key-00000=") + 16 + len(",")
 	many := func(n int) content.Digests {
 		digests := content.Digests{}

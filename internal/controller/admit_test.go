@@ -406,7 +406,7 @@ func TestAdmissionSpendsNoBudget(t *testing.T) {
 
 // Rule 12: a workload that is pinned to another's revision owns it too, since no controller may run. What is being created has no UID,
 // whatever a forged request says: an owner that is not there would take the revision along.
-func TestWhoIsPinnedToAnothersRevisionKeepsItToo(t *testing.T) {
+func TestPinToForeignRevisionKeepsIt(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "uid-of-other"}
 	anchor := revision.AnchorName
 	chosen := gen.Pinned(pinTo("b", "1"))

@@ -19,7 +19,7 @@ import (
 )
 
 // Rule 16: confrev's finalizer goes with the namespace; others' stay, and so does everything of a namespace that it keeps out of.
-func TestANamespaceThatIsBeingDeletedLosesTheFinalizer(t *testing.T) {
+func TestDeletedNamespaceLosesFinalizer(t *testing.T) {
 	now := metav1.Now()
 	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace, DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
 	for name, test := range map[string]struct {

@@ -118,7 +118,7 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 }
 
 // Rule 21.3: the controller ends a hold that a deploy ended while the webhook did not answer.
-func TestTheControllerEndsAHoldThatTheWebhookMissed(t *testing.T) {
+func TestControllerEndsHoldThatWebhookMissed(t *testing.T) {
 	a, b := pinTo("a", "1"), pinTo("b", "2")
 	tests := map[string]struct {
 		image   string

@@ -251,7 +251,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 }
 
 // Rule 11, also where nothing is copied.
-func TestRestartsForWhatChangesTooOftenAreTakenBack(t *testing.T) {
+func TestRestartsOfThrottledSourceAreReverted(t *testing.T) {
 	app, web := gen.Source("configmap/app"), gen.Source("configmap/web")
 	r := &engine{store: revision.NewStore(nil, nil, nil, time.Now, nil, 2)}
 	seen := observed{namespace: gen.Namespace, sources: map[pin.Source]revision.Observation{}}
@@ -438,7 +438,7 @@ func TestOptionsListResources(t *testing.T) {
 }
 
 // Rule 4: a source that is pinned and also named in restart-on is held by its pin and by its hash, each with its own note.
-func TestASourceThatIsPinnedAndAReasonToRestartIsHeldAsBoth(t *testing.T) {
+func TestHoldOfPinnedRestartTrigger(t *testing.T) {
 	both := func(image, value, number string) *appsv1.Deployment {
 		hash := "configmap/app=" + content.FromConfigMap(appWith(value)).Digests().Sum(true, nil) + "@" + number
 		d := web(image, gen.Annotated(keys.RestartOn, "configmap/app"), gen.Pinned(pinTo(value, number)))

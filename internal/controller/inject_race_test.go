@@ -16,7 +16,7 @@ import (
 
 // Rule 18: the webhook says nothing of an object that is no longer the live one. With injection template, that is no reason to write the
 // names in its place, which would take the fields from their owners.
-func TestTheSilenceOfTheWebhookAboutAWorkloadThatChangesSaysNothing(t *testing.T) {
+func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 	for name, scaled := range map[string]bool{"something scales it": true, "nothing changes it": false} {
 		t.Run(name, func(t *testing.T) {
 			obj := web("1", gen.Annotated(keys.Injection, string(optin.Template)))

@@ -111,7 +111,7 @@ func TestHashesAreComparedUnderTheKeyThatTheyState(t *testing.T) {
 }
 
 // A source whose content is known from the metadata of its revision is read to compare it with what was stated without a key.
-func TestWhatWasStatedWithoutAKeyIsComparedWithTheData(t *testing.T) {
+func TestUnkeyedHashIsComparedWithData(t *testing.T) {
 	source := gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1")})
 	held, of := content.FromSecret(source), gen.Source("secret/db")
 	key, made := theKey(t, 'a')

@@ -216,7 +216,7 @@ func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
 }
 
 // A rollback at the same moment must not be moved forward again (rule 4).
-func TestThePatchAppliesOnlyToTheGenerationThatThePlanWasMadeFor(t *testing.T) {
+func TestPatchRequiresPlannedGeneration(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
 	d.Generation = 7
 	seen, intended := seenIn(d, planFor(pinA, pinB, ""))
@@ -241,7 +241,7 @@ func TestThePatchAppliesOnlyToTheGenerationThatThePlanWasMadeFor(t *testing.T) {
 	}
 }
 
-func TestTestFailedTellsAFailedTestFromARefusal(t *testing.T) {
+func TestTestFailedDetectsFailedPatchTest(t *testing.T) {
 	kind := schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	// This is how k8s.io/apiserver/pkg/endpoints/handlers/patch.go answers; the library's own text is lost on the way.
 	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",

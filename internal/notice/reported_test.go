@@ -8,7 +8,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-func TestEachConditionIsReportedOnceUntilItWentAway(t *testing.T) {
+func TestConditionIsReportedOnce(t *testing.T) {
 	lacksA, lacksB := Notice{Reason: "KeyMissing", Text: "lacks a"}, Notice{Reason: "KeyMissing", Text: "lacks b"}
 	missing := Notice{Reason: "SourceMissing", Text: "app is missing"}
 	aboutA, aboutB := lacksA, lacksB

@@ -49,7 +49,7 @@ func reasonsOf(problems []optin.Problem) string {
 	return strings.Join(reasons, " ")
 }
 
-func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.T) {
+func TestTrackPrecedence(t *testing.T) {
 	const reloaderApp, template = "configmap." + reloader + "reload", "secret." + reloader + "reload"
 	all, none := annotated(keys.Track, "all"), annotated(keys.Track, "none")
 	owned, consent := map[string]optin.Traits{"secret/db": {Owned: true}}, annotated(keys.Owners, "true")
@@ -174,7 +174,7 @@ func TestAWorkloadsOwnWordsWinOverOtherToolsAndTheseOverItsNamespace(t *testing.
 	}
 }
 
-func TestOtherToolsAreHeardOnlyWhenTheyAreEnabled(t *testing.T) {
+func TestCompatIsOffByDefault(t *testing.T) {
 	written := map[string]optin.Metadata{
 		"reloader":             {Annotations: annotated(reloader+"auto", "true")},
 		"reloader on template": {TemplateAnnotations: annotated(reloader+"auto", "true")},
@@ -294,7 +294,7 @@ func TestOptingOutDropsRestartOnToo(t *testing.T) {
 	}
 }
 
-func TestMergeTakesTheWordsOfThoseThatReferToAWorkload(t *testing.T) {
+func TestMergeTakesOptInOfReferrers(t *testing.T) {
 	type all = map[string]string
 	tests := map[string]struct {
 		own    all

@@ -41,7 +41,7 @@ func TestParseHashes(t *testing.T) {
 	}
 }
 
-func TestMalformedHashesAreRefusedAsAWholeAndTheOneAtFaultIsQuoted(t *testing.T) {
+func TestParseHashesRejectsMalformed(t *testing.T) {
 	tests := map[string]struct{ text, quoted string }{
 		"a word":                    {"oops", `"oops"`},
 		"no number":                 {"configmap/app=abc", "configmap/app=abc"},

@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestMalformedPinsAreRefusedAsAWholeAndTheOneAtFaultIsQuoted(t *testing.T) {
+func TestParsePinsRejectsMalformed(t *testing.T) {
 	tests := map[string]struct{ text, quoted string }{
 		"no revision":                    {"configmap/app", "configmap/app"},
 		"no number":                      {"configmap/app=app-x", "configmap/app=app-x"},

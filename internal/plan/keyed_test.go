@@ -10,7 +10,7 @@ import (
 
 // Rule 22: a note is compared under the key that it states. One whose key is lost ends no hold; the note is written again with
 // the present key.
-func TestTheNoteOfAHoldIsComparedUnderTheKeyThatItStates(t *testing.T) {
+func TestHoldIsComparedUnderItsOwnKey(t *testing.T) {
 	const mine, other = "k1-aaaaaaa-", "k1-bbbbbbb-"
 	of := func(letter string) string { return digests(letter).Used(true, nil) }
 	tests := map[string]struct {

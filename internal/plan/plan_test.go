@@ -10,7 +10,7 @@ import (
 )
 
 // Rule 3: nothing happens unless something that the workload uses changed.
-func TestRule3NothingMovesWithoutAChangeThatTheWorkloadUses(t *testing.T) {
+func TestRule3NothingMovesWithoutUsedChange(t *testing.T) {
 	runPlanCases(t, map[string]planCase{
 		"pinned to the present content": {
 			content: "a", revisions: "a@1", pins: "a@1", holders: []string{"a@1"},

@@ -21,7 +21,7 @@ func other(name string, number int64) plan.Source {
 	return plan.Source{Present: true, Hash: "v1-x", Name: name + "-x", Revisions: []plan.Revision{{Name: name + "-x", Number: number, Hash: "v1-x"}}}
 }
 
-func TestSourcesAreDecidedOneByOneAndWrittenTogether(t *testing.T) {
+func TestDecideEachSourceWriteOnce(t *testing.T) {
 	uses := []podspec.Use{useAll, {Source: web, All: true, Required: true}, {Source: db, All: true, Required: true}}
 	inSync := map[pin.Source]plan.Source{app: source("a", "a@1"), web: other("web", 1), db: other("db", 1)}
 	with := func(name pin.Source, s plan.Source) map[pin.Source]plan.Source {

@@ -90,7 +90,7 @@ func TestAMaskedSecretShowsItsKeysAndCannotBeApplied(t *testing.T) {
 }
 
 // What "create secret --dry-run=client" prints has not left the user's machine, and is there to be applied.
-func TestASecretOfTheCommandLineIsPrintedByAClientDryRun(t *testing.T) {
+func TestPluginCreateSecretClientDryRun(t *testing.T) {
 	var out bytes.Buffer
 	w := writingTo(&out, "yaml")
 	w.fromInput, w.dryRun = true, cmdutil.DryRunClient

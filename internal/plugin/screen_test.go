@@ -42,7 +42,7 @@ func TestAScreenShowsNoControlSequence(t *testing.T) {
 const hostile = "x\x1b[2J\nError: all is lost"
 
 // What verbs say passes through the screen, and stays in its line.
-func TestWhatOthersWroteIsShownAsOneLineOfPlainText(t *testing.T) {
+func TestForeignTextIsShownOnOneLine(t *testing.T) {
 	for name, say := range map[string]func(*plugin) error{
 		"doctor": func(p *plugin) error {
 			d := &view.Diagnosis{Findings: []view.Finding{{Severity: view.SeverityWarning, Object: "deployment/web", Message: hostile, Fix: hostile}}}

@@ -149,7 +149,7 @@ func texts(all files) map[string]string {
 	return text
 }
 
-func TestVolumesAreAddedOnceAndRemovedWithTheirMounts(t *testing.T) {
+func TestAddAndRemoveVolumes(t *testing.T) {
 	spec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}, {Name: "b"}}}
 	request := volumeRequest{kind: "configmap", configMap: "my.app", mountPath: "/etc/app", containers: []string{"b"}}
 	volume, err := request.volume()

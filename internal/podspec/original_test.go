@@ -66,7 +66,7 @@ func drawPins(t *rapid.T) pin.Set {
 	return pins
 }
 
-func TestTheOriginalOfWhatWasInjectedIsWhatWasWritten(t *testing.T) {
+func TestInjectionRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, pins := drawSpec(t), drawPins(t)
 		injected := spec.DeepCopy()

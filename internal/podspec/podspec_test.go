@@ -205,7 +205,7 @@ func TestWhatIsNoReference(t *testing.T) {
 	}
 }
 
-func TestRewriteChangesTheNamesOfReferencesAndNothingElse(t *testing.T) {
+func TestRewriteChangesReferenceNamesOnly(t *testing.T) {
 	everything := func(app, db string, other ...gen.PodSpecModifier) *corev1.PodSpec {
 		return gen.PodSpec(append([]gen.PodSpecModifier{
 			gen.Volume(app), gen.Volume(db, gen.Items("k"), gen.Optional(true)),

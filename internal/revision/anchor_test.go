@@ -142,7 +142,7 @@ func TestAttachAddsTheOwnersThatAreAliveInOneWrite(t *testing.T) {
 }
 
 // Rule 14.
-func TestBeyondSoManyOwnersTheAnchorTakesTheirPlace(t *testing.T) {
+func TestAnchorReplacesManyOwners(t *testing.T) {
 	objects, owners := replicaSets(MaxOwners + 1)
 	other := Owner{APIVersion: "v1", Kind: "Other", Name: "other", UID: "9"}
 	deployment := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "8"}
@@ -194,7 +194,7 @@ func TestBeyondSoManyOwnersTheAnchorTakesTheirPlace(t *testing.T) {
 
 // Rule 12: who pins without a controller makes sure that the revision does not go with its other users. Where it has none, nothing
 // collects it.
-func TestWhoCannotCountOnTheControllerJoinsTheOwnersAtOnce(t *testing.T) {
+func TestOwnersAreAddedAtOnceWithoutController(t *testing.T) {
 	_, full := replicaSets(MaxOwners)
 	first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
 	second := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second", UID: "2"}
@@ -338,7 +338,7 @@ func TestTheUsersTakeTheAnchorsPlace(t *testing.T) {
 	}
 }
 
-func TestTheAnchorIsMadeOnceAndNeverTakenFromOthers(t *testing.T) {
+func TestAnchorIsCreatedOnce(t *testing.T) {
 	_, owners := replicaSets(MaxOwners + 1)
 	t.Run("made", func(t *testing.T) {
 		store, c, _ := storeOf(t, ownedBy())
@@ -397,7 +397,7 @@ func TestAnchored(t *testing.T) {
 	}
 }
 
-func TestSetFinalizersReplacesThemIfNothingElseChanged(t *testing.T) {
+func TestSetFinalizersLocksOptimistically(t *testing.T) {
 	store, c, sent := storeOf(t, ownedBy())
 	seen := metadataOf(t, c)
 	if err := store.SetFinalizers(t.Context(), seen, []string{keys.ProtectFinalizer}); err != nil {

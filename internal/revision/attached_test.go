@@ -65,7 +65,7 @@ func TestARevisionIsNotMarkedAsAttached(t *testing.T) {
 }
 
 // Rules 5 and 11: what changes too often gets no higher numbers either, or every look would be a write.
-func TestRefreshDoesNotRaiseTheNumberOfWhatChangesTooOften(t *testing.T) {
+func TestRefreshKeepsNumberOfThrottledSource(t *testing.T) {
 	source := gen.ConfigMap("app", map[string]string{"k": "v"})
 	ref := Ref{pin.ConfigMap, gen.Namespace, "app"}
 	tests := map[string]struct {

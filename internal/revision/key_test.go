@@ -153,7 +153,7 @@ func TestADryRunMakesNoKey(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotConfrevsOrMayNotBeReadIsAnErrorForTheUser(t *testing.T) {
+func TestUnreadableKeyIsUserError(t *testing.T) {
 	short, mutable, other, none := keySecret('a', "1"), keySecret('a', "1"), keySecret('a', "1"), keySecret('a', "1")
 	short.Data[keyField], mutable.Immutable, other.Type, none.Data = []byte("secret"), nil, corev1.SecretTypeOpaque, nil
 	forbidden := apierrors.NewForbidden(secrets, keys.KeySecret, nil)
@@ -237,7 +237,7 @@ func keyOf(t *testing.T, letter byte) *content.Key {
 
 // Rule 22: what was made without a key, or with one that is lost, is still used while its content is the same. An upgrade, a lost key
 // and a restored backup roll nothing.
-func TestARevisionOfAnOldHashIsUsedWhileItsContentIsTheSame(t *testing.T) {
+func TestRevisionOfOldHashIsReused(t *testing.T) {
 	a := keyOf(t, 'a')
 	for name, test := range map[string]struct {
 		made    *content.Key
@@ -284,7 +284,7 @@ func TestARevisionOfAnOldHashIsUsedWhileItsContentIsTheSame(t *testing.T) {
 }
 
 // The next content gets a keyed name, and nothing that anyone could compute without the key.
-func TestNothingOfANewRevisionCanBeComputedWithoutTheKey(t *testing.T) {
+func TestSecretRevisionNeedsTheKey(t *testing.T) {
 	c := newKeyedCase(t, nil, nil, true)
 	store := c.server.store()
 	c.observe(t, store)

@@ -136,7 +136,7 @@ func TestAForgedRevisionIsNeverPinned(t *testing.T) {
 }
 
 // Rule 20: that a revision has the source's present content is believed of the one that the template pins, and of no other.
-func TestTheSourcesVersionCountsOnlyOnThePinnedRevision(t *testing.T) {
+func TestSourceVersionCountsOnPinnedRevisionOnly(t *testing.T) {
 	source := gen.ConfigMap("app", map[string]string{"k": "a"})
 	lie := claiming(nameOfValue("evil", 0), "evil", "evil")
 	lie.Annotations[keys.SourceVersion] = version(source)
@@ -210,7 +210,7 @@ func TestARenewalInTheFutureIsIgnored(t *testing.T) {
 }
 
 // Rule 5: a cache that lags behind raises no number and pins nothing that the source no longer has.
-func TestNothingIsRaisedForWhatTheSourceNoLongerHas(t *testing.T) {
+func TestRefreshIgnoresRemovedContent(t *testing.T) {
 	source := gen.ConfigMap("app", map[string]string{"k": "a"})
 	made := claiming(nameOfValue("a", 0), "a", "a")
 	store, c, _ := observing(t, source, made)

@@ -21,7 +21,7 @@ import (
 
 // A revision has none of its source's labels, annotations, owners or finalizers, save the change cause: tools that manage
 // the source would prune or adopt it (argo-cd#12812, flagger#744), and finalizers would keep it (rule 16).
-func TestARevisionIsACopyOfTheContentAndOfNothingElse(t *testing.T) {
+func TestRevisionCopiesContentOnly(t *testing.T) {
 	source := gen.ConfigMap("app", map[string]string{"k": "v"})
 	source.BinaryData = map[string][]byte{"b": {0xff}}
 	source.Labels = map[string]string{"app.kubernetes.io/instance": "argo"}

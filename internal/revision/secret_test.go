@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-func TestTheRevisionOfASecretHasItsTypeAndDataAndNothingElse(t *testing.T) {
+func TestSecretRevisionHasTypeAndDataOnly(t *testing.T) {
 	source := gen.Secret("db", corev1.SecretTypeTLS, map[string][]byte{"tls.crt": []byte("c"), "tls.key": {0xff}})
 	source.Labels = map[string]string{"app.kubernetes.io/instance": "argo"}
 	source.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}", keys.Policy: "revision", keys.ChangeCause: "rotated"}
@@ -52,7 +52,7 @@ func TestTheRevisionOfASecretHasItsTypeAndDataAndNothingElse(t *testing.T) {
 }
 
 // What metadata tells of a Secret must not tell its values.
-func TestTheMetadataOfASecretsRevisionHasNoneOfItsValues(t *testing.T) {
+func TestSecretRevisionMetadataHasNoValues(t *testing.T) {
 	const value = "correct-horse"
 	source := gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"password": []byte(value)})
 	got := object(source, snapshotOf(source), "db-xyz", 1)

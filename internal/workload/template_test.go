@@ -99,7 +99,7 @@ func TestTheTemplateOfEveryKind(t *testing.T) {
 }
 
 // What a user wrote is what counts, not what injection into the template made of it.
-func TestUsesAreOfTheSourcesAlsoWhenTheirRevisionsAreInjected(t *testing.T) {
+func TestUsesNamesSourcesOfInjectedRevisions(t *testing.T) {
 	injected := sample()
 	injected.Spec = *gen.PodSpec(gen.EnvFrom("configmap/app-bbbbbbbbbb"), gen.Volume("configmap/app-cccccccccc"))
 	for _, kind := range every() {
@@ -130,7 +130,7 @@ func TestMalformedPinsOfEveryKind(t *testing.T) {
 }
 
 // Nil lists and missing fields are no templates, or empty ones, and never a crash (kapp).
-func TestWhatIsNoTemplateIsAnErrorAndWhatIsMissingIsEmpty(t *testing.T) {
+func TestTemplateMissingOrMalformed(t *testing.T) {
 	tests := map[string]struct {
 		text string
 		bad  bool

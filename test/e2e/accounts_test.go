@@ -15,7 +15,7 @@ import (
 
 // Rule 10: the API server refuses pods with revisions of Secrets where their service account limits which they may use. So
 // confrev pins none there, and the pods start.
-func TestSecretsOfAnAccountThatLimitsThemAreNotPinned(t *testing.T) {
+func TestSecretsOfLimitedAccountAreNotPinned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{

@@ -302,7 +302,7 @@ func exceptions(t *testing.T) map[string]map[string]bool {
 
 // confrev does nothing for anyone that they could not do themselves, but for the exceptions that docs/security.md lists. Not parallel:
 // the restarts of others would end the wait early.
-func TestNobodyGainsARightThroughConfrev(t *testing.T) {
+func TestNoOneGainsARightThroughConfrev(t *testing.T) {
 	listed := exceptions(t)
 	for _, adversary := range adversaries {
 		t.Run(adversary.name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func pinsRevision(text, name string) bool {
 
 // Rules 5, 12, 13 under a random user: no revision that a holder pins is ever deleted, and none that nobody pins stays.
 // Not parallel: the random user also kills confrev.
-func TestRandomUserNeverLosesARevisionAndLeavesNone(t *testing.T) {
+func TestRandomUserLosesNoRevision(t *testing.T) {
 	w := newWorld(t)
 	sources, deployments := []string{"one", "two"}, []string{"a", "b", "c"}
 	for _, s := range sources {

@@ -29,7 +29,7 @@ func (w *world) nobodyLeads() {
 
 // Rule 12: while nobody leads, a chart renames its workload and keeps its ConfigMap. What the new workload is pinned to does not go
 // with the old one, whether the new one is being created or was there before. Not parallel.
-func TestARevisionDoesNotGoWithTheWorkloadThatHadItFirst(t *testing.T) {
+func TestRevisionOutlivesItsFirstWorkload(t *testing.T) {
 	w := newWorld(t)
 	for _, source := range []string{"created", "updated"} {
 		w.Create(configMap(source, "k", "v"), deployment(source+"-v1", envFrom(source)))

@@ -61,7 +61,7 @@ func TestGuardsCanBeTurnedOff(t *testing.T) {
 
 // Another webhook that acts within confrev's own request makes the policy refuse it: confrev says which field, and the next deploy
 // is pinned nevertheless. Where the chart tolerates the field, nothing is refused. Not parallel.
-func TestWhatOthersChangeWithinConfrevsRequestIsSaid(t *testing.T) {
+func TestForeignMutationOfConfrevsRequestIsReported(t *testing.T) {
 	onlyWithPolicies(t)
 	const canary = "canary-of-the-confined"
 	w, a := deployed(t, canaried(canary))

@@ -18,7 +18,7 @@ import (
 )
 
 // Rule 14: past about a hundred owners, the namespace's anchor owns a revision; confrev lets go of it when nobody uses it.
-func TestRevisionOfVeryManyUsersIsOwnedByTheAnchor(t *testing.T) {
+func TestAnchorOwnsRevisionOfManyUsers(t *testing.T) {
 	t.Parallel()
 	const workloads = revision.MaxOwners
 	w := newWorld(t)

@@ -125,7 +125,7 @@ func TestModeAttachTakesThePulumiAnnotation(t *testing.T) {
 }
 
 // While one workload attaches a ConfigMap, every other holder that uses it owns it too: else it would go under them.
-func TestAttachedSourceStaysForHoldersOfOtherWorkloads(t *testing.T) {
+func TestAttachedSourceStaysForOtherHolders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(attachable("shared"), deployment("web", inMode(optin.Attach), envFrom("shared")), deployment("other", gen.Untracked, envFrom("shared")))
@@ -182,7 +182,7 @@ func TestOptingOutOfAttach(t *testing.T) {
 }
 
 // Rule 16: protection keeps what a deploy tool deletes early, exactly as long as a holder uses it.
-func TestProtectedSourceOutlivesItsDeletionAsLongAsAHolderUsesIt(t *testing.T) {
+func TestProtectedSourceStaysWhileUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(attachable("web-v1", keys.Protect), deployment("web", inMode(optin.Attach), gen.HistoryLimit(0), envFrom("web-v1")))
@@ -273,7 +273,7 @@ func attachedSourceInUseStays(m *member) {
 }
 
 // An ownerReference of the user's own is no attachment: confrev deletes nothing for it.
-func TestSourceThatItsWorkloadOwnsIsNotSweptInModeRevision(t *testing.T) {
+func TestOwnedSourceIsNotSweptInModeRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))

@@ -31,7 +31,7 @@ import (
 var notDriven = map[string]string{
 	"ChangesTooOften":    "TestASourceThatChangesTooOftenIsNotCopied, since the confrev under test has bounds that no test reaches",
 	"KindNotEnabled":     "TestWithoutSecretsConfrevHasNoRightOnThem, since the confrev under test runs with --secrets",
-	"ConfinementRefused": "TestWhatOthersChangeWithinConfrevsRequestIsSaid, since no other may let confrev try what its own account may not",
+	"ConfinementRefused": "TestForeignMutationOfConfrevsRequestIsReported, since no other may let confrev try what its own account may not",
 	"Reverted":           "workloadThatIsReverted, since it does not happen as long as the webhook answers",
 	"KeyLost":            "TestALostKeyRollsNothing, since guards let no one delete a key",
 	"KeyUnreadable":      "TestASecretThatIsNoKeyIsSaid, since this namespace has a key",
@@ -39,7 +39,7 @@ var notDriven = map[string]string{
 }
 
 // Rule 19: no value of any object is in what confrev and its plugin say, whatever goes wrong.
-func TestNoValueIsEverTold(t *testing.T) {
+func TestNoValueIsEverRepeated(t *testing.T) {
 	t.Parallel()
 	mark := auditMark(t)
 	logged, err := os.Stat(confrev.Log)

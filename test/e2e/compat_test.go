@@ -68,7 +68,7 @@ func TestAnnotationsOfOtherToolsRestart(t *testing.T) {
 }
 
 // What cannot be followed of another tool's annotation is said.
-func TestAnnotationsOfOtherToolsThatCannotBeFollowedAreSaid(t *testing.T) {
+func TestUnsupportedToolAnnotationsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "k", "1"),

@@ -85,7 +85,7 @@ func TestSourceOfManyKeys(t *testing.T) {
 
 // Trap: labels and annotations of other tools, copied, get the copies pruned or burst a limit. And a copy of an
 // immutable source is like any other.
-func TestRevisionTakesNothingButContentOfItsSource(t *testing.T) {
+func TestRevisionTakesContentOfSourceOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	source := configMap("web", "color", "A")

@@ -98,7 +98,7 @@ func TestARevisionThatATemplateNamesStays(t *testing.T) {
 }
 
 // Rules 17 and 20: a change makes no object look like a revision.
-func TestNobodyElseMakesAnObjectLookLikeARevision(t *testing.T) {
+func TestForgedRevisionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	shaped := configMap("web-bcdfghjklm", "k", "v")

@@ -70,7 +70,7 @@ func TestInjectionIntoTheTemplate(t *testing.T) {
 }
 
 // The user's manifest goes in again: the names come back, and pods read the pinned revision all the while.
-func TestInjectionIntoTheTemplateSurvivesApplyingTheManifestAgain(t *testing.T) {
+func TestTemplateInjectionSurvivesReapply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	text := strings.Replace(manifest, "confrev.io/track: all", "confrev.io/track: all, confrev.io/injection: template", 1)

@@ -116,7 +116,7 @@ func (a *app) setImage(image string) {
 }
 
 // Rules 3 and 6: an unused key rolls nothing; a key or a source that goes leaves the pin; one that comes back is a change like others.
-func TestEveryKindKeepsItsPinsWhileSomethingIsMissing(t *testing.T) {
+func TestPinsStayWhileSourceIsMissingForEveryKind(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
 		a.form = oneKey
@@ -151,7 +151,7 @@ func TestEveryKindKeepsItsPinsWhileSomethingIsMissing(t *testing.T) {
 }
 
 // Rule 9.
-func TestEveryKindGetsARevisionBackThatWasDeletedByHand(t *testing.T) {
+func TestDeletedRevisionIsRestoredForEveryKind(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, first := w.launch(s, "web")
 		a.waitOwned(first)

@@ -157,7 +157,7 @@ func TestMatrixHelmTakesAFailingUpgradeBack(t *testing.T) {
 // Helm waits for what its own request rolls out. So it sees that a configuration is faulty, and takes it back, if the
 // configuration comes with something else in the template: new code, or its checksum. Otherwise the rollout begins when Helm is
 // done.
-func TestHelmWaitsForAFaultyConfigurationThatComesWithItsChecksum(t *testing.T) {
+func TestHelmWaitSeesFaultyConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, h := range []helm{helm3, helm3.withChecksum(), helm4, helm4.withChecksum()} {
 		t.Run(h.name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestMatrixUndoAndFixedCode(t *testing.T) {
 }
 
 // Rule 21.3: a faulty configuration that was rolled back stays out, whatever code is deployed, until the source changes.
-func TestMatrixUndoOfTheConfigurationAndNewCode(t *testing.T) {
+func TestMatrixUndoNewCode(t *testing.T) {
 	t.Parallel()
 	for _, tool := range undoTools() {
 		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
@@ -68,7 +68,7 @@ func TestMatrixUndoOfTheConfigurationAndNewCode(t *testing.T) {
 }
 
 // Rule 21.3: the same release changes no code, so a configuration that was rolled back stays out, however often it is deployed.
-func TestMatrixUndoOfTheConfigurationAndTheSameRelease(t *testing.T) {
+func TestMatrixUndoSameRelease(t *testing.T) {
 	t.Parallel()
 	for _, tool := range undoTools() {
 		runBoth(t, tool, func(m *matrix, injection optin.Injection) {

@@ -30,7 +30,7 @@ func TestMissingSourceIsPinnedWhenItAppears(t *testing.T) {
 }
 
 // Rule 6.
-func TestRequiredKeyMissingGivesNoPinAndKeepsAnEarlierOne(t *testing.T) {
+func TestMissingRequiredKeyKeepsEarlierPin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "other", "1"), deployment("web", envKey("web", "needed", false)))

@@ -34,7 +34,7 @@ func (w *world) collected(revision string) {
 }
 
 // Rules 12, 13.
-func TestSharedSourceHasOneRevisionUntilItsLastDeploymentGoes(t *testing.T) {
+func TestSharedSourceHasOneRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("shared", "k", "v"), deployment("one", envFrom("shared")), deployment("two", volume("shared")))
@@ -80,7 +80,7 @@ func TestRevisionsGoWithTheirReplicaSets(t *testing.T) {
 }
 
 // Rules 5, 9: the last ReplicaSet of A goes in the moment in which A is pinned again.
-func TestReturningToContentWhoseReplicaSetIsBeingPruned(t *testing.T) {
+func TestReturnToContentDuringPrune(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t, gen.HistoryLimit(0), gen.Annotated(keys.Settle, "0s"))
 	for range 4 {
@@ -143,7 +143,7 @@ func TestRevisionDeletedByHandWhileInUseComesBack(t *testing.T) {
 }
 
 // Rule 9.
-func TestLostRevisionIsReportedAndComesBackWithItsContent(t *testing.T) {
+func TestLostRevisionIsReportedAndRestored(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	w.editTo("B")
@@ -169,7 +169,7 @@ func orphan() *corev1.ConfigMap {
 }
 
 // Rule 13: no holder and no template names it, and it has no owner that would take it along.
-func TestRevisionThatNobodyUsesGoesAfterTheGraceTime(t *testing.T) {
+func TestUnusedRevisionIsDeletedAfterGrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	orphan := orphan()

@@ -26,7 +26,7 @@ func (w *world) threeRevisions() {
 	}
 }
 
-func TestPluginUndoTakesBackTheConfigurationAndLeavesTheImage(t *testing.T) {
+func TestPluginUndoLeavesTheImage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.threeRevisions()

@@ -300,7 +300,7 @@ func TestValidatingPolicyAloneRefusesEveryForm(t *testing.T) {
 }
 
 // The validating policy finds references by itself, so it is held to Rewrite by itself.
-func TestValidatingPolicyAloneRefusesWhatRewriteWouldChange(t *testing.T) {
+func TestValidatingPolicyRefusesUnresolvedPods(t *testing.T) {
 	t.Parallel()
 	p := newPolicyTest(t)
 	p.namespace = metav1.NamespaceSystem

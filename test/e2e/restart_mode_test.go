@@ -61,7 +61,7 @@ func restarting(t *testing.T, options ...deploymentOption) *world {
 }
 
 // Mode restart: no copies, one rollout for each change that matters, none for opting in; an undo is left alone.
-func TestModeRestartRollsOnceForEachChangeThatMatters(t *testing.T) {
+func TestModeRestartRollsOncePerChange(t *testing.T) {
 	t.Parallel()
 	w := restarting(t)
 	w.Kubectl("annotate", "configmap", "web", "note=x")
@@ -307,7 +307,7 @@ func workloadThatIsReverted(m *member) {
 
 // Rule 4: a source that is pinned and also named in restart-on. An undo holds it as both: the old image runs with its own
 // configuration, also when confrev looks again.
-func TestAnUndoHoldsWhatIsBothPinnedAndAReasonToRestart(t *testing.T) {
+func TestUndoHoldsPinnedRestartTrigger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/web")))

@@ -74,7 +74,7 @@ func (w *world) podsRead(revision string) {
 }
 
 // Rules 2, 4: the main job.
-func TestEditRollsOutOnceUndoHoldsAndTheNextEditRollsOutAgain(t *testing.T) {
+func TestEditUndoHoldEdit(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	w.podsRead(a.Revision)
@@ -136,7 +136,7 @@ func TestPodReplacedInMidRolloutReadsItsOwnRevision(t *testing.T) {
 }
 
 // Rule 5.
-func TestReturningToEarlierContentReusesItsRevisionAndRollsOut(t *testing.T) {
+func TestEarlierContentReusesRevision(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	b := w.editTo("B")
@@ -206,7 +206,7 @@ func TestUndoAtOnceAfterAnAdvanceIsNotUndone(t *testing.T) {
 }
 
 // Rule 2.
-func TestThreeConfigMapsAppliedTogetherAreOneRollout(t *testing.T) {
+func TestChangesAppliedTogetherAreOneRollout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	names := []string{"one", "two", "three"}

@@ -102,7 +102,7 @@ func TestARolloutRestartsForARotatedCredential(t *testing.T) {
 }
 
 // What confrev's own account may do to spec.restartAt: only what the Rollout asks for.
-func TestConfrevsOwnAccountRestartsOnlyRolloutsThatAsk(t *testing.T) {
+func TestOwnAccountRestartsOptedInRolloutsOnly(t *testing.T) {
 	t.Parallel()
 	w, c := newWorld(t), thief(t)
 	w.Create(certificate("cert", "A"))

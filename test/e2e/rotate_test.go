@@ -213,7 +213,7 @@ func rotationWithoutTheWebhook(m *member) {
 }
 
 // Policy rotate: pods wait for a required source anyway, so its first appearance is no reason to start them again.
-func TestTheFirstAppearanceOfARequiredSourceRestartsNothing(t *testing.T) {
+func TestRequiredSourceAppearingRestartsNothing(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]optin.Mode{"rotate": optin.Revision, "restart": optin.Restart} {
 		t.Run(name, func(t *testing.T) {

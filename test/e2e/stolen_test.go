@@ -133,7 +133,7 @@ func unstructuredOf(t *testing.T, obj client.Object) *unstructured.Unstructured 
 
 // Whoever has confrev's token tries what the other adversaries try and, of every object of the arena, each key and each other thing that
 // an object has. What the API server lets through is what docs/security.md lists, and all of that.
-func TestAStolenTokenDoesWhatIsListed(t *testing.T) {
+func TestStolenTokenDoesOnlyWhatIsListed(t *testing.T) {
 	t.Parallel()
 	s := &stolen{Client: client.NewDryRunClient(stealToken(t)), arena: newArena(t, adversary{name: "has confrev's own token", role: "view"}),
 		before: map[string]*unstructured.Unstructured{}, may: mayWrite(t), seen: map[string]map[string]bool{}}
@@ -289,7 +289,7 @@ func (a *arena) madeUp() []attempt {
 }
 
 // The token has the rights that the chart gives, wherever it is used, and what Kubernetes gives everyone.
-func TestAStolenTokenHasTheRightsOfTheChart(t *testing.T) {
+func TestStolenTokenHasTheRightsOfTheChart(t *testing.T) {
 	t.Parallel()
 	w, c := newWorld(t), stealToken(t)
 	granted, err := cluster.Granted(w.Ctx)

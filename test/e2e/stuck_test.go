@@ -28,7 +28,7 @@ func subjectOf(name string) subject {
 
 // Trap: a StatefulSet waits for its stuck pod also when its template was rolled back (kubernetes#67250), so that its user
 // deletes the pod. Then it must not go forward again.
-func TestStatefulSetStuckOnAFaultyRevisionIsUndone(t *testing.T) {
+func TestUndoOfStuckStatefulSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, before := w.launch(subjectOf("StatefulSet"), "web")
@@ -60,7 +60,7 @@ func TestStatefulSetStuckOnAFaultyRevisionIsUndone(t *testing.T) {
 
 // A Job, retries included, runs with the configuration of the moment in which it was created, and a change of
 // configuration starts no Job.
-func TestJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
+func TestJobRetriesWithItsFirstConfiguration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.app(subjectOf("CronJob"), "web")

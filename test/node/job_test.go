@@ -11,7 +11,7 @@ import (
 
 // Each retry of a Job reads what its CronJob was pinned to when the Job was created, whatever the source says by then: the
 // kubelet's retries in the same pod, and the Job controller's, which are new pods.
-func TestAJobRetriesWithTheConfigurationOfItsCreation(t *testing.T) {
+func TestJobRetriesWithItsFirstConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever} {
 		t.Run(string(policy), func(t *testing.T) {

@@ -85,7 +85,7 @@ func (w *world) saysMissing(pod, object string) string {
 
 // Rule 6: once an optional source is deleted, containers start with nothing, as they would without it; and after an undo with what they had,
 // although the source is gone.
-func TestContainersStartWithoutADeletedSourceAndWithItAfterAnUndo(t *testing.T) {
+func TestContainersStartWithoutDeletedSource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	lenient := func(spec *corev1.PodSpec) {

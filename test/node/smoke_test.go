@@ -38,7 +38,7 @@ func TestContainersReadTheirConfigurationInEveryWay(t *testing.T) {
 
 // This is what confrev is for: without it, a container that is restarted in place, in a pod that was rolled out with the
 // old configuration, reads the new one, as does a pod that replaces another, and volumes change even before.
-func TestWithoutConfrevContainersReadWhatTheSourcesSayNow(t *testing.T) {
+func TestWithoutConfrevContainersReadSources(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.createSources()
