@@ -97,7 +97,7 @@ func TestConfinementIsWhatConfrevWrites(t *testing.T) {
 	}
 }
 
-// The list of what remains to whoever has confrev's token is the policies' own.
+// The documented list of what confrev's token allows is that of the policies.
 func TestWhatTheAccountMayDoIsDocumented(t *testing.T) {
 	lists := written(t)
 	text := section(t, "docs/security.md", "## What confrev's own account may do")

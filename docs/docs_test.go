@@ -66,7 +66,7 @@ func TestEventsAreDocumented(t *testing.T) {
 			inCode = append(inCode, reason)
 		}
 	}
-	// Errors that only the user can mend become events too.
+	// Errors that only the user can fix become events too.
 	terminal := regexp.MustCompile(`(?:TerminalError\{(?:Reason:\s*)?|is the reason of a TerminalError.*\nconst \w+ = )"(\w+)"`)
 	for _, path := range files(t, "internal", ".go") {
 		for _, match := range terminal.FindAllStringSubmatch(read(t, path), -1) {
@@ -330,7 +330,7 @@ func markdown(t *testing.T) []string {
 	return files(t, ".", ".md")
 }
 
-// constants gives the string constants that a file declares. A value may be a text, or a sum of texts and constants of
+// constants returns the string constants that a file declares. A value may be a text, or a sum of texts and constants of
 // the same file.
 func constants(t *testing.T, path string) map[string]string {
 	t.Helper()
@@ -354,7 +354,7 @@ func constants(t *testing.T, path string) map[string]string {
 	return values
 }
 
-// textOf gives the value of a constant expression, or nothing if it is none of texts.
+// textOf returns the value of a constant expression, or nothing if it is none of texts.
 func textOf(expression ast.Expr, known map[string]string) string {
 	switch e := expression.(type) {
 	case *ast.BasicLit:
@@ -369,7 +369,7 @@ func textOf(expression ast.Expr, known map[string]string) string {
 	return ""
 }
 
-// section gives the part of a page from a heading up to the next of the same depth.
+// section returns the part of a page from a heading up to the next of the same depth.
 func section(t *testing.T, path, heading string) string {
 	t.Helper()
 	_, after, found := strings.Cut("\n"+read(t, path), "\n"+heading+"\n")
@@ -381,7 +381,7 @@ func section(t *testing.T, path, heading string) string {
 	return part
 }
 
-// firstColumn gives what the tables of a section are about.
+// firstColumn returns what the tables of a section are about.
 func firstColumn(t *testing.T, path, heading string) []string {
 	t.Helper()
 	var found []string
@@ -413,7 +413,7 @@ var fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 
 func withoutCode(text string) string { return fenced.ReplaceAllString(text, "") }
 
-// anchors gives the anchors of a page's headings, made as code hosts make them.
+// anchors returns the anchors of a page's headings, made as code hosts make them.
 func anchors(text string) []string {
 	var found []string
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(withoutCode(text), -1) {

@@ -64,7 +64,7 @@ func missing(dir string, wanted []component) []component {
 	return out
 }
 
-// buildModule builds into a directory beside the final one and renames, so that a binary is whole or absent.
+// buildModule builds into a directory next to the final one and renames, so that a binary is whole or absent.
 func buildModule(ctx context.Context, l layout, m module, dir string, todo []component) error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return errors.New("building needs the go command: install Go (the version in go.mod) and put it on PATH")
@@ -99,7 +99,7 @@ func buildModule(ctx context.Context, l layout, m module, dir string, todo []com
 	return install(scratch, dir, todo)
 }
 
-// runnable tells whether there is a binary that could be run.
+// runnable reports whether there is a binary that could be run.
 func runnable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o100 != 0 && info.Size() > 0

@@ -46,7 +46,7 @@ func makeDir(path string) error {
 	return nil
 }
 
-// removeCgroups removes a cgroup and those in it, of every controller. Their processes have ended, but for a moment the
+// removeCgroups removes a cgroup and those in it, of every controller. Their processes have ended, except for a moment the
 // kernel may still count them.
 func removeCgroups(ctx context.Context, cgroup string) error {
 	remove := func() (bool, error) {

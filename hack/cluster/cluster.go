@@ -105,7 +105,7 @@ func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
 	}
 	args := []string{
 		"create", "cluster", "--config", settings, "--kube-audit-policy", policy,
-		// Not ~/.kube/config: nobody asked for another current context.
+		// Not ~/.kube/config: no one asked for another current context.
 		"--kubeconfig", "",
 		"--kwok-controller-binary", kwok,
 	}
@@ -260,7 +260,7 @@ func (c cluster) waitServing(ctx context.Context) error {
 	return err
 }
 
-// applyStages gives KWOK its stages: its own for nodes and pods, and ours. Not at each start, since a demo changes them.
+// applyStages installs the stages of KWOK: its own for nodes and pods, and ours. Not at each start, since a demo changes them.
 func (c cluster) applyStages(ctx context.Context) error {
 	dir, err := c.sourceDir(ctx, moduleKwok)
 	if err != nil {

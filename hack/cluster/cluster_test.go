@@ -108,7 +108,7 @@ func TestLivePid(t *testing.T) {
 		"a stranger with the pid of old is not ours":   {content: strconv.Itoa(stranger.Process.Pid)},
 		"a process that ended does not live":           {content: strconv.Itoa(ended.Process.Pid)},
 		"a file that is just being written has no pid": {content: ""},
-		"minus one, which means everybody, is no pid":  {content: "-1"},
+		"minus one, which means everyone, is no pid":  {content: "-1"},
 		"the first process of the machine is not ours": {content: "1"},
 	}
 	for name, test := range tests {
@@ -127,7 +127,7 @@ func TestLivePid(t *testing.T) {
 	}
 }
 
-// startIdle starts a shell that waits for input in vain, with an argument more.
+// startIdle starts a shell that waits for input that never comes, with one more argument.
 func startIdle(t *testing.T, argument string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "read line", "sh", argument)
@@ -153,7 +153,7 @@ func TestLockLetsOneInAtATime(t *testing.T) {
 	_, err = lock(ctx, path, "a test has it")
 	checkError(t, err, "wait: a test has it")
 	unlock()
-	unlock, err = lock(t.Context(), path, "nobody has it")
+	unlock, err = lock(t.Context(), path, "no one has it")
 	checkError(t, err, "")
 	unlock()
 }

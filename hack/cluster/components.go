@@ -72,7 +72,7 @@ var components = []component{
 }
 
 // controlPlane are the components that kwokctl can also download, as it names them; kubernetes.component tells those of a
-// version. tools are what it cannot download. nodeComponents are what a real node has beside runc.
+// version. tools are what it cannot download. nodeComponents are what a real node has in addition to runc.
 var (
 	controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	tools        = []string{"kubectl", "kwok", "kwokctl"}

@@ -130,7 +130,7 @@ func (l layout) binaries(module module) (string, error) {
 	return filepath.Join(l.cache, "bin", module.dir+"-"+version+source), nil
 }
 
-// sourceVersion tells a module's source from any other, such as -6a09e667. Most modules have none, only a dependency.
+// sourceVersion distinguishes a module's source from any other, such as -6a09e667. Most modules have none, only a dependency.
 func (l layout) sourceVersion(module module) (string, error) {
 	dir := filepath.Join(l.modules, module.dir)
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -142,9 +142,9 @@ func TestBinariesOfOwnSource(t *testing.T) {
 	for _, step := range []struct{ name, file, content string }{
 		{name: "without source"},
 		{"with source", "main.go", "package main\n"},
-		{"after a change of the source", "main.go", "package main\n\nfunc main() {}\n"},
+		{"after a change to the source", "main.go", "package main\n\nfunc main() {}\n"},
 		{"with a second file", "more.go", "package main\n"},
-		{"after a change of a dependency", "go.sum", "h1:\n"},
+		{"after a change to a dependency", "go.sum", "h1:\n"},
 	} {
 		if step.file != "" {
 			writeFile(t, filepath.Join(dir, step.file), step.content)

@@ -32,7 +32,7 @@ func lock(ctx context.Context, path, why string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// held tries to take the lock and tells whether another process has it.
+// held tries to take the lock and reports whether another process has it.
 func held(file *os.File) bool {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }

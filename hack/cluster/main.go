@@ -1,6 +1,6 @@
 // Command cluster gives any machine with Go a real Kubernetes control plane for tests and demos: etcd, kube-apiserver,
 // kube-controller-manager and kube-scheduler, with KWOK playing nodes and kubelets, and on request the Argo Rollouts
-// controller. Everything is built from Go modules (hack/modules) and cached. See README.md beside this file.
+// controller. Everything is built from Go modules (hack/modules) and cached. See README.md in this folder.
 package main
 
 import (

@@ -25,7 +25,7 @@ type nodeTools struct {
 	kubernetes, containerd, runc string
 }
 
-// ensureNode builds what a real node runs beside runc.
+// ensureNode builds what a real node runs in addition to runc.
 func ensureNode(ctx context.Context, l layout, runc string) (nodeTools, error) {
 	if err := ensure(ctx, l, nodeComponents...); err != nil {
 		return nodeTools{}, err
@@ -35,7 +35,7 @@ func ensureNode(ctx context.Context, l layout, runc string) (nodeTools, error) {
 	return nodeTools{kubernetes, containerd, runc}, errors.Join(errKubernetes, errContainerd)
 }
 
-// hasNode tells whether the cluster once got a real node, running or not.
+// hasNode reports whether the cluster once got a real node, running or not.
 func (l layout) hasNode(name string) bool {
 	_, err := os.Stat(l.node(name))
 	return err == nil

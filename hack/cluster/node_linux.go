@@ -148,7 +148,7 @@ func (n node) start(name, binary string, args ...string) (child, error) {
 	return n.children.start(cmd)
 }
 
-// importImages gives containerd the images, once it serves.
+// importImages imports the images into containerd, once it serves.
 func (n node) importImages(ctx context.Context, containerd child) error {
 	err := poll(ctx, 30*time.Second, func() (bool, error) {
 		select {

@@ -19,7 +19,7 @@ import (
 var clusterProcesses = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"}
 
 // livePid is the pid in a cluster's pid file if that process still is this cluster's; 0 otherwise. A pid alone proves
-// nothing: after a reboot it may be anybody's, and a dead process keeps it until its parent has collected it.
+// nothing: after a reboot it may belong to anyone, and a dead process keeps it until its parent has collected it.
 func livePid(l layout, name, process string) int {
 	content, err := os.ReadFile(l.pid(name, process))
 	if err != nil {
@@ -53,7 +53,7 @@ func commandLine(pid int) string {
 	return ""
 }
 
-// ended tells of a process on Linux whether it is gone, or only waits for its parent to collect it.
+// ended reports whether a process on Linux is gone, or only waits for its parent to collect it.
 func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	rolloutsNamespace = "argo-rollouts"
 )
 
-// startRollouts installs Argo Rollouts' CRDs and runs its controller beside the cluster.
+// startRollouts installs Argo Rollouts' CRDs and runs its controller next to the cluster.
 func (c cluster) startRollouts(ctx context.Context) error {
 	if livePid(c.layout, c.name, rolloutsProcess) != 0 {
 		say("Argo Rollouts already runs")

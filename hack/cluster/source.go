@@ -11,7 +11,7 @@ import (
 // downloadSites are the sites from which kwokctl fetches Kubernetes' and etcd's released binaries.
 var downloadSites = []string{"https://dl.k8s.io", "https://github.com/etcd-io/etcd/releases"}
 
-// controlPlaneSource makes sure of the binaries that up needs, and tells whether kwokctl is to download those of the
+// controlPlaneSource makes sure of the binaries that up needs, and reports whether kwokctl is to download those of the
 // control plane itself.
 func controlPlaneSource(ctx context.Context, l layout, k kubernetes) (download bool, err error) {
 	mode := os.Getenv(project.sourceVariable)

@@ -74,7 +74,7 @@ func up(ctx context.Context, l layout, o upOptions, out io.Writer) error {
 	return printReady(out, c, time.Since(begin))
 }
 
-// keepExtras gives a cluster back, after a reboot, what it had: Argo Rollouts, a real node.
+// keepExtras restores, after a reboot, what a cluster had: Argo Rollouts, a real node.
 func (o *upOptions) keepExtras(l layout) {
 	_, err := os.Stat(l.log(o.name, rolloutsProcess))
 	o.rollouts = o.rollouts || err == nil
@@ -162,7 +162,7 @@ func (c cluster) start(ctx context.Context, o upOptions, download bool) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	say("%v\ncluster %q cannot be started again: making it anew, without the objects that it had", err, c.name)
+	say("%v\ncluster %q cannot be started again: creating it again, without the objects that it had", err, c.name)
 	if err := c.remove(ctx); err != nil {
 		return err
 	}

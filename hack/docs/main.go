@@ -79,7 +79,7 @@ func each(root *cobra.Command, name func(*cobra.Command) string, page func(*cobr
 	return pages, nil
 }
 
-// commands gives the plugin's commands as they are the same on every machine, and as pages want their texts.
+// commands returns the plugin's commands as they are the same on every machine, and as pages want their texts.
 func commands() *cobra.Command {
 	root := plugin.Command(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: io.Discard, ErrOut: io.Discard})
 	root.PersistentFlags().Lookup("cache-dir").DefValue = "~/.kube/cache"
@@ -96,7 +96,7 @@ func showConnection(root *cobra.Command, show bool) {
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = !show && flag.Deprecated == "" })
 }
 
-// below gives a command and all below it.
+// below returns a command and all below it.
 func below(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, sub := range cmd.Commands() {
@@ -144,7 +144,7 @@ func manual(cmd *cobra.Command) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// connection gives the command whose pages have kubectl's flags of connection, for pages that do not name it by themselves.
+// connection returns the command whose pages have kubectl's flags of connection, for pages that do not name it by themselves.
 func connection(cmd *cobra.Command) *cobra.Command {
 	options, _, err := cmd.Root().Find([]string{"options"})
 	if err != nil || cmd == options || cmd == cmd.Root() {

@@ -89,7 +89,7 @@ func (r *reader) event(e event) {
 	}
 }
 
-// isProgress tells the lines that only go test -v prints.
+// isProgress matches the lines that only go test -v prints.
 func isProgress(line string) bool {
 	return slices.ContainsFunc([]string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "}, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
 }

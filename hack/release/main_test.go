@@ -206,7 +206,7 @@ type unpacked struct {
 	content string
 }
 
-// unpack gives the files in an archive by name.
+// unpack returns the files in an archive by name.
 func unpack(t *testing.T, dir, name string) map[string]unpacked {
 	t.Helper()
 	zip, err := gzip.NewReader(strings.NewReader(read(t, dir, name)))
