@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"confrev.io/confrev/internal/plugin/session"
 )
 
 // shortUsage makes cobra's template for help leave out kubectl's flags of connection, as kubectl does: they are the same for
@@ -16,11 +18,11 @@ var shortUsage = strings.NewReplacer(
 	`"kubectl confrev options" lists the flags of kubectl that all commands take.`,
 )
 
-func newOptions(p *plugin) *cobra.Command {
+func newOptions(p *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:     "options",
 		Short:   "List the flags of kubectl that all commands take",
-		Example: examples(`kubectl confrev options`),
+		Example: session.Examples(`kubectl confrev options`),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(p.Out, cmd.InheritedFlags().FlagUsages())

@@ -73,7 +73,7 @@ func TestPluginUsesRefused(t *testing.T) {
 	w.WaitPinned("web", "app", "color", "A")
 	w.pluginFails(1, "say of what", "uses")
 	w.pluginFails(1, `configmaps "nothing" not found`, "uses", "configmap/nothing")
-	w.pluginFails(1, "deployments.apps/web is no source", "uses", "deployment/web")
+	w.pluginFails(1, "deployments.apps/web is not a source", "uses", "deployment/web")
 	w.pluginFails(1, "cannot reach the API server", "uses", "configmap/app", w.unreachable())
 	w.pluginFails(1, "cannot list resource", "uses", "configmap/app", w.account("nothing"))
 	some := w.account("some", rights("apps", []string{"deployments"}, "list"), rights("", []string{"configmaps"}, "list"))

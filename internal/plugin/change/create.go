@@ -1,0 +1,180 @@
+package change
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/kubectl/pkg/cmd/create"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plugin/session"
+)
+
+const createOwnerLong = `
+
+With --owner, the workload owns what is created, and its annotation confrev.io/track lists it: changes of it roll the workload out,
+and deleting the workload deletes it too. To have the one without the other, leave --owner out and use: kubectl confrev track
+WORKLOAD SOURCE.`
+
+const createConfigMapExample = `# A ConfigMap from a file, whose changes roll deployment/web out
+kubectl confrev create configmap app-files --from-file=config.yml --owner=deployment/web
+
+# See it first
+kubectl confrev create configmap app-values --from-literal=level=debug --owner=deployment/web --dry-run=client -o yaml`
+
+const createSecretExample = `# A Secret whose changes roll deployment/web out
+kubectl confrev create secret generic db --from-literal=user=app --owner=deployment/web`
+
+// newCreate groups kubectl's own commands that create sources, with an owner beside.
+func NewCreate(p *session.Session) *cobra.Command {
+	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd := &cobra.Command{
+		Use: "create SUBCOMMAND", Short: "Create a ConfigMap or Secret, owned by a workload", Args: cobra.NoArgs, RunE: help,
+		Example: session.Examples(`kubectl confrev create configmap app --from-literal=level=info --owner=deployment/web`),
+	}
+	secret := &cobra.Command{
+		Use: "secret SUBCOMMAND", Short: "Create a Secret, owned by a workload", Args: cobra.NoArgs, RunE: help,
+		Example: session.Examples(createSecretExample),
+	}
+	secret.AddCommand(newCreateSecret(p))
+	cmd.AddCommand(newCreateConfigMap(p), secret)
+	return cmd
+}
+
+func newCreateConfigMap(p *session.Session) *cobra.Command {
+	cmd := create.NewCmdCreateConfigMap(p.Factory, p.IOStreams)
+	return ownable(p, cmd, createConfigMapExample, func(args []string, made func(runtime.Object) error) error {
+		o := create.NewConfigMapOptions(p.IOStreams)
+		flags := cmd.Flags()
+		o.FileSources, _ = flags.GetStringSlice("from-file")
+		o.LiteralSources, _ = flags.GetStringArray("from-literal")
+		o.EnvFileSources, _ = flags.GetStringSlice("from-env-file")
+		o.AppendHash, _ = flags.GetBool("append-hash")
+		if err := o.Complete(p.Factory, cmd, args); err != nil {
+			return err
+		}
+		// kubectl makes the object; it is created with its owner.
+		o.PrintObj, o.DryRunStrategy = made, cmdutil.DryRunClient
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return o.Run()
+	})
+}
+
+func newCreateSecret(p *session.Session) *cobra.Command {
+	cmd := create.NewCmdCreateSecretGeneric(p.Factory, p.IOStreams)
+	return ownable(p, cmd, createSecretExample, func(args []string, made func(runtime.Object) error) error {
+		o := create.NewSecretOptions(p.IOStreams)
+		flags := cmd.Flags()
+		o.FileSources, _ = flags.GetStringSlice("from-file")
+		o.LiteralSources, _ = flags.GetStringArray("from-literal")
+		o.EnvFileSources, _ = flags.GetStringSlice("from-env-file")
+		o.AppendHash, _ = flags.GetBool("append-hash")
+		o.Type, _ = flags.GetString("type")
+		if err := o.Complete(p.Factory, cmd, args); err != nil {
+			return err
+		}
+		o.PrintObj, o.DryRunStrategy = made, cmdutil.DryRunClient
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return o.Run()
+	})
+}
+
+// ownable gives one of kubectl's commands the flag --owner. run makes the object of the command's other flags.
+func ownable(p *session.Session, cmd *cobra.Command, example string, run func(args []string, made func(runtime.Object) error) error) *cobra.Command {
+	var owner string
+	cmd.Flags().StringVar(&owner, "owner", "", "The workload that is to own it: TYPE/NAME")
+	_ = cmd.RegisterFlagCompletionFunc("owner", p.CompleteWorkload)
+	cmd.Long, cmd.Example = cmd.Long+createOwnerLong, session.Examples(example)
+	cmd.Run = nil
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return run(args, func(made runtime.Object) error {
+			obj, ok := made.(client.Object)
+			if !ok {
+				return fmt.Errorf("kubectl made a %T", made)
+			}
+			return createOwned(p, cmd, obj, owner)
+		})
+	}
+	return cmd
+}
+
+// createOwned creates an object with its owner, and prints it as kubectl does.
+func createOwned(p *session.Session, cmd *cobra.Command, obj client.Object, owner string) error {
+	w := &writing{Session: p, print: printFlagsOf(cmd, "created"), fieldManager: cmdutil.GetFlagString(cmd, "field-manager"), fromInput: true}
+	validation, err := cmdutil.GetValidationDirective(cmd)
+	if err != nil {
+		return err
+	}
+	c, err := w.ready(cmd)
+	if err != nil {
+		return err
+	}
+	obj.SetNamespace(c.Namespace)
+	options := &client.CreateOptions{FieldManager: w.fieldManager, DryRun: w.updateOptions().DryRun,
+		Raw: &metav1.CreateOptions{FieldValidation: validation}}
+	var notes []string
+	if owner != "" {
+		if notes, err = w.own(cmd.Context(), c, obj, owner, options); err != nil {
+			return err
+		}
+	}
+	if w.dryRun != cmdutil.DryRunClient {
+		if err := c.Create(cmd.Context(), obj, options); err != nil {
+			return err
+		}
+	}
+	return w.printed(obj, notes...)
+}
+
+// own makes a workload the owner of an object that is about to be created, and lets the workload track it.
+func (w *writing) own(ctx context.Context, c *session.Connection, obj client.Object, owner string, options *client.CreateOptions) ([]string, error) {
+	found, err := w.Named(ctx, c, owner)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetOwnerReferences(append(obj.GetOwnerReferences(), ownerReference(found)))
+	if w.dryRun == cmdutil.DryRunNone {
+		// Nothing is to be written on the workload for an object that the API server refuses.
+		trial := *options
+		trial.DryRun = []string{metav1.DryRunAll}
+		if err := c.Create(ctx, obj.DeepCopyObject().(client.Object), &trial); err != nil {
+			return nil, err
+		}
+	}
+	source := pin.Source{Kind: kindOf(obj), Name: obj.GetName()}
+	tracked, err := w.trackOwned(ctx, c, owner, source)
+	return ownerNotes(source, owner, tracked), err
+}
+
+// printFlagsOf gives the flags for printing that one of kubectl's commands has got, with what they were set to.
+func printFlagsOf(cmd *cobra.Command, done string) *genericclioptions.PrintFlags {
+	flags := genericclioptions.NewPrintFlags(done).WithTypeSetter(clientgoscheme.Scheme)
+	own := &cobra.Command{}
+	flags.AddFlags(own)
+	cmd.Flags().Visit(func(set *pflag.Flag) {
+		if flag := own.Flags().Lookup(set.Name); flag != nil {
+			_ = own.Flags().Set(set.Name, set.Value.String())
+		}
+	})
+	return flags
+}
+
+func kindOf(obj client.Object) pin.Kind {
+	if _, is := obj.(*corev1.Secret); is {
+		return pin.Secret
+	}
+	return pin.ConfigMap
+}

@@ -1,0 +1,87 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
+)
+
+// restoreSource writes the content of an earlier revision back into its source.
+func (u *undo) restoreSource(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
+	found, err := u.Find(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	_, look, err := found.Look(ctx, c)
+	if err != nil {
+		return err
+	}
+	d, err := toRestore(found, look, sources, u.toRevision)
+	if err != nil {
+		return err
+	}
+	namespace := look.Workload.GetNamespace()
+	old := revision.NewSource(d.Source.Kind)
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.To.Revision}, old); err != nil {
+		return err
+	}
+	return untilUnchanged(func() error { return u.overwrite(ctx, c, namespace, d, old) })
+}
+
+// toRestore finds the one revision whose content is to be restored.
+func toRestore(t session.Target, look controller.Look, sources []pin.Source, number int64) (plan.Decision, error) {
+	all, err := pinned(t, look, sources)
+	if err != nil {
+		return plan.Decision{}, err
+	}
+	if len(all) > 1 {
+		return plan.Decision{}, fmt.Errorf("%s has several sources: name the one to restore, such as %s", t, all[0].Source)
+	}
+	d := all[0]
+	if d.To = d.From; number > 0 || d.Verdict != plan.Held {
+		d.To, err = earlier(d, look, number)
+	}
+	return d, err
+}
+
+// overwrite replaces the content of a source, and nothing else of it.
+func (u *undo) overwrite(ctx context.Context, c *session.Connection, namespace string, d plan.Decision, old client.Object) error {
+	source := revision.NewSource(d.Source.Kind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.Source.Name}, source)
+	if err != nil {
+		return err
+	}
+	if revision.SameContent(source, old) {
+		return u.unchanged(source, fmt.Sprintf("has the content of revision %d already", d.To.Number))
+	}
+	setContent(source, old)
+	if u.dryRun != cmdutil.DryRunClient {
+		// With the resourceVersion that was read: an edit made meanwhile is not to be lost.
+		if err := c.Update(ctx, source, u.updateOptions()); err != nil {
+			return err
+		}
+	}
+	u.print.NamePrintFlags.Operation = strings.Replace(u.print.NamePrintFlags.Operation, "rolled back", "restored", 1)
+	return u.printed(source,
+		fmt.Sprintf("has the content of revision %d (%s) again", d.To.Number, d.To.Revision),
+		"everybody who tracks it rolls out to that content, as after any edit; what deploys it (GitOps, Helm) may overwrite it")
+}
+
+func setContent(source, from client.Object) {
+	switch o := source.(type) {
+	case *corev1.Secret:
+		o.Data = from.(*corev1.Secret).Data
+	case *corev1.ConfigMap:
+		o.Data, o.BinaryData = from.(*corev1.ConfigMap).Data, from.(*corev1.ConfigMap).BinaryData
+	}
+}

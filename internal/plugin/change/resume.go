@@ -1,0 +1,95 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/plugin/session"
+)
+
+const resumeLong = `End a hold: let a workload that was rolled back go on with the present content of its sources.
+
+A workload whose configuration was rolled back stays where it is until the source changes. This pins the present content
+instead, which is one rollout with the image that the workload has. Without SOURCE, for all sources that are held.`
+
+const resumeExample = `# Go on with the present configuration
+kubectl confrev resume deployment/web
+
+# Only with that of one source, and see first what would be written
+kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml`
+
+func NewResume(p *session.Session) *cobra.Command {
+	return forward(p, "resume", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
+}
+
+const advanceLong = `Roll out what has changed, on a workload that waits for somebody to say so (annotation confrev.io/advance: manual or
+on-deploy), or while no controller runs. Without SOURCE, for all sources that wait.`
+
+const advanceExample = `# Roll out the changes that wait
+kubectl confrev advance deployment/web
+
+# Only those of one source
+kubectl confrev advance deployment/web configmap/app`
+
+func NewAdvance(p *session.Session) *cobra.Command {
+	return forward(p, "advance", "Roll out changes that wait for somebody to say so", advanceLong, advanceExample, "advanced",
+		plan.Waiting, plan.Advanced, plan.Pinned)
+}
+
+// forward makes a verb that moves the sources with some verdicts to their present content.
+func forward(p *session.Session, verb, short, long, example, done string, verdicts ...plan.Verdict) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: verb + " WORKLOAD [SOURCE...]", Short: short, Long: long, Example: session.Examples(example),
+		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
+	}
+	w := newWriting(p, cmd, done)
+	cmd.RunE = w.onWorkload(func(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
+		return w.steer(ctx, c, name, func(t session.Target, look controller.Look) (move, error) {
+			return toCurrent(t, look, sources, verdicts)
+		})
+	})
+	return cmd
+}
+
+// toCurrent moves the sources with some verdicts to their present content, and says of the others why not.
+func toCurrent(t session.Target, look controller.Look, sources []pin.Source, verdicts []plan.Verdict) (move, error) {
+	all, err := chosen(t, look, sources)
+	if err != nil {
+		return move{}, err
+	}
+	var moving move
+	for _, d := range all {
+		if slices.Contains(verdicts, d.Verdict) {
+			d.To = d.Current
+			moving.decisions = append(moving.decisions, d)
+			continue
+		}
+		moving.why = append(moving.why, fmt.Sprintf("%s: %s", d.Source, stays(t, d)))
+	}
+	return moving, nil
+}
+
+// stays says why a source's pin does not move forward by hand.
+func stays(t session.Target, d plan.Decision) string {
+	switch d.Verdict {
+	case plan.InSync:
+		return fmt.Sprintf("has its present content already (revision %d)", d.From.Number)
+	case plan.Held:
+		return fmt.Sprintf("is held at revision %d; to go on: kubectl confrev resume %s", d.From.Number, t)
+	case plan.Waiting:
+		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says; to roll it out: kubectl confrev advance %s", d.From.Number, t)
+	case plan.Pinned, plan.Advanced:
+		return "is about to be rolled out by the controller"
+	case plan.SourceMissing, plan.Absent:
+		return "does not exist"
+	case plan.KeyMissing:
+		return fmt.Sprintf("lacks %q, which a container requires", d.Keys)
+	}
+	return "could not be looked at"
+}

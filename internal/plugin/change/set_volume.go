@@ -1,0 +1,185 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/podspec"
+)
+
+const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
+
+With --type, a volume is added and mounted at --mount-path; a volume of that name with the same content is used as it is. With
+--remove, the volume --name and all its mounts go. With neither, volumes are listed. A change of the template is a rollout.`
+
+const setVolumeExample = `# Mount a ConfigMap
+kubectl confrev set volume deployment/web -t configmap --configmap-name=app --mount-path=/etc/app
+
+# Mount one key of a Secret as a file, in one container
+kubectl confrev set volume deployment/web -t secret --secret-name=db --mount-path=/etc/db/user --sub-path=user --containers=app --read-only
+
+# List them; take one away
+kubectl confrev set volume deployment/web
+kubectl confrev set volume deployment/web --remove --name=app`
+
+type setVolume struct {
+	*writing
+	volumeRequest
+	remove bool
+}
+
+func newSetVolume(p *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "volume WORKLOAD [-t TYPE --mount-path=PATH | --remove --name=NAME]", Short: "Add, remove or list the volumes of a workload",
+		Aliases: []string{"volumes"}, Long: setVolumeLong, Example: session.Examples(setVolumeExample), DisableFlagsInUseLine: true,
+		ValidArgsFunction: p.CompleteWorkload,
+	}
+	s := &setVolume{writing: newWriting(p, cmd, "volumes updated")}
+	flags := cmd.Flags()
+	flags.StringVarP(&s.kind, "type", "t", "", "Type of the volume to add: configmap, secret, pvc or emptydir")
+	flags.StringVar(&s.name, "name", "", "Name of the volume (default: the name of what it mounts)")
+	flags.StringVar(&s.configMap, "configmap-name", "", "ConfigMap to mount, with --type=configmap")
+	flags.StringVar(&s.secret, "secret-name", "", "Secret to mount, with --type=secret")
+	flags.StringVar(&s.claim, "claim-name", "", "PersistentVolumeClaim to mount, with --type=pvc")
+	flags.StringVar(&s.mountPath, "mount-path", "", "Where the containers find it")
+	flags.StringVar(&s.subPath, "sub-path", "", "Path within the volume to mount, such as one key")
+	flags.StringSliceVar(&s.containers, "containers", nil, "Containers to mount it in (default: all)")
+	flags.BoolVar(&s.readOnly, "read-only", false, "Mount it read-only")
+	flags.BoolVar(&s.remove, "remove", false, "Remove the volume --name and its mounts")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, rest, err := session.SplitArgs(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) > 0 {
+			return fmt.Errorf("want one workload, have %d arguments more", len(rest))
+		}
+		c, err := s.ready(cmd)
+		if err != nil {
+			return err
+		}
+		return untilUnchanged(func() error { return s.run(cmd.Context(), c, name) })
+	}
+	return cmd
+}
+
+func (s *setVolume) run(ctx context.Context, c *session.Connection, name string) error {
+	found, err := s.Find(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	template, err := found.Kind.Template(found.Object)
+	if err != nil {
+		return err
+	}
+	pins, _ := found.Kind.Pins(found.Object)
+	written := podspec.Original(&template.Spec, pins)
+	var ops []patchOperation
+	switch {
+	case s.remove && s.kind != "":
+		return fmt.Errorf("--remove and --type exclude each other")
+	case s.remove:
+		ops, err = removeVolume(written, s.name)
+	case s.kind != "":
+		ops, err = s.add(written)
+	case s.mountPath != "" || s.configMap != "" || s.secret != "" || s.claim != "":
+		return fmt.Errorf("which --type: configmap, secret, pvc or emptydir?")
+	default:
+		return s.list(found, written)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", found, err)
+	}
+	if len(ops) == 0 {
+		return s.unchanged(found.Object, "the volume is mounted there already")
+	}
+	obj, err := s.patch(ctx, c, found, ops)
+	if err != nil {
+		return err
+	}
+	return s.printed(obj, rollsOut(found, obj))
+}
+
+// patchOperation is one of a JSON patch on a pod spec.
+type patchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patch changes the pod spec of a workload, if its spec is still as it was read: the operations count list items.
+func (w *writing) patch(ctx context.Context, c *session.Connection, t session.Target, ops []patchOperation) (client.Object, error) {
+	all := []patchOperation{
+		{"test", "/metadata/uid", t.Object.GetUID()}, {"test", "/metadata/generation", t.Object.GetGeneration()},
+	}
+	for _, op := range ops {
+		op.Path = t.Kind.TemplatePointer() + "/spec" + op.Path
+		all = append(all, op)
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	obj := t.Object.DeepCopyObject().(client.Object)
+	if w.dryRun != cmdutil.DryRunClient {
+		return obj, c.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), w.patchOptions()...)
+	}
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(data)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = patch.Apply(document); err != nil {
+		return nil, err
+	}
+	would := t.Kind.New()
+	return would, json.Unmarshal(document, would)
+}
+
+// list prints the volumes of a template and where they are mounted.
+func (s *setVolume) list(t session.Target, spec *corev1.PodSpec) error {
+	if *s.print.OutputFormat != "" {
+		return s.printed(t.Object)
+	}
+	if _, err := fmt.Fprintln(s.Out, t); err != nil {
+		return err
+	}
+	for _, volume := range spec.Volumes {
+		lines := []string{fmt.Sprintf("%s as %s", describeVolume(volume), volume.Name)}
+		for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+			for _, mount := range container.VolumeMounts {
+				if mount.Name == volume.Name {
+					lines = append(lines, "  "+describeMount(container.Name, mount))
+				}
+			}
+		}
+		if err := s.say(lines...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeMount(container string, mount corev1.VolumeMount) string {
+	text := fmt.Sprintf("mounted at %s in %s", mount.MountPath, container)
+	if mount.SubPath != "" {
+		text += ", only " + mount.SubPath
+	}
+	if mount.ReadOnly {
+		text += ", read-only"
+	}
+	return text
+}

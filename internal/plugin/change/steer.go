@@ -1,0 +1,268 @@
+package change
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
+)
+
+// writing is what all verbs share that change an object: kubectl's own flags for how to write and what to print.
+type writing struct {
+	*session.Session
+	print        *genericclioptions.PrintFlags
+	fieldManager string
+	dryRun       cmdutil.DryRunStrategy
+	// fromInput is true for a verb whose objects are made from its command line.
+	fromInput bool
+}
+
+// newWriting adds the flags to a command; done is what is said of an object that was written: "rolled back".
+func newWriting(p *session.Session, cmd *cobra.Command, done string) *writing {
+	w := &writing{Session: p, print: genericclioptions.NewPrintFlags(done).WithTypeSetter(clientgoscheme.Scheme)}
+	w.print.AddFlags(cmd)
+	cmdutil.AddDryRunFlag(cmd)
+	cmdutil.AddFieldManagerFlagVar(cmd, &w.fieldManager, "kubectl-confrev")
+	return w
+}
+
+func (w *writing) complete(cmd *cobra.Command) (err error) {
+	w.dryRun, err = cmdutil.GetDryRunStrategy(cmd)
+	cmdutil.PrintFlagsWithDryRunStrategy(w.print, w.dryRun)
+	return err
+}
+
+// onWorkload makes RunE of a verb that changes a workload and takes WORKLOAD [SOURCE...].
+func (w *writing) onWorkload(run func(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		name, rest, err := session.SplitArgs(args)
+		if err != nil {
+			return err
+		}
+		sources, err := session.ParseSources(rest)
+		if err != nil {
+			return err
+		}
+		c, err := w.ready(cmd)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), c, name, sources)
+	}
+}
+
+// ready reads the flags, and finds the cluster.
+func (w *writing) ready(cmd *cobra.Command) (*session.Connection, error) {
+	if err := w.complete(cmd); err != nil {
+		return nil, err
+	}
+	return w.Connect()
+}
+
+// untilUnchanged decides and writes anew when what was decided on changed under our hands.
+func untilUnchanged(decideAndWrite func() error) error {
+	changed := func(err error) bool {
+		return apierrors.IsConflict(err) || revision.IsChanged(err) || controller.TestFailed(err)
+	}
+	err := retry.OnError(retry.DefaultBackoff, changed, decideAndWrite)
+	if changed(err) {
+		return fmt.Errorf("it keeps changing, so nothing was done; try again: %w", err)
+	}
+	return err
+}
+
+// patchOptions are those of a write that the flags ask for.
+func (w *writing) patchOptions() []client.PatchOption {
+	options := []client.PatchOption{client.FieldOwner(w.fieldManager)}
+	if w.dryRun == cmdutil.DryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	return options
+}
+
+func (w *writing) updateOptions() *client.UpdateOptions {
+	options := &client.UpdateOptions{FieldManager: w.fieldManager}
+	if w.dryRun == cmdutil.DryRunServer {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return options
+}
+
+func (w *writing) say(notes ...string) error {
+	for _, note := range notes {
+		if _, err := fmt.Fprintln(w.Out, "  "+printer.OneLine(note)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move is what a verb decides for a workload: which pins to move. With none, why.
+type move struct {
+	decisions []plan.Decision
+	why       []string
+}
+
+// steer moves pins of a workload as a verb decides.
+func (w *writing) steer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, controller.Look) (move, error)) error {
+	return untilUnchanged(func() error { return w.tryToSteer(ctx, c, name, decide) })
+}
+
+func (w *writing) tryToSteer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, controller.Look) (move, error)) error {
+	found, err := w.Find(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	planner, look, err := found.Look(ctx, c)
+	if err != nil {
+		return err
+	}
+	moving, err := decide(found, look)
+	if err != nil {
+		return err
+	}
+	if len(moving.decisions) == 0 {
+		return w.unchanged(look.Workload, moving.why...)
+	}
+	if err := resolvable(ctx, c, found, look, moving.decisions); err != nil {
+		return err
+	}
+	steering := planner.Steer(look, moving.decisions...)
+	obj, err := w.write(ctx, &steering)
+	if err != nil {
+		return err
+	}
+	w.PrintNotes(slices.Concat(found.Installation.Notes(), yielded(planner)))
+	return w.printed(obj, told(found, look, moving.decisions, steering.After)...)
+}
+
+func (w *writing) write(ctx context.Context, steering *controller.Steering) (client.Object, error) {
+	if w.dryRun == cmdutil.DryRunClient {
+		return steering.Would()
+	}
+	if w.dryRun == cmdutil.DryRunNone {
+		if err := steering.Ready(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return steering.Send(ctx, w.patchOptions()...)
+}
+
+// yielded says what was left to the controller.
+func yielded(planner *controller.Planner) []string {
+	var notes []string
+	for _, err := range planner.Yielded() {
+		notes = append(notes, fmt.Sprintf("confrev's controller has to note on the revision that it is used, since you may not; "+
+			"while none runs, it may be deleted with its other users: %v", err))
+	}
+	return notes
+}
+
+// resolvable refuses to move a pin that nothing would resolve, where the user may see that: the rollout would bring pods that
+// read the source as it is.
+func resolvable(ctx context.Context, c client.Reader, t session.Target, look controller.Look, moved []plan.Decision) error {
+	if look.Asked.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
+		return nil
+	}
+	resolved, err := gate.ResolvesPins(ctx, c)
+	if resolved || apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("neither an admission policy *%[1]s with its binding nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
+		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", gate.ResolvePins, t)
+}
+
+// told says what became of each source, and what follows.
+func told(t session.Target, look controller.Look, moved []plan.Decision, after plan.Plan) []string {
+	var notes []string
+	var held []string
+	for _, d := range moved {
+		notes = append(notes, fmt.Sprintf("%s: %s", d.Source, movedText(look, d)))
+		for _, next := range after.Decisions {
+			if next.Source == d.Source && next.Verdict == plan.Held {
+				held = append(held, d.Source.String())
+			}
+		}
+	}
+	if len(held) > 0 {
+		notes = append(notes, fmt.Sprintf("held there until %s changes, or until: kubectl confrev resume %s -n %s",
+			strings.Join(held, " or "), t, look.Workload.GetNamespace()))
+	}
+	return append(notes, rollsOut(t, look.Workload))
+}
+
+func movedText(look controller.Look, d plan.Decision) string {
+	if slices.ContainsFunc(look.Hashes.Decisions, func(h plan.Decision) bool { return h.Source == d.Source }) {
+		return "restarts for its present content"
+	}
+	if d.From == (pin.Pin{}) {
+		return fmt.Sprintf("pinned to revision %d (%s)", d.To.Number, d.To.Revision)
+	}
+	return fmt.Sprintf("revision %d -> %d (%s)", d.From.Number, d.To.Number, d.To.Revision)
+}
+
+// rollsOut says what the change of a template leads to.
+func rollsOut(t session.Target, obj client.Object) string {
+	switch {
+	case t.Kind.Paused(obj):
+		return fmt.Sprintf("%s is paused: it rolls out when it is resumed", t)
+	case t.Kind.StartsJobs():
+		return "the next Job starts with it; nothing is restarted"
+	}
+	return "rolls out now, with the image it has; to watch: kubectl confrev status " + t.String() + " -n " + obj.GetNamespace()
+}
+
+// decision finds what the plan says of a source; an error tells why there is nothing.
+func decision(t session.Target, look controller.Look, source pin.Source) (plan.Decision, error) {
+	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
+		if d.Source == source {
+			return d, nil
+		}
+	}
+	for _, use := range look.Uses {
+		if use.Source == source {
+			return plan.Decision{}, fmt.Errorf("%s does not track %s; to begin: kubectl confrev track %s %s", t, source, t, source)
+		}
+	}
+	return plan.Decision{}, fmt.Errorf("%s does not refer to %s", t, source)
+}
+
+// chosen are the decisions on the source that the arguments name, or on all.
+func chosen(t session.Target, look controller.Look, sources []pin.Source) ([]plan.Decision, error) {
+	if len(sources) == 0 {
+		if !look.Follows {
+			return nil, fmt.Errorf("%s tracks nothing; to begin: kubectl confrev track %s", t, t)
+		}
+		return slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), nil
+	}
+	var all []plan.Decision
+	for _, source := range sources {
+		d, err := decision(t, look, source)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}

@@ -1,0 +1,244 @@
+package change
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
+)
+
+const trackLong = `Let a change of ConfigMaps and Secrets roll a workload out: sets its annotation confrev.io/track.
+
+Without SOURCE: all that its pod template refers to, now and later. With SOURCE: these, beside those that it tracks already.
+The controller pins what is new at once, and a first pin is a rollout. Secrets count only where the controller handles them.`
+
+const trackExample = `# Only one ConfigMap, and a Secret beside it
+kubectl confrev track deployment/web configmap/app
+kubectl confrev track deployment/web secret/db
+
+# All ConfigMaps and Secrets that the pod template refers to
+kubectl confrev track deployment/web`
+
+const untrackLong = `Stop rolling a workload out when its ConfigMaps and Secrets change: edits its annotation confrev.io/track.
+
+Without SOURCE: sets it to "none", whatever else opts the workload in. With SOURCE: takes these from the list. "all" has no
+exceptions, so nothing can be taken from it. Nothing restarts, and pins stay: pods go on using the revisions that they have.`
+
+const untrackExample = `# One of several
+kubectl confrev track deployment/web configmap/app secret/db
+kubectl confrev untrack deployment/web secret/db
+
+# Leave the workload alone
+kubectl confrev untrack deployment/web`
+
+func NewTrack(p *session.Session) *cobra.Command {
+	return tracking(p, "track", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
+}
+
+func NewUntrack(p *session.Session) *cobra.Command {
+	return tracking(p, "untrack", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
+}
+
+// edit gives the annotation that is to take the place of another.
+type edit func(t session.Target, before string, sources []pin.Source) (after string, err error)
+
+func tracking(p *session.Session, verb, short, long, example, done string, edit edit) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: verb + " WORKLOAD [SOURCE...]", Short: short, Long: long, Example: session.Examples(example),
+		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
+	}
+	w := newWriting(p, cmd, done)
+	cmd.RunE = w.onWorkload(func(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
+		return untilUnchanged(func() error { return w.track(ctx, c, name, sources, edit) })
+	})
+	return cmd
+}
+
+func (w *writing) track(ctx context.Context, c *session.Connection, name string, sources []pin.Source, edit edit) error {
+	found, err := w.Find(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	before := found.Object.GetAnnotations()[keys.Track]
+	after, err := edit(found, before, sources)
+	if err != nil {
+		return err
+	}
+	if after == before {
+		return w.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, orNothing(after)))
+	}
+	notes := append([]string{fmt.Sprintf("%s: %s -> %s", keys.Track, orNothing(before), after)}, consequences(found, after)...)
+	annotations := map[string]string{keys.Track: after}
+	if err := w.annotate(ctx, c, found.Object, annotations); err != nil {
+		return err
+	}
+	return w.printed(found.Object, append(notes, stillOwned(ctx, c, found, after, sources)...)...)
+}
+
+// annotate sets annotations of an object, if it is still as it was read: a list that somebody else edits meanwhile is not to
+// be lost.
+func (w *writing) annotate(ctx context.Context, c *session.Connection, obj client.Object, annotations map[string]string) error {
+	if w.dryRun == cmdutil.DryRunClient {
+		all := obj.GetAnnotations()
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, annotations)
+		obj.SetAnnotations(all)
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	return c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch), w.patchOptions()...)
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "(nothing)"
+	}
+	return text
+}
+
+// addTracked gives the annotation with more sources; without any, "all".
+func addTracked(_ session.Target, before string, sources []pin.Source) (string, error) {
+	if len(sources) == 0 || strings.TrimSpace(before) == "all" {
+		return "all", nil
+	}
+	listed, err := listedIn(before)
+	if err != nil {
+		return "", err
+	}
+	return listText(append(listed, sources...)), nil
+}
+
+// dropTracked gives the annotation with fewer sources; without any, "none".
+func dropTracked(t session.Target, before string, sources []pin.Source) (string, error) {
+	if len(sources) == 0 {
+		return "none", nil
+	}
+	if strings.TrimSpace(before) == "all" {
+		return "", fmt.Errorf("%s tracks all, which has no exceptions: either list the others, %s; "+
+			"or keep %s from being pinned anywhere: kubectl annotate %s confrev.io/policy=live", t, others(t, sources), sources[0], sources[0])
+	}
+	listed, err := listedIn(before)
+	if err != nil {
+		return "", err
+	}
+	for _, source := range sources {
+		if !slices.Contains(listed, source) {
+			return "", fmt.Errorf("annotation %s of %s does not list %s: it is %s", keys.Track, t, source, orNothing(before))
+		}
+	}
+	listed = slices.DeleteFunc(listed, func(s pin.Source) bool { return slices.Contains(sources, s) })
+	if len(listed) == 0 {
+		return "none", nil
+	}
+	return listText(listed), nil
+}
+
+// others is the command that lists all the sources of a template but some.
+func others(t session.Target, but []pin.Source) string {
+	uses, _ := t.Kind.Uses(t.Object)
+	var rest []pin.Source
+	for _, use := range uses {
+		if !slices.Contains(but, use.Source) {
+			rest = append(rest, use.Source)
+		}
+	}
+	text := listText(rest)
+	if text == "" {
+		text = "none"
+	}
+	return fmt.Sprintf("kubectl annotate %s %s=%s --overwrite", t, keys.Track, text)
+}
+
+func listedIn(text string) ([]pin.Source, error) {
+	if text = strings.TrimSpace(text); text == "" || text == "none" || text == "all" {
+		return nil, nil
+	}
+	if _, err := optin.ParseTrack(text); err != nil {
+		return nil, fmt.Errorf("annotation %s is malformed, correct it first: %w", keys.Track, err)
+	}
+	var texts []string
+	for item := range strings.SplitSeq(text, ",") {
+		texts = append(texts, strings.TrimSpace(item))
+	}
+	return session.ParseSources(texts)
+}
+
+func listText(sources []pin.Source) string {
+	var texts []string
+	for _, source := range slices.CompactFunc(slices.SortedFunc(slices.Values(sources), pin.Source.Compare),
+		func(a, b pin.Source) bool { return a == b }) {
+		texts = append(texts, source.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+// consequences says what an annotation leads to.
+func consequences(t session.Target, text string) []string {
+	pins, _ := t.Kind.Pins(t.Object)
+	if text == "none" {
+		if len(pins) == 0 {
+			return nil
+		}
+		return []string{fmt.Sprintf("pins stay, and pods go on using them: %s", pins)}
+	}
+	track, _ := optin.ParseTrack(text)
+	uses, _ := t.Kind.Uses(t.Object)
+	var notes, fresh []string
+	selection := track.Select(uses, true, func(pin.Source) optin.Traits { return optin.Traits{} })
+	for _, use := range selection.Uses {
+		if _, pinned := pins[use.Source]; !pinned {
+			fresh = append(fresh, use.String())
+		}
+	}
+	mode := optin.Mode(t.Object.GetAnnotations()[keys.Mode])
+	if len(fresh) > 0 && (mode == "" || mode == optin.Revision) {
+		notes = append(notes, fmt.Sprintf("a controller pins %s at once, which is a rollout", strings.Join(fresh, ", ")))
+	}
+	for _, source := range selection.Unused {
+		notes = append(notes, fmt.Sprintf("the pod template does not refer to %s, so tracking it has no effect", source))
+	}
+	return notes
+}
+
+// stillOwned says which of the sources go on being tracked because the workload owns them.
+func stillOwned(ctx context.Context, c *session.Connection, t session.Target, after string, sources []pin.Source) []string {
+	listed, err := listedIn(after)
+	if err != nil || after == "none" || after == "all" {
+		return nil
+	}
+	if asked, err := t.Config(ctx, c); err != nil || !asked.Track.Owners() {
+		return nil
+	}
+	var notes []string
+	for _, source := range sources {
+		if slices.Contains(listed, source) {
+			continue
+		}
+		meta := revision.NewMetadata(source.Kind)
+		// What cannot be read is not worth failing for: the annotation is written.
+		err := c.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: source.Name}, meta)
+		if about, _ := (optin.Compat{}).Describe(source, meta, t.Object.GetUID()); err == nil && about.Owned {
+			notes = append(notes, fmt.Sprintf("%s is still tracked, since %s owns it; to end that: kubectl confrev set owner %s %s --remove", source, t, source, t))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,197 @@
+// Package change has the verbs that write: undo, resume, advance, track, untrack, create and set. They move pins as the controller
+// does, with the rights of the user.
+package change
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plugin/session"
+)
+
+const undoLong = `Roll the configuration of a workload back, and nothing else: the image stays. (kubectl rollout undo takes both back.)
+
+The workload is pinned to an earlier revision of its sources, and held there until the source changes or you resume it. Without
+SOURCE, all sources go back to what the workload had before its last change of configuration. Without --to-revision, a source
+goes back to the revision before, among those that the workload has rolled out and still knows.
+
+With --restore-source the old content is written back into the source itself instead: everybody who uses the source gets it, as
+with any other edit, and nothing is held. Without --to-revision, that is the content that the workload is held on, or else the
+one before. It needs a right to change the source.`
+
+const undoExample = `# See what would be written
+kubectl confrev undo deployment/web --dry-run=server -o yaml
+
+# The configuration before the last change; the image stays
+kubectl confrev undo deployment/web
+
+# Only one of its sources, to a certain revision (kubectl confrev history configmap/app lists them)
+kubectl confrev undo deployment/web configmap/app --to-revision=1
+
+# Write the old content back into the source, for all who use it
+kubectl confrev undo deployment/web configmap/app --restore-source`
+
+type undo struct {
+	*writing
+	toRevision int64
+	restore    bool
+}
+
+func NewUndo(p *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "undo WORKLOAD [SOURCE] [--to-revision=N]", Short: "Roll the configuration back; the image stays",
+		Long: undoLong, Example: session.Examples(undoExample), DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
+	}
+	u := &undo{writing: newWriting(p, cmd, "rolled back")}
+	cmd.Flags().Int64Var(&u.toRevision, "to-revision", 0, "The revision of the source to go back to. Default to 0 (the one before)")
+	cmd.Flags().BoolVar(&u.restore, "restore-source", false, "Write the old content back into the source instead of pinning the workload to it")
+	_ = cmd.RegisterFlagCompletionFunc("to-revision", p.CompleteRevisions)
+	cmd.RunE = u.onWorkload(u.run)
+	return cmd
+}
+
+func (u *undo) run(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
+	switch {
+	case len(sources) > 1:
+		return fmt.Errorf("want one source at the most, have %d", len(sources))
+	case u.toRevision < 0:
+		return fmt.Errorf("--to-revision=%d: want 1 or more, or 0 for the one before", u.toRevision)
+	}
+	if u.restore {
+		return u.restoreSource(ctx, c, name, sources)
+	}
+	return u.steer(ctx, c, name, func(t session.Target, look controller.Look) (move, error) {
+		return back(t, look, sources, u.toRevision)
+	})
+}
+
+// back finds the earlier pins of the sources that are named, or of all.
+func back(t session.Target, look controller.Look, sources []pin.Source, number int64) (move, error) {
+	all, err := pinned(t, look, sources)
+	if err != nil {
+		return move{}, err
+	}
+	if len(sources) == 0 && len(all) > 1 {
+		if number > 0 {
+			return move{}, fmt.Errorf("%s has several sources: name the one that --to-revision=%d is of, such as %s", t, number, all[0].Source)
+		}
+		return backTogether(t, look, all)
+	}
+	to, err := earlier(all[0], look, number)
+	if err != nil {
+		return move{}, err
+	}
+	if all[0].From == to {
+		return move{why: []string{fmt.Sprintf("%s: is at revision %d already", all[0].Source, to.Number)}}, nil
+	}
+	all[0].To = to
+	return move{decisions: all[:1]}, nil
+}
+
+// pinned are the decisions about sources of which the workload has a pin that could go back.
+func pinned(t session.Target, look controller.Look, sources []pin.Source) ([]plan.Decision, error) {
+	all, err := chosen(t, look, sources)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(d plan.Decision) bool {
+		_, isPinned := look.Template[d.Source]
+		return !isPinned || look.Rotates(d.Source)
+	})
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no pins to take back: %s", t, whyUnpinned(look))
+	}
+	return all, nil
+}
+
+func whyUnpinned(look controller.Look) string {
+	for _, d := range look.Hashes.Decisions {
+		if look.Rotates(d.Source) {
+			return fmt.Sprintf("%s rotates, so pods read it live, and no undo brings old content back", d.Source)
+		}
+	}
+	if len(look.Pins.Decisions) == 0 {
+		return fmt.Sprintf("nothing is copied in mode %s", look.Asked.Mode)
+	}
+	return "the controller has not pinned it yet"
+}
+
+// backTogether finds the pins that the workload had before its last change of configuration: those of the newest holder
+// that has an earlier revision of some source.
+func backTogether(t session.Target, look controller.Look, all []plan.Decision) (move, error) {
+	newestFirst := slices.SortedStableFunc(slices.Values(look.RolledOut), func(a, b plan.Holder) int { return cmp.Compare(b.Order, a.Order) })
+	for _, holder := range newestFirst {
+		var moving move
+		for _, d := range all {
+			p := holder.Pins[d.Source]
+			if p.Number < d.From.Number && p.Revision != d.From.Revision && look.Sources[d.Source].Exists(p.Revision) {
+				d.To = p
+				moving.decisions = append(moving.decisions, d)
+			}
+		}
+		if len(moving.decisions) > 0 {
+			return moving, nil
+		}
+	}
+	return move{}, fmt.Errorf("%s has rolled out no earlier configuration that still exists", t)
+}
+
+// earlier gives the pin of a source that has a number, or the one before the present one.
+func earlier(d plan.Decision, look controller.Look, number int64) (pin.Pin, error) {
+	source := look.Sources[d.Source]
+	var before pin.Pin
+	for _, holder := range look.RolledOut {
+		p := holder.Pins[d.Source]
+		switch {
+		case p == (pin.Pin{}) || !source.Exists(p.Revision):
+		case number > 0 && p.Number == number:
+			return p, nil
+		case number == 0 && p.Number < d.From.Number && p.Revision != d.From.Revision && p.Number > before.Number:
+			before = p
+		}
+	}
+	if number > 0 {
+		return numbered(d.Source, source.Revisions, number)
+	}
+	if before == (pin.Pin{}) {
+		return pin.Pin{}, fmt.Errorf("no revision of %s before %d, which the workload is on, was rolled out by it and still exists; "+
+			"choose one with --to-revision: there is %s", d.Source, d.From.Number, numbers(source.Revisions))
+	}
+	return before, nil
+}
+
+// numbered finds a revision by its number.
+func numbered(source pin.Source, revisions []plan.Revision, number int64) (pin.Pin, error) {
+	var found []string
+	for _, r := range revisions {
+		if r.Number == number {
+			found = append(found, r.Name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return pin.Pin{}, fmt.Errorf("%s has no revision %d: there is %s", source, number, numbers(revisions))
+	case 1:
+		return pin.Pin{Revision: found[0], Number: number}, nil
+	}
+	return pin.Pin{}, fmt.Errorf("%s has several revisions %d: %s", source, number, strings.Join(found, ", "))
+}
+
+// numbers lists the numbers of revisions.
+func numbers(revisions []plan.Revision) string {
+	var all []int64
+	for _, r := range revisions {
+		all = append(all, r.Number)
+	}
+	slices.Sort(all)
+	return printer.Numbers(slices.Compact(all))
+}

@@ -1,0 +1,123 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/view"
+)
+
+const doctorLong = `Look at the installation and at a namespace, and say what is not right and how to mend it.
+
+What you may not see is said, and not judged. Exit status: 0 when nothing is wrong, 3 when there is an error or a warning, 1 when
+the command itself failed.`
+
+const doctorExample = `
+		# The installation, and the namespace of the context
+		kubectl confrev doctor
+
+		# The whole cluster, as JSON
+		kubectl confrev doctor -A -o json`
+
+type doctorOptions struct {
+	*session.Session
+	printer.Output
+	all  bool
+	long time.Duration
+}
+
+func NewDoctor(p *session.Session) *cobra.Command {
+	o := &doctorOptions{Session: p}
+	cmd := &cobra.Command{
+		Use:               "doctor",
+		Short:             "Say what is not right, and how to mend it",
+		Long:              doctorLong,
+		Example:           session.Examples(doctorExample),
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	o.Add(cmd)
+	session.AddAll(cmd, &o.all)
+	cmd.Flags().DurationVar(&o.long, "long", 24*time.Hour, "How long a hold or a pause may last before it is a warning.")
+	return cmd
+}
+
+func (o *doctorOptions) run(ctx context.Context) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	v, err := o.Look(ctx, o.all)
+	if err != nil {
+		return err
+	}
+	discovery, err := o.Factory.ToDiscoveryClient()
+	if err != nil {
+		return err
+	}
+	server, err := discovery.ServerVersion()
+	if err != nil {
+		return err
+	}
+	d, err := v.Diagnose(ctx, view.DiagnosisOptions{Server: server.GitVersion, Long: o.long, Now: time.Now()})
+	if err != nil {
+		return err
+	}
+	o.PrintNotes(d.Notes)
+	if o.IsTable() {
+		err = printDiagnosis(o.Out, d)
+	} else {
+		err = o.Print(o.Out, doctorReport{d}, o.all)
+	}
+	if err == nil && d.Faulty() {
+		return session.ExitStatus{Status: statusNotYet}
+	}
+	return err
+}
+
+// printDiagnosis prints for people.
+func printDiagnosis(out io.Writer, d *view.Diagnosis) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "server %s, plugin %s, controller %s\n", d.Versions.Server, d.Versions.Plugin, cmp.Or(d.Versions.Controller, "unknown"))
+	for _, f := range d.Findings {
+		where := f.Object
+		if f.Namespace != "" {
+			where += " in " + f.Namespace
+		}
+		fmt.Fprintf(&text, "\n%s: %s: %s\n", f.Severity, where, printer.OneLine(f.Message))
+		if f.Fix != "" {
+			fmt.Fprintf(&text, "  fix: %s\n", printer.OneLine(f.Fix))
+		}
+	}
+	if !d.Faulty() {
+		text.WriteString("\nNothing is wrong, as far as you may see.\n")
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// doctorReport prints a diagnosis as JSON, YAML or names.
+type doctorReport struct{ *view.Diagnosis }
+
+func (r doctorReport) Object() any { return r.Diagnosis }
+
+func (r doctorReport) Named() []runtime.Object {
+	var all []runtime.Object
+	for _, f := range r.Findings {
+		all = append(all, printer.NameOnly(f.GVK, f.Namespace, f.Name))
+	}
+	return all
+}
+
+// table is not used: a finding is more than a line.
+func (r doctorReport) Table() *metav1.Table { return &metav1.Table{} }

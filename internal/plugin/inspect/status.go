@@ -1,0 +1,262 @@
+// Package inspect has the verbs that answer questions: status, history, uses, diff and doctor. What they print is data of package view.
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/view"
+)
+
+// statusNotYet is the exit status of what is not, or not yet, as it should be.
+const statusNotYet = 3
+
+// statusFailed is the exit status of a rollout that failed.
+const statusFailed = 4
+
+const statusLong = `Show which revision of each source every workload is pinned to, and how far it is with the present one.
+
+ *  RolledOut: pinned to the present content, and all pods carry it.
+ *  Advancing: to be pinned to it, or being rolled out.
+ *  Held: rolled back. It stays until the source changes, a deploy changes code that was undone, or it is resumed.
+ *  Waiting: a person decides: the annotation confrev.io/advance, a partition or OnDelete, or a step of an Argo Rollout.
+ *  Paused: the workload is paused.
+ *  Failed: its controller reports that the rollout failed: the progress deadline of a Deployment, a degraded Argo Rollout.
+ *  Missing: the source, or a key that a container requires, does not exist.
+ *  NotResolved: its controller has rolled it out, yet some pods do not carry the pins.
+ *  Unknown: you may not see what it takes to tell.
+ *  Untracked: confrev does not follow it.
+
+PODS has how many pods carry which number: "2@4,1@3". A pod that carries no pin reads the source itself: "1@live".
+
+Workloads that confrev does not follow are shown only when they are named. Exit status: 0 when all that is shown is rolled out, 4
+when a rollout failed, 3 when something else is not rolled out, 1 when there was an error.
+
+With --wait, the command ends as soon as the present content of all sources has reached every pod. It ends with status 3 when the
+time is over, or when a workload is Missing, Held, Waiting or Paused, and with status 4 when one Failed: those do not end by
+themselves. Without any workload to wait for, it fails.`
+
+const statusExample = `
+		# All workloads of the namespace that confrev follows
+		kubectl confrev status
+
+		# One Deployment, and all workloads with a label
+		kubectl confrev status deployment/web
+		kubectl confrev status -l app=web
+
+		# The whole cluster, as JSON
+		kubectl confrev status -A -o json
+
+		# In a pipeline: apply, then wait until every pod has it
+		kubectl confrev status deployment/web --wait --timeout=5m`
+
+type statusOptions struct {
+	*session.Session
+	printer.Output
+	all         bool
+	selector    string
+	watch, wait bool
+	timeout     time.Duration
+	which       view.Which
+}
+
+func NewStatus(p *session.Session) *cobra.Command {
+	o := &statusOptions{Session: p}
+	cmd := &cobra.Command{
+		Use:               "status [TYPE/NAME | TYPE NAME]...",
+		Short:             "Show what workloads are pinned to, and whether it has reached their pods",
+		Long:              statusLong,
+		Example:           session.Examples(statusExample),
+		ValidArgsFunction: p.CompleteWorkload,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
+	}
+	o.Add(cmd)
+	session.AddAll(cmd, &o.all)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.selector, "selector", "l", "", "Selector (label query) of workloads, as kubectl get takes it.")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "Show again what changes, until interrupted.")
+	flags.BoolVar(&o.wait, "wait", false, "Wait until all is rolled out.")
+	flags.DurationVar(&o.timeout, "timeout", 0, "How long to --wait at the most; 0 for ever.")
+	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
+	return cmd
+}
+
+func (o *statusOptions) complete(args []string) (err error) {
+	if o.which.Labels, err = labels.Parse(o.selector); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	if o.timeout != 0 && !o.wait {
+		return errors.New("--timeout is for --wait")
+	}
+	if err := o.Check(); err != nil || len(args) == 0 {
+		return err
+	}
+	mapper, err := o.Factory.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	if o.which.Objects, err = session.ParseObjects(mapper, args); err != nil {
+		return err
+	}
+	if !o.which.Named() {
+		return nil
+	}
+	if o.all || o.selector != "" {
+		return errors.New("a resource cannot be retrieved by name across all namespaces, or with a selector")
+	}
+	return nil
+}
+
+func (o *statusOptions) run(ctx context.Context, args []string) error {
+	if err := o.complete(args); err != nil {
+		return err
+	}
+	v, err := o.Look(ctx, o.all)
+	if err != nil {
+		return err
+	}
+	if o.watch || o.wait {
+		return o.follow(ctx, v)
+	}
+	list, err := v.Status(ctx, o.which)
+	if err != nil {
+		return err
+	}
+	return o.show(list)
+}
+
+// show prints the status and returns the exit status.
+func (o *statusOptions) show(list *view.StatusList) error {
+	o.PrintNotes(list.Notes)
+	if len(list.Items) == 0 && o.IsTable() {
+		_, _ = fmt.Fprintf(o.ErrOut, "No workloads that confrev follows found%s.\n", o.where())
+		return nil
+	}
+	if err := o.Print(o.Out, statusReport{list}, o.all); err != nil {
+		return err
+	}
+	if o.IsTable() {
+		o.PrintNotes(unusedChanges(list))
+	}
+	if list.Done() {
+		return nil
+	}
+	return session.ExitStatus{Status: statusOf(list)}
+}
+
+// follow shows what changes, or waits until there is nothing left to do, by watching.
+func (o *statusOptions) follow(ctx context.Context, v *view.View) error {
+	if o.timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, o.timeout)
+		defer stop()
+	}
+	var last *view.StatusList
+	err := v.Follow(ctx, o.which, o.wait, func(list *view.StatusList) (bool, error) {
+		before := last
+		last = list
+		if o.wait && len(list.Items) == 0 {
+			return false, o.nothing()
+		}
+		if o.wait {
+			return list.Done() || list.Stays(), nil
+		}
+		return false, o.redraw(before, list)
+	})
+	return o.end(ctx, last, err)
+}
+
+// nothing is the error of waiting for no workload at all: a pipeline must not pass because of a misspelled selector.
+func (o *statusOptions) nothing() error {
+	with := ""
+	if o.selector != "" {
+		with = fmt.Sprintf(" with the labels %q", o.selector)
+	}
+	return fmt.Errorf("nothing to wait for: no workload%s that confrev follows was found%s", with, o.where())
+}
+
+// end says how it came out.
+func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
+		left := listed(last, func(w view.WorkloadStatus) bool { return !w.State.Done() })
+		return session.ExitStatus{Status: statusOf(last), Err: fmt.Errorf("timed out after %s: %s", o.timeout, left)}
+	case err != nil || last == nil:
+		return err
+	}
+	err = o.show(last)
+	if status, ended := errors.AsType[session.ExitStatus](err); ended && o.wait {
+		status.Err = fmt.Errorf("%s; that does not end by itself", listed(last, func(w view.WorkloadStatus) bool { return w.Stays() }))
+		return status
+	}
+	return err
+}
+
+// redraw draws a list again on a terminal, and elsewhere prints the rows that changed.
+func (o *statusOptions) redraw(before, list *view.StatusList) error {
+	if !o.IsTable() {
+		return o.Print(o.Out, statusReport{list}, o.all)
+	}
+	table := statusReport{list}.Table()
+	if printer.Terminal(o.Out) {
+		if _, err := fmt.Fprint(printer.Raw(o.Out), "\x1b[H\x1b[2J"); err != nil {
+			return err
+		}
+		return o.PrintTable(o.Out, table, o.all)
+	}
+	if before != nil {
+		known := map[string]bool{}
+		for _, r := range (statusReport{before}).Table().Rows {
+			known[fmt.Sprint(r.Cells)] = true
+		}
+		table.Rows = slices.DeleteFunc(table.Rows, func(r metav1.TableRow) bool { return known[fmt.Sprint(r.Cells)] })
+		o.NoHeaders = true
+	}
+	if len(table.Rows) == 0 {
+		return nil
+	}
+	return o.PrintTable(o.Out, table, o.all)
+}
+
+// where says where was looked.
+func (o *statusOptions) where() string {
+	if o.all {
+		return ""
+	}
+	return " in " + o.Namespace() + " namespace"
+}
+
+// statusOf is the exit status of what is not rolled out.
+func statusOf(list *view.StatusList) int {
+	if list.Failed() {
+		return statusFailed
+	}
+	return statusNotYet
+}
+
+// shownLeft is how many workloads an error names: it is one line.
+const shownLeft = 5
+
+// listed names the workloads of some kind, with why.
+func listed(list *view.StatusList, chosen func(view.WorkloadStatus) bool) string {
+	var all []string
+	for _, item := range list.Items {
+		if chosen(item) {
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", item.Workload, item.State, item.Message), ": "))
+		}
+	}
+	if more := len(all) - shownLeft; more > 0 {
+		all = append(all[:shownLeft], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, "; ")
+}

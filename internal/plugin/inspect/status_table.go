@@ -1,0 +1,84 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/view"
+)
+
+// statusReport prints a status.
+type statusReport struct{ *view.StatusList }
+
+func (r statusReport) Object() any { return r.StatusList }
+
+func (r statusReport) Named() []runtime.Object {
+	var all []runtime.Object
+	for _, item := range r.Items {
+		_, name, _ := strings.Cut(item.Workload, "/")
+		all = append(all, printer.NameOnly(item.GVK, item.Namespace, name))
+	}
+	return all
+}
+
+func (r statusReport) Table() *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: printer.Columns(
+		[]string{"Workload", "Source", "Pinned", "Current", "State", "Pods"}, "Mode", "Revision", "Message")}
+	for _, w := range r.Items {
+		if len(w.Sources) == 0 {
+			table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, "<none>", "-", "-", string(w.State), "-", w.Mode, "-", printer.OrDash(w.Message)))
+		}
+		for _, s := range w.Sources {
+			table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, s.Source, number(s.Pinned), number(s.Current), string(s.State),
+				podsText(s.Pods), w.Mode, name(s.Pinned), printer.OrDash(s.Remark())))
+		}
+	}
+	return table
+}
+
+func number(n *view.RevisionName) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(n.Number)
+}
+
+func name(n *view.RevisionName) string {
+	if n == nil {
+		return "-"
+	}
+	return n.Name
+}
+
+// podsText gives counts of pods: "2@4,1@3".
+func podsText(counts []view.PodCount) string {
+	var texts []string
+	for _, c := range counts {
+		carried := "live"
+		if c.Revision != nil {
+			carried = number(c.Revision)
+		}
+		texts = append(texts, fmt.Sprintf("%d@%s", c.Count, carried))
+	}
+	return printer.OrDash(strings.Join(texts, ","))
+}
+
+// unusedChanges says of which sources only keys have changed that a workload does not use: its numbers differ, and nothing is wrong.
+func unusedChanges(list *view.StatusList) []string {
+	var notes []string
+	for _, w := range list.Items {
+		for _, s := range w.Sources {
+			if s.Message == view.OnlyUnused {
+				notes = append(notes, fmt.Sprintf("%s stays on revision %s of %s: %s", w.Workload, number(s.Pinned), s.Source, view.OnlyUnused))
+			}
+		}
+	}
+	if more := len(notes) - shownLeft; more > 0 {
+		notes = append(notes[:shownLeft], fmt.Sprintf("and %d more; -o wide shows them", more))
+	}
+	return notes
+}

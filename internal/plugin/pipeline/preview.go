@@ -1,0 +1,225 @@
+// Package pipeline has the verbs that pipelines run: preview, render and attach.
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/openapi3"
+	kubectldiff "k8s.io/kubectl/pkg/cmd/diff"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/scheme"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/internal/workload"
+)
+
+const previewLong = `Show what applying ConfigMaps, Secrets and workloads would lead to, before it is done: which workloads would roll out, which would
+not, and why. Nothing is written.
+
+The API server is asked what it would make of each object (a dry run, as kubectl diff does it), and the answer is planned with as the
+controller plans. If confrev's webhook does not answer the dry run, a note says so: only the webhook tells an undo from a deploy within a
+request. It needs your rights to apply the objects and to list workloads.`
+
+const previewExample = `# What would a new configuration restart?
+kubectl confrev preview -f app.yaml
+
+# The same for a whole folder, and from a pipe
+kubectl confrev preview -f deploy/
+cat app.yaml | kubectl confrev preview -f -`
+
+type previewOptions struct {
+	*session.Session
+	printer.Output
+	files             resource.FilenameOptions
+	serverSide, force bool
+	manager           string
+}
+
+func NewPreview(p *session.Session) *cobra.Command {
+	o := &previewOptions{Session: p}
+	cmd := &cobra.Command{
+		Use: "preview -f FILENAME", Short: "Show what applying files would roll out, before it is done",
+		Long: previewLong, Example: session.Examples(previewExample), DisableFlagsInUseLine: true, Args: cobra.NoArgs,
+	}
+	cmdutil.AddFilenameOptionFlags(cmd, &o.files, "contains the ConfigMaps, Secrets and workloads to preview")
+	cmdutil.AddServerSideApplyFlags(cmd)
+	cmdutil.AddFieldManagerFlagVar(cmd, &o.manager, "kubectl-client-side-apply")
+	o.Add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := errors.Join(o.files.RequireFilenameOrKustomize(), o.Check()); err != nil {
+			return err
+		}
+		o.serverSide, o.force = cmdutil.GetServerSideApplyFlag(cmd), cmdutil.GetForceConflictsFlag(cmd)
+		return o.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (o *previewOptions) run(ctx context.Context) error {
+	c, err := o.Connect()
+	if err != nil {
+		return err
+	}
+	// Who reads files cannot tell a server that does not answer from a kind that it does not know.
+	if err := o.reachable(); err != nil {
+		return err
+	}
+	installed, err := view.FindInstallation(ctx, c, o.ControllerNamespace)
+	if err != nil {
+		return err
+	}
+	o.PrintNotes(installed.Notes())
+	edits, err := o.read(c, installed)
+	if err != nil {
+		return err
+	}
+	list, err := view.PreviewEdits(ctx, c, installed, edits)
+	if err != nil {
+		return err
+	}
+	o.PrintNotes(list.Notes)
+	if len(list.Workloads) == 0 && o.IsTable() {
+		_, err := fmt.Fprintln(o.Out, "Nothing uses what is in the files.")
+		return err
+	}
+	return o.Print(o.Out, previewReport{list}, true)
+}
+
+func (o *previewOptions) reachable() error {
+	discovery, err := o.Factory.ToDiscoveryClient()
+	if err != nil {
+		return err
+	}
+	_, err = discovery.ServerVersion()
+	return err
+}
+
+// read asks the API server what it would make of each object of the files.
+func (o *previewOptions) read(c *session.Connection, installed view.Installation) (view.Edits, error) {
+	openAPI, err := o.Factory.OpenAPIV3Client()
+	if err != nil {
+		return nil, err
+	}
+	root := openapi3.NewRoot(openAPI)
+	result := o.Factory.NewBuilder().Unstructured().NamespaceParam(c.Namespace).DefaultNamespace().
+		FilenameParam(false, &o.files).Flatten().Do()
+	var edits view.Edits
+	err = result.Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		if !installed.Handles(info.Mapping.GroupVersionKind) {
+			o.PrintNotes(otherVersion(info, installed.Kinds()))
+			return nil
+		}
+		edit, err := o.dryRun(info, root, installed)
+		if err != nil {
+			return fmt.Errorf("%s: %w", info.ObjectName(), err)
+		}
+		edits = append(edits, edit)
+		return nil
+	})
+	return edits, err
+}
+
+// otherVersion says that an object is left out because the controller handles its kind in another version: only the API server
+// can convert between them.
+func otherVersion(info *resource.Info, kinds []workload.Kind) []string {
+	gvk := info.Mapping.GroupVersionKind
+	for _, kind := range kinds {
+		if kind.GVK.GroupKind() == gvk.GroupKind() {
+			return []string{fmt.Sprintf("%s is left out: it is written as %s, and confrev handles %s", info.ObjectName(), gvk.GroupVersion(), kind.GVK.GroupVersion())}
+		}
+	}
+	return nil
+}
+
+// dryRun lets the API server apply an object as kubectl diff does.
+func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, installed view.Installation) (view.Edit, error) {
+	gvk, local := info.Mapping.GroupVersionKind, info.Object.DeepCopyObject()
+	var before runtime.Object
+	switch err := info.Get(); {
+	case apierrors.IsNotFound(err):
+		info.Object = nil
+	case err != nil:
+		return view.Edit{}, err
+	default:
+		before = info.Object.DeepCopyObject()
+	}
+	after, err := kubectldiff.InfoObject{
+		LocalObj: local, Info: info, Encoder: scheme.DefaultJSONEncoder(), OpenAPIGetter: o.Factory, OpenAPIV3Root: root,
+		ServerSideApply: o.serverSide, FieldManager: o.manager, ForceConflicts: o.force, IOStreams: o.IOStreams,
+	}.Merged()
+	if err != nil {
+		return view.Edit{}, withoutData(gvk, err)
+	}
+	return view.NewEdit(gvk, before, after, installed)
+}
+
+// withoutData leaves out of an error about a Secret what may quote its data: pipelines keep what they print. What only names
+// objects and users stays.
+func withoutData(gvk schema.GroupVersionKind, err error) error {
+	if gvk.GroupKind() != revision.GVK(pin.Secret).GroupKind() || apierrors.IsForbidden(err) || apierrors.IsConflict(err) ||
+		apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+		return err
+	}
+	return errors.New("it cannot be applied. The reason may quote its data: kubectl apply --dry-run=server says it")
+}
+
+// previewReport prints what edits would lead to: a line for each reason.
+type previewReport struct{ *view.PreviewList }
+
+func (r previewReport) Object() any { return r.PreviewList }
+
+func (r previewReport) Named() []runtime.Object {
+	var all []runtime.Object
+	for _, w := range r.Workloads {
+		_, name, _ := strings.Cut(w.Workload, "/")
+		all = append(all, printer.NameOnly(w.GVK, w.Namespace, name))
+	}
+	return all
+}
+
+func (r previewReport) Table() *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: printer.Columns([]string{"Workload", "Rolls Out", "Because"})}
+	for _, w := range r.Workloads {
+		rolls := cmp.Or(w.When, map[bool]string{true: "yes", false: "no"}[w.RollsOut])
+		for i, reason := range reasonsOf(w) {
+			if i == 0 {
+				table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, rolls, reason))
+				continue
+			}
+			table.Rows = append(table.Rows, printer.Row("", "", "", reason))
+		}
+	}
+	return table
+}
+
+// reasonsOf says why a workload rolls out or not.
+func reasonsOf(w view.Preview) []string {
+	var reasons []string
+	if w.Template {
+		reasons = append(reasons, "its template changes")
+	}
+	for _, change := range w.Sources {
+		reasons = append(reasons, printer.OneLine(change.Source+": "+change.Because))
+	}
+	if len(reasons) == 0 {
+		return []string{"nothing changes of its template, nor of what it uses"}
+	}
+	return reasons
+}

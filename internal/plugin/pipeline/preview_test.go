@@ -1,0 +1,39 @@
+package pipeline
+
+import (
+	"bytes"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// What others wrote stays in its line, as plain text.
+func TestReasonsArePlainText(t *testing.T) {
+	var out bytes.Buffer
+	streams := printer.Screened(genericiooptions.IOStreams{Out: &out})
+	o := printer.Output{Flags: genericclioptions.NewPrintFlags("")}
+	list := &view.PreviewList{Workloads: []view.Preview{{Workload: "deployment/web", Sources: []view.SourceChange{{Source: "configmap/app", Because: gen.Hostile}}}}}
+	if err := o.Print(streams.Out, previewReport{list}, true); err != nil || !gen.Harmless(out.String()) {
+		t.Errorf("%v, it shows %q", err, out.String())
+	}
+}
+
+// Only the API server can convert between the versions of a kind.
+func TestAnObjectOfAnotherVersionIsLeftOut(t *testing.T) {
+	for kind, want := range map[string]int{"Deployment": 1, "Service": 0} {
+		gvk := schema.GroupVersionKind{Group: "apps", Version: "v1beta2", Kind: kind}
+		info := &resource.Info{Name: "web", Mapping: &meta.RESTMapping{GroupVersionKind: gvk}}
+		if notes := otherVersion(info, workload.Standard()); len(notes) != want {
+			t.Errorf("%s: %q", kind, notes)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package pipeline
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/render"
+	"confrev.io/confrev/internal/workload"
+)
+
+// renderFlags are the flags of render.
+type renderFlags struct {
+	filenames  []string
+	recursive  bool
+	mode       string
+	namespace  string
+	config     string
+	references string
+	keepFor    []string
+}
+
+const renderLong = `Give configuration a new name whenever it changes, in manifests, before they are applied.
+
+Each ConfigMap and Secret that a workload of the same stream refers to gets an immutable copy behind it, named by its
+content as the controller names revisions, and the workload refers to the copy. So a change of configuration is an
+ordinary rollout, and old pods keep the old content, without anything in the cluster. If the controller is installed, it
+deletes each copy with the last ReplicaSet that uses it.
+
+It needs no cluster. It reads standard input if it is given no files. The same command is a post-renderer of Helm and a
+function of kustomize and kpt: docs/guide/render.md.`
+
+const renderExample = `  # Apply a directory of manifests
+  kubectl confrev render -f deploy/ | kubectl apply -f -
+
+  # What kustomize or Helm make, as a filter
+  kubectl kustomize overlays/prod | kubectl confrev render --namespace prod | kubectl apply --namespace prod -f -
+  helm template web charts/web | kubectl confrev render --keep-for helm
+
+  # Only roll workloads when their configuration changes, as the annotation checksum/config of Helm charts does
+  kubectl confrev render --mode checksum -f deploy/
+
+  # Fields of custom resources that name ConfigMaps, in the form that kustomize has for it
+  kubectl confrev render -f deploy/ --references name-references.yaml`
+
+// NewRender is the command that renders manifests.
+func NewRender(p *session.Session) *cobra.Command {
+	var flags renderFlags
+	cmd := &cobra.Command{
+		Use:                   "render [-f FILENAME]...",
+		Short:                 "Give configuration a new name whenever it changes, in manifests",
+		Long:                  renderLong,
+		Example:               session.Examples(renderExample),
+		Args:                  cobra.NoArgs,
+		SilenceErrors:         true,
+		SilenceUsage:          true,
+		DisableFlagsInUseLine: true,
+		RunE: func(*cobra.Command, []string) error {
+			options, err := flags.options()
+			if err != nil {
+				return err
+			}
+			files, err := flags.read(p.In)
+			if err != nil {
+				return err
+			}
+			out, err := render.Render(files, options)
+			for _, warning := range out.Warnings {
+				_, _ = fmt.Fprintln(p.ErrOut, "Warning:", warning)
+			}
+			_, writing := printer.Raw(p.Out).Write(out.Text)
+			return cmp.Or(err, writing)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func (f *renderFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "`file` or directory of manifests; - is standard input")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read directories within directories too")
+	flags.StringVar(&f.mode, "mode", string(render.Revision), "`what` to do: revision, or checksum: stamp a hash on templates and copy nothing")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of objects that name none")
+	flags.StringSliceVar(&f.keepFor, "keep-for", nil,
+		"`tools` that must not delete a copy when a later rendering no longer has it, since old ReplicaSets need it: helm, argocd, flux")
+	flags.StringVar(&f.config, "config", "", "`file` (YAML) that describes further kinds of workloads; the controller takes the same")
+	flags.StringVar(&f.references, "references", "", "`file` (YAML) that says which fields of other objects name ConfigMaps and Secrets: kustomize's nameReference")
+}
+
+// options reads the flags that say what to do.
+func (f *renderFlags) options() (render.Options, error) {
+	options := render.Options{Namespace: f.namespace}
+	var err error
+	if options.Mode, err = render.ParseMode(f.mode); err != nil {
+		return options, fmt.Errorf("--mode: %w", err)
+	}
+	if options.Keep, err = render.ParseTools(f.keepFor); err != nil {
+		return options, fmt.Errorf("--keep-for: %w", err)
+	}
+	if options.Kinds, err = parseFile(f.config, workload.ParseConfig); err != nil {
+		return options, fmt.Errorf("--config=%s: %w", f.config, err)
+	}
+	if options.References, err = parseFile(f.references, render.ParseReferences); err != nil {
+		return options, fmt.Errorf("--references=%s: %w", f.references, err)
+	}
+	return options, nil
+}
+
+// parseFile reads and parses a file, if there is one.
+func parseFile[T any](path string, parse func([]byte) (T, error)) (parsed T, err error) {
+	if path == "" {
+		return parsed, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return parsed, err
+	}
+	return parse(data)
+}
+
+// read reads the manifests.
+func (f *renderFlags) read(in io.Reader) ([]render.File, error) {
+	filenames := f.filenames
+	if len(filenames) == 0 {
+		if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+			return nil, errors.New("nothing to read: give --filename, or pipe manifests in")
+		}
+		filenames = []string{"-"}
+	}
+	var files []render.File
+	for _, name := range filenames {
+		if name == "-" {
+			data, err := io.ReadAll(in)
+			if err != nil {
+				return nil, fmt.Errorf("read standard input: %w", err)
+			}
+			files = append(files, render.File{Name: "standard input", Data: data})
+			continue
+		}
+		paths, err := f.manifests(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, render.File{Name: path, Data: data})
+		}
+	}
+	return files, nil
+}
+
+// manifests gives the file of a name, or those in the directory of that name, as kubectl chooses them.
+func (f *renderFlags) manifests(name string) ([]string, error) {
+	var paths []string
+	start := name
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		// Else a link to a directory would be read as a file.
+		start += string(filepath.Separator)
+	}
+	err := filepath.WalkDir(start, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != start && !f.recursive:
+			return fs.SkipDir
+		case !entry.IsDir() && (path == start || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))):
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("%s: no file in it ends in .yaml, .yml or .json", name)
+	}
+	return paths, err
+}

@@ -1,0 +1,175 @@
+// Package printer prints what verbs found: for people, as tables in which nothing that others wrote reaches the terminal as a control
+// sequence, and for programs, in kubectl's formats. It asks nothing of a cluster.
+package printer
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"confrev.io/confrev/internal/metadata"
+
+	"confrev.io/confrev/internal/view"
+)
+
+// Output is how a verb prints: kubectl's flags, and a table without them.
+type Output struct {
+	Flags *genericclioptions.PrintFlags
+	// NoHeaders leaves out the headings of a table.
+	NoHeaders bool
+}
+
+func (o *Output) Add(cmd *cobra.Command) {
+	o.Flags = genericclioptions.NewPrintFlags("")
+	o.Flags.AddFlags(cmd)
+	cmd.Flags().Lookup("output").Usage = "Output format. One of: (json, yaml, name, wide, " +
+		"go-template, go-template-file, template, templatefile, jsonpath, jsonpath-as-json, jsonpath-file)."
+	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print no headers in a table.")
+}
+
+func (o *Output) Format() string { return *o.Flags.OutputFormat }
+
+// Check refuses an unknown format before anything is asked of the API server.
+func (o *Output) Check() error {
+	if o.IsTable() {
+		return nil
+	}
+	_, err := o.Flags.ToPrinter()
+	return err
+}
+
+func (o *Output) IsTable() bool { return o.Format() == "" || o.Format() == "wide" }
+
+// Report is what a verb found.
+type Report interface {
+	// Table is for people; columns with a priority are for -o wide.
+	Table() *metav1.Table
+	// Object is the whole as one object with apiVersion and kind;
+	// Named are the objects that it speaks of, for -o name.
+	Object() any
+	Named() []runtime.Object
+}
+
+// Print prints a report.
+func (o *Output) Print(out io.Writer, r Report, withNamespace bool) error {
+	if o.IsTable() {
+		return o.PrintTable(out, r.Table(), withNamespace)
+	}
+	printer, err := o.Flags.ToPrinter()
+	if err != nil {
+		return err
+	}
+	out = Raw(out)
+	if o.Format() == "name" {
+		for _, obj := range r.Named() {
+			if err := printer.PrintObj(obj, out); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	text, err := json.Marshal(r.Object())
+	if err != nil {
+		return err
+	}
+	content := map[string]any{}
+	if err := json.Unmarshal(text, &content); err != nil {
+		return err
+	}
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, out)
+}
+
+func (o *Output) PrintTable(out io.Writer, table *metav1.Table, withNamespace bool) error {
+	var text bytes.Buffer
+	printer := printers.NewTablePrinter(printers.PrintOptions{
+		NoHeaders: o.NoHeaders, Wide: o.Format() == "wide", WithNamespace: withNamespace,
+	})
+	if err := printer.PrintObj(table, &text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(Raw(out), colour(Escaped(text.String()), out))
+	return err
+}
+
+// NameOnly returns an object that prints as kubectl names it: deployment.apps/web.
+func NameOnly(gvk schema.GroupVersionKind, namespace, name string) runtime.Object {
+	about := metadata.New(gvk)
+	about.Namespace, about.Name = namespace, name
+	return about
+}
+
+// Row makes a row of a table about an object of a namespace.
+func Row(namespace string, cells ...any) metav1.TableRow {
+	about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: about}}
+}
+
+// Columns makes the columns of a table; those after wide are for -o wide only.
+func Columns(names []string, wide ...string) []metav1.TableColumnDefinition {
+	var all []metav1.TableColumnDefinition
+	for _, name := range names {
+		all = append(all, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for _, name := range wide {
+		all = append(all, metav1.TableColumnDefinition{Name: name, Type: "string", Priority: 1})
+	}
+	return all
+}
+
+// Terminal reports whether people look at what is written, as they wrote it.
+func Terminal(out io.Writer) bool {
+	file, ok := Raw(out).(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+var states = regexp.MustCompile(`\b(` + strings.Join([]string{
+	string(view.RolledOut), string(view.Advancing), string(view.Held), string(view.Waiting), string(view.Missing),
+	string(view.Paused), string(view.NotResolved), string(view.Failed),
+}, "|") + `)\b`)
+
+// colour makes states stand out, on a terminal. The layout is done already, so it moves nothing.
+func colour(text string, out io.Writer) string {
+	if !Terminal(out) || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return states.ReplaceAllStringFunc(text, func(word string) string {
+		code := 33
+		switch view.State(word) {
+		case view.RolledOut:
+			code = 32
+		case view.Missing, view.NotResolved, view.Failed:
+			code = 31
+		}
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", code, word)
+	})
+}
+
+// OrDash is a cell of a table: a dash when there is nothing to say.
+func OrDash(text string) string { return cmp.Or(text, "-") }
+
+// Numbers lists numbers in a line.
+func Numbers(numbers []int64) string {
+	var texts []string
+	for _, n := range numbers {
+		texts = append(texts, strconv.FormatInt(n, 10))
+	}
+	if len(texts) == 0 {
+		return "none"
+	}
+	return strings.Join(texts, ", ")
+}

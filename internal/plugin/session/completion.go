@@ -1,0 +1,151 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+// completionPatience is how long somebody who pressed the tabulator waits.
+const completionPatience = 5 * time.Second
+
+// CompleteWorkload completes TYPE/NAME of a workload.
+func (p *Session) CompleteWorkload(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	typed, _, slash := strings.Cut(toComplete, "/")
+	if !slash {
+		var types []string
+		for _, kind := range workload.Standard() {
+			types = append(types, kind.Resource()+"/")
+		}
+		return matching(types, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	mapper, err := p.Factory.ToRESTMapper()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	// The mapper knows kubectl's abbreviations too.
+	gvk, err := mapper.KindFor(schema.GroupVersionResource{Resource: typed})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, obj := range p.metadata(cmd.Context(), gvk) {
+		names = append(names, typed+"/"+obj.GetName())
+	}
+	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteSource completes TYPE/NAME of a source; revisions are none.
+func (p *Session) CompleteSource(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	typed, _, slash := strings.Cut(toComplete, "/")
+	if !slash {
+		return matching([]string{"configmap/", "secret/"}, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	source, err := ParseSource(typed + "/any")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, obj := range p.metadata(cmd.Context(), revision.GVK(source.Kind)) {
+		if !revision.IsRevision(obj) {
+			names = append(names, typed+"/"+obj.GetName())
+		}
+	}
+	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteSourcesAndWorkloads completes one of either.
+func (p *Session) CompleteSourcesAndWorkloads(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	sources, directive := p.CompleteSource(cmd, args, toComplete)
+	if typed, _, slash := strings.Cut(toComplete, "/"); slash {
+		if _, err := ParseSource(typed + "/any"); err == nil {
+			return sources, directive
+		}
+	}
+	workloads, directive := p.CompleteWorkload(cmd, args, toComplete)
+	return append(sources, workloads...), directive
+}
+
+// CompleteWorkloadThenSources completes a workload, then the sources that its template refers to.
+func (p *Session) CompleteWorkloadThenSources(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return p.CompleteWorkload(cmd, args, toComplete)
+	}
+	ctx, stop := context.WithTimeout(cmd.Context(), completionPatience)
+	defer stop()
+	c, err := p.Connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, err := p.Find(ctx, c, args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	uses, _ := found.Kind.Uses(found.Object)
+	var names []string
+	for _, use := range uses {
+		names = append(names, use.String())
+	}
+	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// CompleteRevisions completes the number of a revision of the source that the arguments name.
+func (p *Session) CompleteRevisions(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	var numbers []string
+	for _, arg := range args {
+		source, err := ParseSource(arg)
+		if err != nil {
+			continue
+		}
+		for _, obj := range p.metadata(cmd.Context(), revision.GVK(source.Kind)) {
+			if revision.IsRevision(obj) && revision.SourceOf(source.Kind, obj) == source {
+				numbers = append(numbers, obj.GetAnnotations()[keys.Number])
+			}
+		}
+	}
+	slices.SortFunc(numbers, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return matching(numbers, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// metadata lists the metadata of the objects of a kind; nothing when that fails, as completion does.
+func (p *Session) metadata(ctx context.Context, gvk schema.GroupVersionKind) []client.Object {
+	ctx, stop := context.WithTimeout(ctx, completionPatience)
+	defer stop()
+	c, err := p.Connect()
+	if err != nil {
+		return nil
+	}
+	list := metadata.NewList(gvk)
+	if err := c.List(ctx, list, client.InNamespace(c.Namespace)); err != nil {
+		return nil
+	}
+	var all []client.Object
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return all
+}
+
+func matching(all []string, prefix string) []string {
+	var found []string
+	for _, text := range all {
+		if strings.HasPrefix(text, prefix) {
+			found = append(found, text)
+		}
+	}
+	return found
+}

@@ -1,0 +1,109 @@
+// Package session is what all verbs of the plugin share: kubectl's flags and streams, the cluster that they lead to, one grammar
+// of arguments, completion, and how a verb is run. It knows no verb.
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/templates"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/version"
+	"confrev.io/confrev/internal/view"
+)
+
+// Session is what all verbs share: kubectl's own flags of connection, and the streams.
+type Session struct {
+	genericiooptions.IOStreams
+	Flags   *genericclioptions.ConfigFlags
+	Factory cmdutil.Factory
+	// ControllerNamespace is where the controller is; empty when it is to be found.
+	ControllerNamespace string
+}
+
+// ExitStatus ends the plugin with a status of its own; without an error it prints nothing.
+type ExitStatus struct {
+	Status int
+	Err    error
+}
+
+func (e ExitStatus) Error() string { return fmt.Sprint(e.Err) }
+func (e ExitStatus) Unwrap() error { return e.Err }
+
+// Connection is the cluster that the flags choose.
+type Connection struct {
+	client.WithWatch
+	// Config is the way to it.
+	Config *rest.Config
+	// Namespace is the one of the flags, or of the context.
+	Namespace string
+}
+
+// Connect finds the cluster. It talks to nobody yet.
+func (p *Session) Connect() (*Connection, error) {
+	config, err := p.Factory.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.UserAgent = "kubectl-confrev/" + version.String()
+	namespace, _, err := p.Factory.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := p.Factory.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	return &Connection{WithWatch: c, Config: config, Namespace: namespace}, nil
+}
+
+// Namespace is the one of the flags, or of the context.
+func (p *Session) Namespace() string {
+	namespace, _, _ := p.Factory.ToRawKubeConfigLoader().Namespace()
+	return namespace
+}
+
+// look looks at the namespace of the flags, or at all.
+func (p *Session) Look(ctx context.Context, all bool) (*view.View, error) {
+	c, err := p.Connect()
+	if err != nil {
+		return nil, err
+	}
+	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace)
+	if err != nil {
+		return nil, err
+	}
+	if all {
+		return view.Take(ctx, c, installed, "")
+	}
+	return view.Take(ctx, c, installed, c.Namespace)
+}
+
+// AddAll adds kubectl's flag for all namespaces.
+func AddAll(cmd *cobra.Command, all *bool) {
+	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "Look at all namespaces, whatever --namespace says.")
+}
+
+// Examples gives the Examples of a verb as cobra wants them.
+func Examples(text string) string { return templates.Examples(text) }
+
+// PrintNotes says on standard error what a report does not show.
+func (p *Session) PrintNotes(notes []string) {
+	for _, note := range notes {
+		_, _ = fmt.Fprintln(p.ErrOut, "note:", printer.OneLine(note))
+	}
+}

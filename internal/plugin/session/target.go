@@ -1,0 +1,166 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/internal/workload"
+)
+
+// target is the one workload that a verb is about.
+type Target struct {
+	Kind   workload.Kind
+	Object client.Object
+	// Installation has the options to plan with.
+	Installation view.Installation
+}
+
+// String gives the form that kubectl takes: "deployment/web".
+func (t Target) String() string { return t.Kind.Resource() + "/" + t.Object.GetName() }
+
+// find reads a workload. One that has its template in another workload leads there.
+func (p *Session) Find(ctx context.Context, c *Connection, name string) (Target, error) {
+	found, err := p.Named(ctx, c, name)
+	if err != nil {
+		return Target{}, err
+	}
+	named, referred, refers := found.Kind.WorkloadRef(found.Object)
+	if !refers {
+		return found, nil
+	}
+	for _, kind := range found.Installation.Kinds() {
+		if kind.GVK.GroupKind() == named {
+			obj := kind.New()
+			err := c.Get(ctx, client.ObjectKey{Namespace: found.Object.GetNamespace(), Name: referred}, obj)
+			return Target{kind, obj, found.Installation}, err
+		}
+	}
+	return Target{}, fmt.Errorf("the pod template of %s is in %s %s, which is not a kind of workload that confrev handles", found, named, referred)
+}
+
+// named reads a workload, and what the installation handles it by.
+func (p *Session) Named(ctx context.Context, c *Connection, name string) (Target, error) {
+	info, err := p.info(c, name)
+	if err != nil {
+		return Target{}, err
+	}
+	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace)
+	if err != nil {
+		return Target{}, err
+	}
+	return asTarget(ctx, c, info, installed)
+}
+
+// info reads one object as kubectl does.
+func (p *Session) info(c *Connection, name string) (*resource.Info, error) {
+	infos, err := p.Factory.NewBuilder().Unstructured().NamespaceParam(c.Namespace).DefaultNamespace().
+		ResourceTypeOrNameArgs(false, name).SingleResourceType().Flatten().Do().Infos()
+	if err != nil {
+		return nil, err
+	}
+	if len(infos) != 1 {
+		return nil, fmt.Errorf("%q names %d objects, want one", name, len(infos))
+	}
+	return infos[0], nil
+}
+
+// asTarget finds the kind that an object is handled as. The API server prefers one version of a kind, and the controller may
+// be configured with another; then the object is read again in that one.
+func asTarget(ctx context.Context, c client.Reader, info *resource.Info, installed view.Installation) (Target, error) {
+	named := info.Mapping.GroupVersionKind
+	for _, kind := range installed.Kinds() {
+		if kind.GVK.GroupKind() != named.GroupKind() {
+			continue
+		}
+		obj := kind.New()
+		if kind.GVK != named {
+			return Target{kind, obj, installed}, c.Get(ctx, client.ObjectKey{Namespace: info.Namespace, Name: info.Name}, obj)
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
+		if err != nil {
+			return Target{}, err
+		}
+		return Target{kind, obj, installed}, runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
+	}
+	if installed.Problem != nil {
+		return Target{}, installed.Problem
+	}
+	return Target{}, fmt.Errorf("%s/%s is not a workload that confrev handles: it handles %s",
+		strings.ToLower(named.Kind), info.Name, plurals(installed.Kinds()))
+}
+
+func plurals(kinds []workload.Kind) string {
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, kind.GVK.Kind+"s")
+	}
+	return strings.Join(names, ", ")
+}
+
+// look plans for one workload as the controller would, asking the API server for no more than that needs.
+func (t Target) Look(ctx context.Context, c *Connection) (*controller.Planner, controller.Look, error) {
+	kinds := []workload.Kind{t.Kind}
+	for _, kind := range workload.Standard() {
+		if kind.Refers && kind != t.Kind {
+			kinds = append(kinds, kind)
+		}
+	}
+	options := t.options()
+	planner, err := controller.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds)
+	if apierrors.IsForbidden(err) && len(kinds) > 1 {
+		// Those who may not see the kinds that refer to workloads have no objects of them that have their template in this one.
+		planner, err = controller.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds[:1])
+	}
+	if err != nil {
+		return nil, controller.Look{}, err
+	}
+	obj := planner.Workload(t.Kind, client.ObjectKeyFromObject(t.Object))
+	if obj == nil {
+		obj = t.Object
+	}
+	look, err := planner.Look(ctx, t.Kind, obj, false)
+	return planner, look, err
+}
+
+// options are those of the controller, and what the workload shows of them: whether it handles Secrets, and where it injects.
+func (t Target) options() controller.Options {
+	options := t.Installation.Options
+	pins, _ := t.Kind.Pins(t.Object)
+	if t.Installation.Deployment == nil {
+		options.Secrets = false
+	}
+	for source := range pins {
+		options.Secrets = options.Secrets || source.Kind == pin.Secret
+	}
+	template, err := t.Kind.Template(t.Object)
+	if err == nil && podspec.Original(&template.Spec, pins) != &template.Spec {
+		options.Injection = optin.Template
+	}
+	return options
+}
+
+// Config is what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
+func (t Target) Config(ctx context.Context, c client.Reader) (optin.Config, error) {
+	namespace := index.Namespace()
+	err := c.Get(ctx, client.ObjectKey{Name: t.Object.GetNamespace()}, namespace)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return optin.Config{}, err
+	}
+	written := optin.Metadata{Annotations: t.Object.GetAnnotations(), NamespaceLabels: namespace.Labels, NamespaceAnnotations: namespace.Annotations}
+	if template, err := t.Kind.Template(t.Object); err == nil {
+		written.TemplateAnnotations = template.Annotations
+	}
+	return optin.Read(written, optin.Defaults{Compat: t.Installation.Options.Compat}), nil
+}
