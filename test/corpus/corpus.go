@@ -1,5 +1,5 @@
 // Package corpus has manifests that others wrote: all those in some Go modules, and what the Helm charts in them render to.
-// It is what tests of rendering are held to beside what we thought of.
+// It is what tests of rendering are held to in addition to what we thought of.
 package corpus
 
 import (
@@ -25,7 +25,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// modules are pinned, so that a failure is a change of ours. Many of them confrev's tools are built from anyhow.
+// modules are pinned, so that a failure is a change to ours. confrev's tools are built from many of them anyway.
 var modules = []string{
 	"github.com/argoproj/argo-cd/v3@v3.5.7",
 	"k8s.io/kubernetes@v1.36.3",
@@ -48,7 +48,7 @@ var modules = []string{
 	"sigs.k8s.io/descheduler@v0.36.0",
 }
 
-// Stream is what somebody may apply together: the manifests of a directory, or a chart.
+// Stream is what someone may apply together: the manifests of a directory, or a chart.
 type Stream struct {
 	Name  string
 	Files []render.File
@@ -186,7 +186,7 @@ type source struct {
 
 func (s source) String() string { return s.namespace + "/" + s.Source.String() }
 
-// uses gives the sources that a workload refers to.
+// uses returns the sources that a workload refers to.
 func uses(object *unstructured.Unstructured) []source {
 	var found []source
 	for _, kind := range workload.Standard() {
@@ -221,7 +221,7 @@ func Objects(data []byte) ([]map[string]any, error) {
 	}
 }
 
-// flatten gives the items of a list.
+// flatten returns the items of a list.
 func flatten(object map[string]any) []map[string]any {
 	items, isList := object["items"].([]any)
 	if kind, _ := object["kind"].(string); !isList || !strings.HasSuffix(kind, "List") {

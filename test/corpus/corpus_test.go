@@ -30,7 +30,7 @@ func streams(t testing.TB) []Stream {
 	return streams
 }
 
-// known are what is wrong with manifests of the corpus; nobody could apply these.
+// known are what is wrong with manifests of the corpus; no one could apply these.
 var known = regexp.MustCompile(`: (?:[a-z]+/\S+: )?(` + strings.Join([]string{
 	`key ".*" is defined twice`, `it is defined twice, with different content in .*`, `illegal base64 data.*`,
 	`spec.template is not a pod template: .*`, `want a line --- between documents`,
@@ -106,7 +106,7 @@ func TestCorpus(t *testing.T) {
 
 var comment = regexp.MustCompile(`(?m)(?:^|[ \t])(#.*?)[ \t\r]*$`)
 
-// lostComments gives the comments that are not there any more. What looks like one in a text must be there too.
+// lostComments returns the comments that are not there any more. What looks like one in a text must be there too.
 func lostComments(before []render.File, after []byte) []string {
 	there := map[string]bool{}
 	for _, found := range comment.FindAllSubmatch(after, -1) {
@@ -132,7 +132,7 @@ func complete(stream Stream) Stream {
 	return completed
 }
 
-// readable tells whether kubectl could read files.
+// readable reports whether kubectl could read files.
 func readable(files []render.File) bool {
 	for _, file := range files {
 		if _, err := Objects(file.Data); err != nil {
@@ -185,7 +185,7 @@ func compare(t *testing.T, name string, before, after []map[string]any, made []r
 	}
 }
 
-// undo gives revisions their sources' names again, and takes away what was added.
+// undo returns revisions their sources' names again, and takes away what was added.
 func undo(value any, original map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:

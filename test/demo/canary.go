@@ -70,7 +70,7 @@ var withRevisions = way{
 	}},
 }
 
-// withAttach is to name each content anew, as Pulumi and kustomize do: confrev only ties the ConfigMaps to their users.
+// withAttach is to give each content a new name, as Pulumi and kustomize do: confrev only ties the ConfigMaps to their users.
 var withAttach = way{
 	name: "Attach",
 	deploys: `The same with names of the user's own: app-v1, app-v2, … are ConfigMaps with confrev.io/attach: "true", and the Rollout

@@ -27,7 +27,7 @@ func main() {
 	os.Exit(run(*name, told))
 }
 
-// run tells a story and returns the exit status.
+// run reports a story and returns the exit status.
 func run(name string, told story) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

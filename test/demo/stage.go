@@ -404,13 +404,13 @@ func start(s *stage) {
 	barrier(s)
 }
 
-// barrier gives confrev something later to do, and waits until it has done that.
+// barrier returns confrev something later to do, and waits until it has done that.
 func barrier(s *stage) {
 	s.print(dim, "  … confrev is given something later to do: another ConfigMap is edited")
 	s.Barrier()
 }
 
-// wroteNothing claims that confrev has written nothing since it was started again, but for the barrier.
+// wroteNothing claims that confrev has written nothing since it was started again, except for the barrier.
 func wroteNothing(s *stage) {
 	requests, err := s.Cluster.ConfrevRequests(s.restarted)
 	s.Must(err)
@@ -419,5 +419,5 @@ func wroteNothing(s *stage) {
 			s.Fatalf("confrev wrote: %s", r)
 		}
 	}
-	s.print(green, "✓ confrev wrote nothing, by the API server's audit log, but for what that other ConfigMap needs")
+	s.print(green, "✓ confrev wrote nothing, by the API server's audit log, except for what that other ConfigMap needs")
 }

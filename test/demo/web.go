@@ -92,7 +92,7 @@ Kubernetes stops the rollout by itself: old and new pods run side by side (maxSu
 			checks: []check{{"2 old pods serve the good page, 2 new pods with the faulty one are not ready", halfWay}},
 		},
 		{
-			name: "A spot node goes away in mid-rollout",
+			name: "A spot node goes away in the middle of a rollout",
 			says: `The ConfigMap has the faulty content by now, so with plain Kubernetes an old pod that must be replaced would start
 with the faulty page, and the last good pods would go one by one. Here, one of them is deleted:`,
 			does: []action{losePod("web", "{{good}}", pageGood, halfWay)},

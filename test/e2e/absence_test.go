@@ -226,7 +226,7 @@ func TestAnAbsenceIsPinnedWithTheNextDeploy(t *testing.T) {
 	}
 }
 
-// Nobody could know that it would be read live, so a pin of its absence goes when it appears.
+// No one could know that it would be read live, so a pin of its absence goes when it appears.
 func TestAnAbsenceIsNotPinnedOnceTheSourceIsReadLive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -354,7 +354,7 @@ func TestAStandAloneJobPinsAnAbsence(t *testing.T) {
 	})
 }
 
-// Rule 6: with advance: manual, a deletion waits like an edit. What is not there when the workload is made is pinned all the same.
+// Rule 6: with advance: manual, a deletion waits like an edit. What is not there when the workload is made is pinned anyway.
 func TestADeletionWaitsAsAnEditDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -239,7 +239,7 @@ func which(resource, name string) string {
 
 var isRevision = regexp.MustCompile("^(victim|plain|attached|victim-secret)-[bcdfghjklmnpqrstvwxz2456789]{10}$")
 
-// consequences are what confrev did in the namespace since a mark, writing or reading single objects, but for events.
+// consequences are what confrev did in the namespace since a mark, writing or reading single objects, except for events.
 func (a *arena) consequences(since env.AuditMark) []done {
 	a.Helper()
 	requests, err := cluster.ConfrevRequests(since)
@@ -300,7 +300,7 @@ func exceptions(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// confrev does nothing for anyone that they could not do themselves, but for the exceptions that docs/security.md lists. Not parallel:
+// confrev does nothing for anyone that they could not do themselves, except for the exceptions that docs/security.md lists. Not parallel:
 // the restarts of others would end the wait early.
 func TestNoOneGainsARightThroughConfrev(t *testing.T) {
 	listed := exceptions(t)

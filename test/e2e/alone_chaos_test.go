@@ -87,7 +87,7 @@ func pinsRevision(text, name string) bool {
 	return false
 }
 
-// Rules 5, 12, 13 under a random user: no revision that a holder pins is ever deleted, and none that nobody pins stays.
+// Rules 5, 12, 13 under a random user: no revision that a holder pins is ever deleted, and none that no one pins stays.
 // Not parallel: the random user also kills confrev.
 func TestRandomUserLosesNoRevision(t *testing.T) {
 	w := newWorld(t)
@@ -173,7 +173,7 @@ func (w *world) onlyUsedRevisionsRemain(sources []string) {
 		for _, s := range sources {
 			for _, r := range w.Revisions(s) {
 				if !pinned[r.Name] {
-					return r.Name + " is pinned by nobody"
+					return r.Name + " is pinned by no one"
 				}
 				delete(pinned, r.Name)
 			}

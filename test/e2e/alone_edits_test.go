@@ -67,7 +67,7 @@ func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	if f := found(d, "PolicyMissing", strings.ToLower(missing)+"/confrev-resolve-pins"); servesPolicies(t) && (f == nil || f.Fix == "" || f.Severity != "Error") {
 		t.Errorf("doctor finds %+v", d.Findings)
 	}
-	// Names in the template need nobody.
+	// Names in the template need no one.
 	w.confrev("undo", "deployment/inside", "configmap/app", "--to-revision=1").says("revision 3 -> 1")
 	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored")
 	// Who may not look is not kept from it.
@@ -112,7 +112,7 @@ func TestASourceThatChangesTooOftenIsNotCopied(t *testing.T) {
 	if got := len(w.Revisions("web")); got != 4 {
 		t.Errorf("%d revisions, want 4", got)
 	}
-	// A flip-flop between two contents makes no revision, and would roll all the same.
+	// A flip-flop between two contents makes no revision, and would roll anyway.
 	w.Edit("web", "color", "B")
 	w.Edit("web", "color", "A")
 	w.Barrier()

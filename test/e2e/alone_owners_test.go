@@ -27,7 +27,7 @@ func (w *world) nobodyLeads() {
 	w.Cleanup(func() { w.Must(cluster.Delete(context.Background(), lease)) })
 }
 
-// Rule 12: while nobody leads, a chart renames its workload and keeps its ConfigMap. What the new workload is pinned to does not go
+// Rule 12: while no one leads, a chart renames its workload and keeps its ConfigMap. What the new workload is pinned to does not go
 // with the old one, whether the new one is being created or was there before. Not parallel.
 func TestRevisionOutlivesItsFirstWorkload(t *testing.T) {
 	w := newWorld(t)

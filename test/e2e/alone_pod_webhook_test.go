@@ -21,7 +21,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// servesPolicies tells whether the API server serves MutatingAdmissionPolicy, so that the chart resolves pins by it.
+// servesPolicies reports whether the API server serves MutatingAdmissionPolicy, so that the chart resolves pins by it.
 func servesPolicies(t *testing.T) bool {
 	t.Helper()
 	kind := schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}
@@ -126,7 +126,7 @@ func TestPodWebhook(t *testing.T) {
 	t.Run("RemovedInAnEmergency", testPodWebhookRemovedInAnEmergency)
 }
 
-// Pods in mid-rollout, after an undo and after a restart of confrev have the configuration of their ReplicaSet.
+// Pods in the middle of a rollout, after an undo and after a restart of confrev have the configuration of their ReplicaSet.
 func testPodWebhookRollsForwardAndBack(t *testing.T) {
 	w, a := deployed(t, gen.Replicas(2))
 	w.podsRead(a.Revision)
@@ -138,7 +138,7 @@ func testPodWebhookRollsForwardAndBack(t *testing.T) {
 	w.podsRead(a.Revision)
 	stop(t)
 	start(t)
-	// It must not wait anew until it may pin.
+	// It must not wait again until it may pin.
 	if by, err := confrev.PodAdmission(w.Ctx); err != nil || by != "webhook" {
 		t.Errorf("after a restart: %s, %v", by, err)
 	}
@@ -179,7 +179,7 @@ func testPodWebhookWithAllConfrevsDead(t *testing.T) {
 	t.Logf("pods were there %s after confrev was", time.Since(began).Round(time.Millisecond))
 }
 
-// With no confrev to be had, docs/troubleshooting.md gives commands that let pods start at once, with the live source; once confrev
+// With no confrev available, docs/troubleshooting.md gives commands that let pods start at once, with the live source; once confrev
 // is back, they have their revision again.
 func testPodWebhookRemovedInAnEmergency(t *testing.T) {
 	w, a := deployed(t, gen.Replicas(2))
@@ -217,7 +217,7 @@ func samplesOfPods() []sampleOfPod {
 	return samples
 }
 
-// answers gives what becomes of each sample: what it refers to, or why it was refused.
+// answers returns what becomes of each sample: what it refers to, or why it was refused.
 func (p *policyTest) answers(t *testing.T, samples []sampleOfPod) []string {
 	t.Helper()
 	answers := make([]string, 0, len(samples))

@@ -21,7 +21,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// Without guards, and for those whom a value of the chart exempts, all is as if there were none: what they do is repaired
+// Without guards, and for those that a value of the chart exempts, all is as if there were none: what they do is repaired
 // (rule 9). Not parallel.
 func TestGuardsCanBeTurnedOff(t *testing.T) {
 	defer func() {
@@ -43,7 +43,7 @@ func TestGuardsCanBeTurnedOff(t *testing.T) {
 	w.refused(err, "is a revision of configmap/web in use", "the cluster's admin, who is not exempted")
 
 	w.Must(reinstall(t, "guards.enabled=false"))
-	w.Eventually("anybody may delete it", func() string {
+	w.Eventually("anyone may delete it", func() string {
 		_, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", w.NS}, remove...)...)
 		return errorText(err) + allowed()
 	})
@@ -109,7 +109,7 @@ spec: {policyName: ` + w.NS + `}
 	w.WaitEvent(revision.ConfinementRefused, "web", "confrev may not change spec.minReadySeconds")
 	w.tellsNothing(confrev, revision.ConfinementRefused, canary)
 	if now := w.PinOf("web", "web"); now != a {
-		t.Errorf("pinned to %s in spite of the refusal", now)
+		t.Errorf("pinned to %s despite the refusal", now)
 	}
 	w.Kubectl("set", "image", "deployment/web", "*=app:2")
 	b := w.WaitPinned("web", "web", "color", "B")

@@ -145,7 +145,7 @@ func TestRequestsOfOneEditOfEachKind(t *testing.T) {
 	}
 }
 
-// D12: what it costs to restore a revision does not grow with who uses it, and a sweep looks once at the holders of a kind. Not
+// D12: what it costs to restore a revision does not grow with the number of its users, and a sweep looks once at the holders of a kind. Not
 // parallel, as above.
 func TestRequestsOfWhatManyUse(t *testing.T) {
 	const users = 12

@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// Rule 14: past about a hundred owners, the namespace's anchor owns a revision; confrev lets go of it when nobody uses it.
+// Rule 14: past about a hundred owners, the namespace's anchor owns a revision; confrev lets go of it when no one uses it.
 func TestAnchorOwnsRevisionOfManyUsers(t *testing.T) {
 	t.Parallel()
 	const workloads = revision.MaxOwners

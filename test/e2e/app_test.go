@@ -122,7 +122,7 @@ func (p pins) revisions() string { return p.conf.Revision + " " + p.secret.Revis
 
 func (a *app) resource() string { return strings.ToLower(a.kind.Kind) + "/" + a.name }
 
-// templateResource is the object with the template, which says whether it is opted in.
+// templateResource is the object with the template, which reports whether it is opted in.
 func (a *app) templateResource() string { return strings.ToLower(a.templated.Kind) + "/" + a.name }
 
 func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
@@ -213,7 +213,7 @@ func (a *app) allRead(p pins) {
 	})
 }
 
-// living gives the pods that are not being deleted; of a kind with Jobs, those of the last one.
+// living returns the pods that are not being deleted; of a kind with Jobs, those of the last one.
 func (a *app) living() []corev1.Pod {
 	a.Helper()
 	labels := client.MatchingLabels{"app": a.name}
@@ -235,7 +235,7 @@ func (a *app) readers() map[string]int {
 	return readers
 }
 
-// readBy gives the names that a pod made from everyForm refers to, each once: a form that was left out shows.
+// readBy returns the names that a pod made from everyForm refers to, each once: a form that was left out shows.
 func readBy(pod *corev1.Pod) string {
 	var names []string
 	for _, use := range podspec.Uses(&pod.Spec) {
@@ -249,7 +249,7 @@ func readBy(pod *corev1.Pod) string {
 	return strings.Join(names, " ")
 }
 
-// holders gives the objects that keep the workload's templates, as its controller made them.
+// holders returns the objects that keep the workload's templates, as its controller made them.
 func (a *app) holders() []unstructured.Unstructured {
 	a.Helper()
 	uid := a.object().GetUID()
@@ -289,7 +289,7 @@ func (a *app) brokenPromise() string {
 	return ""
 }
 
-// cameFrom tells whether a pod was made from the template that a holder keeps.
+// cameFrom reports whether a pod was made from the template that a holder keeps.
 func cameFrom(pod *corev1.Pod, holder *unstructured.Unstructured) bool {
 	if owner := metav1.GetControllerOf(pod); owner.UID == holder.GetUID() {
 		return true
@@ -310,7 +310,7 @@ func (a *app) waitHolds() {
 	})
 }
 
-// made gives the names of the revisions of both sources that exist.
+// made returns the names of the revisions of both sources that exist.
 func (a *app) made() []string {
 	a.Helper()
 	var names []string
@@ -334,7 +334,7 @@ func (a *app) remove() {
 	}
 }
 
-// owners gives the owners of both revisions.
+// owners returns the owners of both revisions.
 func (a *app) owners(p pins) []metav1.OwnerReference {
 	a.Helper()
 	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}

@@ -110,7 +110,7 @@ func TestModeAttach(t *testing.T) {
 	}
 }
 
-// The annotation of Pulumi's recipe marks too, without confrev.io/track; an object that nobody has used yet stays.
+// The annotation of Pulumi's recipe marks too, without confrev.io/track; an object that no one has used yet stays.
 func TestModeAttachTakesThePulumiAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

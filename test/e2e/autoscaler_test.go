@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Patch only your own keys: whoever scales a Deployment in mid-advance loses nothing, and neither does confrev.
+// Patch only your own keys: anyone who scales a Deployment in mid-advance loses nothing, and neither does confrev.
 func TestScalingByEveryMeansDuringAdvances(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
 		s := &scaler{world: w, replicas: 1}
@@ -159,7 +159,7 @@ func serveLoads(t *testing.T) *loads {
 	text := strings.ReplaceAll(metricsService, "PORT", port)
 	w.KubectlIn(text, "apply", "-f", "-")
 	t.Cleanup(func() {
-		// While it is there and nobody answers, no namespace can be deleted.
+		// While it is there and no one answers, no namespace can be deleted.
 		_, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", "default", "delete", "-f", "-")
 		if err != nil {
 			t.Error(err)

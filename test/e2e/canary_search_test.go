@@ -24,7 +24,7 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// planting is where a canary was planted, as far as it matters to who may repeat it.
+// planting is where a canary was planted, as far as it matters to the user who may repeat it.
 type planting string
 
 const (
@@ -61,12 +61,12 @@ var excuses = []excuse{
 		why: "kubectl itself names the key that is none, to the one who has the file"},
 	{sink: "kubectl confrev create configmap made --owner=deployment/absent --from-literal=", of: []planting{inLiteral}, why: "it names its own argument"},
 	{sink: "kubectl confrev track", of: []planting{inWorkload}, why: "-o prints the workload that it wrote, as kubectl does"},
-	{sink: "kubectl confrev set owner secret/cred", of: []planting{inLabel}, why: "-o prints the Secret that it wrote, but for its data and annotations"},
-	{sink: "kubectl confrev undo deployment/loser secret/cred", of: []planting{inLabel}, why: "-o prints the Secret that it wrote, but for its data and annotations"},
-	{sink: "events", of: []planting{inNear}, why: "what was written for confrev is repeated to who wrote it, at most 64 bytes"},
-	{sink: "warnings", of: []planting{inNear}, why: "what was written for confrev is repeated to who wrote it, at most 64 bytes"},
-	{sink: "kubectl confrev status", of: []planting{inNear}, why: "the warnings of a workload, to who may read it"},
-	{sink: "kubectl confrev doctor", of: []planting{inNear}, why: "the warnings of a workload, to who may read it"},
+	{sink: "kubectl confrev set owner secret/cred", of: []planting{inLabel}, why: "-o prints the Secret that it wrote, except for its data and annotations"},
+	{sink: "kubectl confrev undo deployment/loser secret/cred", of: []planting{inLabel}, why: "-o prints the Secret that it wrote, except for its data and annotations"},
+	{sink: "events", of: []planting{inNear}, why: "what was written for confrev is repeated to the user who wrote it, at most 64 bytes"},
+	{sink: "warnings", of: []planting{inNear}, why: "what was written for confrev is repeated to the user who wrote it, at most 64 bytes"},
+	{sink: "kubectl confrev status", of: []planting{inNear}, why: "the warnings of a workload, to the user who may read it"},
+	{sink: "kubectl confrev doctor", of: []planting{inNear}, why: "the warnings of a workload, to the user who may read it"},
 }
 
 // canary is a value that appears where it was planted and nowhere else.
@@ -112,7 +112,7 @@ func (a *aviary) plantText(in planting, where, separator string) string {
 	return value
 }
 
-// item is text for one of confrev's keys: a canary that may be repeated to who wrote it, and one that is too far behind.
+// item is text for one of confrev's keys: a canary that may be repeated to the user who wrote it, and one that is too far behind.
 func (a *aviary) item(key, where string) string {
 	text := a.plant(inNear, where+" "+key) + " " + strings.Repeat("-", 80) + a.plant(inFar, where+" "+key)
 	a.mine[text] = true

@@ -388,7 +388,7 @@ func (a *aviary) driveLosses() {
 	a.saidNow("RevisionMissing", "loser")
 }
 
-// checkDriven checks that all warnings of docs/events.md were driven, but for those that are listed.
+// checkDriven checks that all warnings of docs/events.md were driven, except for those that are listed.
 func (a *aviary) checkDriven() {
 	a.Helper()
 	page, err := os.ReadFile(filepath.Join(env.Root(), "docs/events.md"))

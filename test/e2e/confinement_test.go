@@ -129,7 +129,7 @@ func asList(object map[string]any, path string) []any {
 	return all
 }
 
-// referencesIn gives the JSON pointers of the names of sources in a container or a volume.
+// referencesIn returns the JSON pointers of the names of sources in a container or a volume.
 func referencesIn(value any, pointer string) []string {
 	var found []string
 	switch v := value.(type) {
@@ -157,7 +157,7 @@ func referencesIn(value any, pointer string) []string {
 	return found
 }
 
-// pointed gives what a JSON pointer leads to.
+// pointed returns what a JSON pointer leads to.
 func pointed(value any, pointer string) any {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		switch v := value.(type) {

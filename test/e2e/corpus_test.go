@@ -93,7 +93,7 @@ func paired(before []map[string]any, text []byte) []change {
 	return found
 }
 
-// refuses tells why the API server would not create an object in the test's namespace.
+// refuses reports why the API server would not create an object in the test's namespace.
 func (w *world) refuses(object *unstructured.Unstructured) error {
 	object = object.DeepCopy()
 	object.SetNamespace(w.NS)

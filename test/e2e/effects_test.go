@@ -103,7 +103,7 @@ func effectsIn(cell string) map[string]bool {
 	return effects
 }
 
-// effectsOf are what differs between an object and what was made of it, but for what the API server counts by itself. An object that
+// effectsOf are what differs between an object and what was made of it, except for what the API server counts by itself. An object that
 // was not there before is nil.
 func effectsOf(before, after *unstructured.Unstructured) []string {
 	var effects []string

@@ -58,7 +58,7 @@ func TestAPinMountsNothingButRevisions(t *testing.T) {
 	}
 }
 
-// Rules 13 and 20: labels and annotations get nothing deleted, whoever writes them.
+// Rules 13 and 20: labels and annotations get nothing deleted, anyone who writes them.
 func TestForgedMetadataGetsNothingDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

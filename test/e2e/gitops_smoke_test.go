@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// engine runs a verb of a GitOps tool's engine (hack/modules) on manifests, and tells whether it found drift. The name is
-// one that nobody else uses: tracking by label, Argo CD takes the objects of a Helm release of its name for its own.
+// engine runs a verb of a GitOps tool's engine (hack/modules) on manifests, and reports whether it found drift. The name is
+// one that no one else uses: tracking by label, Argo CD takes the objects of a Helm release of its name for its own.
 func (w *world) engine(manifests, tool, verb string, args ...string) (lines string, drifted bool) {
 	w.Helper()
 	lines, err := cluster.Run(w.Ctx, manifests, tool, append([]string{verb, "--namespace", w.NS, "--name", w.NS}, args...)...)
@@ -23,7 +23,7 @@ func (w *world) engine(manifests, tool, verb string, args ...string) (lines stri
 	return lines, false
 }
 
-// drift gives what an engine reports of manifests, if it finds drift.
+// drift returns what an engine reports of manifests, if it finds drift.
 func (w *world) drift(manifests, tool, verb string, args ...string) string {
 	w.Helper()
 	lines, drifted := w.engine(manifests, tool, verb, args...)
@@ -53,7 +53,7 @@ func (w *world) wantDrift(object, manifests, tool, verb string, args ...string) 
 // plain has nothing in it that concerns confrev.
 var plain = strings.ReplaceAll(manifest, "  annotations: {confrev.io/track: all}\n", "")
 
-// seesDriftAndEndsIt shows that an engine works: it has nothing to say of what it applied, finds a change of the live
+// seesDriftAndEndsIt shows that an engine works: it has nothing to say of what it applied, finds a change to the live
 // object, and takes it back.
 func seesDriftAndEndsIt(t *testing.T, tool, diff, apply string, args ...string) {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// unguarded runs kubectl as the garbage collector, whom guards let through, to do what they keep others from.
+// unguarded runs kubectl as the garbage collector, which guards let through, to do what they keep others from.
 func (w *world) unguarded(args ...string) string {
 	w.Helper()
 	return w.Kubectl(append([]string{"--as", "system:serviceaccount:kube-system:generic-garbage-collector"}, args...)...)
@@ -122,7 +122,7 @@ func TestNobodyElseChangesARevision(t *testing.T) {
 	after := &corev1.ConfigMap{}
 	w.Must(w.Get(a.Revision, after))
 	for _, revision := range []*corev1.ConfigMap{before, after} {
-		// confrev itself notes the version of the source, after it has labelled it.
+		// confrev itself notes the version of the source, after it has labeled it.
 		delete(revision.Annotations, keys.SourceVersion)
 		revision.ResourceVersion, revision.ManagedFields = "", nil
 	}
@@ -131,7 +131,7 @@ func TestNobodyElseChangesARevision(t *testing.T) {
 	}
 }
 
-// Rule 17: tools that write the same again, such as those that encrypt or migrate what is stored, are in nobody's way.
+// Rule 17: tools that write the same again, such as those that encrypt or migrate what is stored, are in no one's way.
 func TestWritingARevisionAsItIsIsNoChange(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
@@ -148,7 +148,7 @@ func TestWritingARevisionAsItIsIsNoChange(t *testing.T) {
 	}
 }
 
-// Rule 17: what somebody put there before the guards, or around them, does not stay for ever.
+// Rule 17: what someone put there before the guards, or around them, does not stay forever.
 func TestAFinalizerOnARevisionMayBeTakenAway(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
@@ -191,7 +191,7 @@ func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
 	w.podsRead(a.Revision + "+" + ofSecret.Revision)
 }
 
-// Rule 17: whoever may delete ConfigMaps may delete a revision that nobody owns.
+// Rule 17: anyone who may delete ConfigMaps may delete a revision that no one owns.
 func TestARevisionThatNobodyOwnsMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -267,7 +267,7 @@ func TestNobodyElseTouchesTheAnchor(t *testing.T) {
 	ana.mayNot(words, "delete", "--raw", "/api/v1/namespaces/"+w.NS+"/configmaps?fieldSelector=metadata.name="+anchor.Name)
 	ana.may("delete", "configmap", "other")
 
-	// One that is not confrev's is nobody's business.
+	// One that is not confrev's is no one's business.
 	elsewhere := newWorld(t)
 	elsewhere.Create(configMap(revision.AnchorName))
 	bob := elsewhere.tenant()
@@ -308,7 +308,7 @@ func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 	})
 }
 
-// replicaSetOf gives the name of the ReplicaSet of Deployment web that has a pin.
+// replicaSetOf returns the name of the ReplicaSet of Deployment web that has a pin.
 func (w *world) replicaSetOf(pinned pin.Pin) string {
 	w.Helper()
 	for _, rs := range w.ReplicaSets("web") {
@@ -332,7 +332,7 @@ func TestGuardsLetANamespaceGo(t *testing.T) {
 	w.Kubectl("delete", "namespace", w.NS, "--timeout="+patience.String())
 }
 
-// Rule 17: it goes whoever clears it.
+// Rule 17: it goes anyone who clears it.
 func TestANamespaceThatIsBeingDeletedIsNotGuarded(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)

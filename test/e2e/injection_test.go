@@ -19,7 +19,7 @@ func injecting(injection optin.Injection) deploymentOption {
 	return gen.Annotated(keys.Injection, string(injection))
 }
 
-// templateNames gives what the template of Deployment web names.
+// templateNames returns what the template of Deployment web names.
 func (w *world) templateNames() string {
 	w.Helper()
 	var names []string

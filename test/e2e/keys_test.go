@@ -87,7 +87,7 @@ func (w *world) rollsOnce(value string) {
 	_, made := w.waitSecretPinned("pinned", "db", old)
 	scheme := w.scheme()
 	if !strings.HasPrefix(made.Labels[keys.Content], scheme) {
-		w.Errorf("the revision is labelled %s, the key is %s", made.Labels[keys.Content], scheme)
+		w.Errorf("the revision is labeled %s, the key is %s", made.Labels[keys.Content], scheme)
 	}
 	for _, name := range keyedNames[1:] {
 		w.Eventually(name+" states the change", func() string {
@@ -301,7 +301,7 @@ func TestReplicasMakeOneKey(t *testing.T) {
 	}
 }
 
-// Whoever may read all but Secrets cannot test a guess: nothing that can be computed from the content stands anywhere.
+// Anyone who may read all but Secrets cannot test a guess: nothing that can be computed from the content stands anywhere.
 func TestNobodyCanTestAGuess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -363,7 +363,7 @@ func TestNobodyCanTestAGuess(t *testing.T) {
 	}
 }
 
-// Who chose the key could test guesses. Whoever may read all Secrets gains nothing by that, so a backup can come back.
+// Who chose the key could test guesses. Anyone who may read all Secrets gains nothing by that, so a backup can come back.
 func TestTheKeyIsGuarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -74,7 +74,7 @@ var unready struct {
 	revisions []string
 }
 
-// faulty gives a value for the sources with which the workload's pods will not become ready until release is called. No
+// faulty returns a value for the sources with which the workload's pods will not become ready until release is called. No
 // other test's pods read a revision of that name.
 func (a *app) faulty() (value string, release func()) {
 	a.Helper()
@@ -82,7 +82,7 @@ func (a *app) faulty() (value string, release func()) {
 	return value, a.keepUnready(revisionOf(configMap(a.conf, sourceKey, value)))
 }
 
-// revisionOf gives the name that the revision of a ConfigMap will have.
+// revisionOf returns the name that the revision of a ConfigMap will have.
 func revisionOf(cm *corev1.ConfigMap) string {
 	return content.RevisionName(cm.Name, content.FromConfigMap(cm).Hash(), 0)
 }
@@ -125,7 +125,7 @@ func (a *app) replace(revisions string) {
 	}
 }
 
-// The promise: a pod that replaces another in mid-rollout reads what its own holder was rolled out with. TestJobRetries has
+// The promise: a pod that replaces another in the middle of a rollout reads what its own holder was rolled out with. TestJobRetries has
 // the same of Jobs.
 func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
@@ -142,7 +142,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 		w.Eventually("the rollout is half-way", func() string {
 			// The pins may move after they were read, and before the pods are.
 			if after = a.pinned(); after == before {
-				return "not pinned anew"
+				return "not pinned again"
 			}
 			if got := a.readers(); got[before.revisions()] != s.old || got[after.revisions()] == 0 || len(got) != 2 {
 				return fmt.Sprint(got)

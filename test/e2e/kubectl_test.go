@@ -91,7 +91,7 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 		w.Undo("web")
 		w.WaitHeld("web", "web")
 		w.runs(back, 5)
-		// The next deploy still has C, beside a new image.
+		// The next deploy still has C, in addition to a new image.
 		r.image, back.image = "app:3", "app:3"
 		w.apply(r)
 		w.runs(back, 6)
@@ -187,7 +187,7 @@ func TestChangesWhilePausedAreOneRollout(t *testing.T) {
 		w.Barrier()
 		w.rolledOutTimes(1)
 		if !w.Deployment("web").Spec.Paused {
-			w.Error("somebody resumed it")
+			w.Error("someone resumed it")
 		}
 		w.Kubectl("rollout", "resume", "deployment/web")
 		w.runs(r, 2)
@@ -213,7 +213,7 @@ func TestReplaceByForce(t *testing.T) {
 	})
 }
 
-// Whoever goes from client-side to server-side apply takes over fields whose owner was kubectl's client-side apply. With
+// Anyone who goes from client-side to server-side apply takes over fields whose owner was kubectl's client-side apply. With
 // injection template one of them has another value than the manifest, which is a conflict, once.
 func TestSwitchingToServerSideApply(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {

@@ -40,7 +40,7 @@ func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
 	w.waitOwners(b)
 	// Nothing is held: the same deploy once more goes forward again.
 	w.podsRead(w.rollOut(tool, releases[2]))
-	// Nor is an edit of what kustomize made anybody's business.
+	// Nor is an edit of what kustomize made anyone's business.
 	d := w.rollOut(tool, releases[3])
 	generation := w.Deployment("web").Generation
 	w.Edit(d, "more", "x")

@@ -57,18 +57,18 @@ func TestLabelsOfAWorkloadCount(t *testing.T) {
 	}
 }
 
-// The label of a source is only a convenience: where something keeps taking it away, confrev leaves it at that, and rolls out as ever.
+// The label of a source is only a convenience: where something keeps taking it away, confrev leaves it at that, and rolls out as before.
 func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t)
-	labelled := func() bool {
+	labeled := func() bool {
 		cm := &corev1.ConfigMap{}
 		w.Must(w.Get("web", cm))
 		return cm.Labels[keys.Source] != ""
 	}
 	for range plan.MaxReverts {
-		w.Eventually("the source is labelled", func() string {
-			if !labelled() {
+		w.Eventually("the source is labeled", func() string {
+			if !labeled() {
 				return "it is not"
 			}
 			return ""
@@ -76,12 +76,12 @@ func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
 		w.Kubectl("label", "configmap/web", keys.Source+"-")
 	}
 	w.Barrier()
-	if labelled() {
+	if labeled() {
 		t.Error("the label was taken away three times, and is there again")
 	}
 	w.editTo("B")
 	w.Barrier()
-	if labelled() {
+	if labeled() {
 		t.Error("with another change of the source, the label is there again")
 	}
 }

@@ -137,7 +137,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, checkLog()
 }
 
-// checkLog looks for what tests may pass in spite of, since reconcilers are called again.
+// checkLog looks for what tests may pass nevertheless, since reconcilers are called again.
 func checkLog() error {
 	log, err := os.ReadFile(confrev.Log)
 	for _, wrong := range []string{"Observed a panic", "ValidatingAdmissionPolicy 'confrev-guard-"} {

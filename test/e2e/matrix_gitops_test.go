@@ -134,7 +134,7 @@ func tenTimes(t tool) tool {
 // meantime is no measure: what the Deployment's controller writes just then is a difference to it.)
 func (m *matrix) heal(r release, missing func() string) {
 	m.Helper()
-	m.Eventually("it comes about beside self-heal", func() string {
+	m.Eventually("it comes about in addition to self-heal", func() string {
 		m.tool.deploy(m.world, r)
 		return missing()
 	})
@@ -273,7 +273,7 @@ func selfHeal(member *member, injection optin.Injection) {
 	m.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: b.Revision}[injection])
 }
 
-// heals syncs once, and tells whether that put back something that confrev then wrote again.
+// heals syncs once, and reports whether that put back something that confrev then wrote again.
 func (m *matrix) heals(r release) bool {
 	m.Helper()
 	before := m.Deployment("web").Generation
@@ -293,7 +293,7 @@ func (m *matrix) heals(r release) bool {
 }
 
 // Flux takes what kubectl wrote for its own, also the pins that kubectl rollout undo brought back, and removes what its
-// manifest does not have. The webhook puts them back within the request; while it does not answer, confrev pins anew what was
+// manifest does not have. The webhook puts them back within the request; while it does not answer, confrev pins again what was
 // held, one rollout later.
 func fluxAfterAnUndo(member *member) {
 	onlyWithPolicies(member.T)

@@ -68,7 +68,7 @@ func (h helm) tool() tool {
 	}
 }
 
-// upgrade gives the arguments of helm upgrade to a release.
+// upgrade returns the arguments of helm upgrade to a release.
 func (h helm) upgrade(w *world, r release, flags ...string) []string {
 	w.Helper()
 	values := fmt.Sprintf("image=%s,color=%s,injection=%s,settle=%s", r.image, r.color, r.injection, cmp.Or(r.settle, settle.String()))
@@ -98,7 +98,7 @@ func (h helm) rollBack(w *world, _, to release) {
 	w.run(h.binary, slices.Concat([]string{"rollback", "web", h.revision(w, to), "--wait"}, h.flags)...)
 }
 
-// revision gives Helm's own number of what it deployed last of a release.
+// revision returns Helm's own number of what it deployed last of a release.
 func (h helm) revision(w *world, r release) string {
 	w.Helper()
 	var history []struct {

@@ -65,7 +65,7 @@ func diffed(flags ...string) func(*world, release) string {
 	}
 }
 
-// diff gives what kubectl diff shows. It exits with an error when it finds a difference.
+// diff returns what kubectl diff shows. It exits with an error when it finds a difference.
 func (w *world) diff(manifest string, args ...string) string {
 	w.Helper()
 	out, err := cluster.Run(w.Ctx, manifest, "kubectl", append([]string{"--namespace", w.NS, "diff"}, args...)...)

@@ -27,7 +27,7 @@ func TestMatrixKustomize(t *testing.T) {
 type naming struct {
 	// options are the generator's.
 	options string
-	// annotation is one that the Deployment has beside its own.
+	// annotation is one that the Deployment has in addition to its own.
 	annotation []string
 	// more is what else the kustomization has.
 	more string

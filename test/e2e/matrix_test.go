@@ -25,7 +25,7 @@ type release struct {
 	settle string
 }
 
-// never is a settle time that no test waits for: what rolls out all the same was taken along by a deploy.
+// never is a settle time that no test waits for: what rolls out anyway was taken along by a deploy.
 const never = "1h"
 
 func (r release) String() string { return r.image + " with " + r.color }
@@ -44,7 +44,7 @@ data: {color: ` + r.color + `}
 `
 }
 
-// deployment is the release's Deployment, which names a ConfigMap, with annotations in the form "key: value" beside its own.
+// deployment is the release's Deployment, which names a ConfigMap, with annotations in the form "key: value" in addition to its own.
 func (r release) deployment(configMap string, annotations ...string) string {
 	annotations = append(annotations, keys.Track+": all")
 	if r.injection != "" {
@@ -132,7 +132,7 @@ func (m *matrix) run(injection optin.Injection) {
 		m.upgrade(r)
 	}
 	// From here on nothing advances by itself: that a deploy takes the configuration along is no matter of speed. To say so
-	// is a change of the Deployment's metadata only.
+	// is a change to the Deployment's metadata only.
 	edited.settle = never
 	m.again(edited)
 	m.upgrade(upgraded)
@@ -217,7 +217,7 @@ func (m *matrix) waitReleased(r release) string {
 	return named
 }
 
-// ownsNothingElse fails if confrev is the field manager of anything of a Deployment but its own annotations: whoever applies
+// ownsNothingElse fails if confrev is the field manager of anything of a Deployment but its own annotations: anyone who applies
 // the rest server-side would meet a conflict.
 func (w *world) ownsNothingElse(deployment string) {
 	w.Helper()

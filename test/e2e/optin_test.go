@@ -31,7 +31,7 @@ func TestNamespaceLabelOptsEveryKindInAndOut(t *testing.T) {
 		a.waitOwned(before)
 		w.Barrier()
 		if got := none.pinned(); got != (pins{}) {
-			w.Errorf("pinned to %s in spite of none", got)
+			w.Errorf("pinned to %s, although confrev.io/track is none", got)
 		}
 
 		w.Kubectl("label", "namespace", w.NS, keys.Track+"-")
@@ -71,7 +71,7 @@ func (a *app) staysAsItIs(p pins) {
 	a.waitMade()
 }
 
-// An ownerReference opts in only where the workload or its namespace consents: whoever may edit a ConfigMap may have no right
+// An ownerReference opts in only where the workload or its namespace consents: anyone who may edit a ConfigMap may have no right
 // on the workload.
 func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
@@ -151,7 +151,7 @@ func TestPoliciesLiveAndIgnore(t *testing.T) {
 	w.Kubectl("annotate", "configmap", "revision", keys.Policy+"=live", "--overwrite")
 	w.Barrier()
 	if got := w.Deployment("web").Generation; got != generation {
-		t.Errorf("a change of policy alone changed the template: %s", w.PinsText("web"))
+		t.Errorf("a change to policy alone changed the template: %s", w.PinsText("web"))
 	}
 	w.Edit("typo", "k", "B")
 	w.WaitPinned("web", "typo", "k", "B")

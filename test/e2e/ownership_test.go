@@ -79,7 +79,7 @@ func TestRevisionsGoWithTheirReplicaSets(t *testing.T) {
 	w.WaitOwned(c.Revision, "web")
 }
 
-// Rules 5, 9: the last ReplicaSet of A goes in the moment in which A is pinned again.
+// Rules 5, 9: the last ReplicaSet of A goes at the moment in which A is pinned again.
 func TestReturnToContentDuringPrune(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t, gen.HistoryLimit(0), gen.Annotated(keys.Settle, "0s"))
@@ -163,7 +163,7 @@ func TestLostRevisionIsReportedAndRestored(t *testing.T) {
 	})
 }
 
-// orphan makes a revision that nobody uses.
+// orphan makes a revision that no one uses.
 func orphan() *corev1.ConfigMap {
 	return forged(trueName("orphan", "k", "v"), "orphan", hashOf("k", "v"), nil, "k", "v")
 }
@@ -187,7 +187,7 @@ func TestUnusedRevisionIsDeletedAfterGrace(t *testing.T) {
 	}
 }
 
-// graceTimePasses waits until confrev has deleted a revision that nobody uses, made now: whatever it would delete of what
+// graceTimePasses waits until confrev has deleted a revision that no one uses, made now: whatever it would delete of what
 // was there before is gone too.
 func (w *world) graceTimePasses() {
 	w.Helper()
@@ -205,16 +205,16 @@ func (w *world) graceTimePasses() {
 func TestObjectsThatAreNotRevisionsAreNeverDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	labelled := configMap("labelled", "k", "v")
-	labelled.Labels = map[string]string{keys.Source: "x"}
-	w.Create(labelled, configMap("plain", "k", "v"))
+	labeled := configMap("labeled", "k", "v")
+	labeled.Labels = map[string]string{keys.Source: "x"}
+	w.Create(labeled, configMap("plain", "k", "v"))
 	w.graceTimePasses()
-	if w.Gone("labelled") || w.Gone("plain") {
+	if w.Gone("labeled") || w.Gone("plain") {
 		t.Error("a user's object was deleted")
 	}
 }
 
-// Rule 8: a name that somebody else took is left to them.
+// Rule 8: a name that someone else took is left to them.
 func TestNameTakenBySomethingElseIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -64,7 +64,7 @@ spec:
 `, config)
 }
 
-// ownersOf gives the names of an object's owners, sorted.
+// ownersOf returns the names of an object's owners, sorted.
 func (w *world) ownersOf(obj client.Object, name string) []string {
 	w.Helper()
 	w.Must(w.Get(name, obj))
@@ -76,7 +76,7 @@ func (w *world) ownersOf(obj client.Object, name string) []string {
 	return names
 }
 
-// reading gives the one ReplicaSet whose template names a ConfigMap.
+// reading returns the one ReplicaSet whose template names a ConfigMap.
 func (w *world) reading(config string) string {
 	w.Helper()
 	sets := &appsv1.ReplicaSetList{}
@@ -93,7 +93,7 @@ func (w *world) reading(config string) string {
 	return names[0]
 }
 
-// The example Job, with the example's rights, beside the real Argo Rollouts: it waits for the ReplicaSet; each version is owned by
+// The example Job, with the example's rights, in addition to the real Argo Rollouts: it waits for the ReplicaSet; each version is owned by
 // those ReplicaSets that need it, and goes with the last of them.
 func TestPluginAttachToARollout(t *testing.T) {
 	t.Parallel()
@@ -155,9 +155,9 @@ func TestPluginAttachToADeployment(t *testing.T) {
 	keeper := &corev1.ConfigMap{}
 	w.Must(w.Get("keeper", keeper))
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "keeper", UID: keeper.UID}}
-	labelled := configMap("flags-7", "v", "7")
-	labelled.Labels = map[string]string{"release": "7"}
-	w.Create(owned, labelled, secret("db-7", corev1.SecretTypeOpaque, "v", "7"), deployment("web", gen.Untracked, envFrom("app-7")))
+	labeled := configMap("flags-7", "v", "7")
+	labeled.Labels = map[string]string{"release": "7"}
+	w.Create(owned, labeled, secret("db-7", corev1.SecretTypeOpaque, "v", "7"), deployment("web", gen.Untracked, envFrom("app-7")))
 	w.confrev("attach", "--deployment=web").says("configmap/app-7 attached")
 	rs := w.reading("app-7")
 	w.confrev("attach", "--deployment=web", "--selector=release=7", "--secrets=db-7").says("configmap/flags-7 attached", "secret/db-7 attached")
@@ -213,7 +213,7 @@ func TestPluginAttachWithoutWhatIsOptional(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("app-7", "v", "7"), deployment("web", gen.Untracked, envFrom("app-7"), envKey("maybe", "k", true)))
 	w.confrev("attach", "--deployment=web").says("configmap/app-7 attached", "configmap/maybe does not exist, and is optional")
-	// Whoever names it wants it.
+	// Anyone who names it wants it.
 	w.confrev("attach", "--deployment=web", "--configmaps=maybe").fails(1, `configmaps "maybe" not found`)
 }
 

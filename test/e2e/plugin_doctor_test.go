@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// found gives the finding of a reason about an object.
+// found returns the finding of a reason about an object.
 func found(d view.Diagnosis, reason, object string) *view.Finding {
 	i := slices.IndexFunc(d.Findings, func(f view.Finding) bool { return f.Reason == reason && f.Object == object })
 	if i < 0 {

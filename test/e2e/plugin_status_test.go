@@ -18,7 +18,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// rowOf gives the fields of the line of a table that begins with these fields.
+// rowOf returns the fields of the line of a table that begins with these fields.
 func (o outcome) rowOf(begin ...string) []string {
 	for line := range strings.Lines(o.stdout) {
 		if fields := strings.Fields(line); len(fields) >= len(begin) && slices.Equal(fields[:len(begin)], begin) {

@@ -131,7 +131,7 @@ func (w *world) pluginFails(status int, contains string, args ...string) {
 	}
 }
 
-// unreachable gives the flag for a kubeconfig whose API server does not run.
+// unreachable returns the flag for a kubeconfig whose API server does not run.
 func (w *world) unreachable() string {
 	w.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -148,7 +148,7 @@ func (w *world) unreachable() string {
 	return "--kubeconfig=" + path
 }
 
-// account gives the flag to act as a ServiceAccount that has these rights in the namespace, and no others.
+// account returns the flag to act as a ServiceAccount that has these rights in the namespace, and no others.
 func (w *world) account(name string, rules ...rbacv1.PolicyRule) string {
 	w.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -183,7 +183,7 @@ func rights(group string, resources []string, verbs ...string) rbacv1.PolicyRule
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// examplesOf gives the command lines of a verb's examples, as its help shows them.
+// examplesOf returns the command lines of a verb's examples, as its help shows them.
 func examplesOf(t *testing.T, verb ...string) []string {
 	t.Helper()
 	cmd, _, err := plugin.Command(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}).Find(verb)

@@ -209,7 +209,7 @@ func TestPluginKnowsTheAnnotationsOfOtherTools(t *testing.T) {
 	w.waitRestarted("web", "configmap/app", "")
 }
 
-// Whoever may change the workload can go back and on again. What such a user may not note on revisions, the controller does.
+// Anyone who may change the workload can go back and on again. What such a user may not note on revisions, the controller does.
 func TestPluginUndoWithoutARightToChangeRevisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

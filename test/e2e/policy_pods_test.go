@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// podWith gives a pod with pins and a spec, which gets a container if it has none.
+// podWith returns a pod with pins and a spec, which gets a container if it has none.
 func podWith(pins string, spec corev1.PodSpec) *corev1.Pod {
 	if len(spec.Containers) == 0 {
 		spec.Containers = []corev1.Container{{Name: "app", Image: "example.com/app:1"}}
@@ -27,7 +27,7 @@ func podWith(pins string, spec corev1.PodSpec) *corev1.Pod {
 	}
 }
 
-// volumeOf gives a spec with one volume of a source.
+// volumeOf returns a spec with one volume of a source.
 func volumeOf(kind, name string) corev1.PodSpec {
 	volume := corev1.Volume{Name: "config"}
 	if pin.Kind(kind) == pin.Secret {
@@ -38,7 +38,7 @@ func volumeOf(kind, name string) corev1.PodSpec {
 	return corev1.PodSpec{Volumes: []corev1.Volume{volume}}
 }
 
-// allForms gives a spec for each form of reference (rule 1), with one reference to the source app.
+// allForms returns a spec for each form of reference (rule 1), with one reference to the source app.
 func allForms(kind string) map[string]corev1.PodSpec {
 	ref := sourceRef{kind: pin.Kind(kind), name: "app"}
 	withEnv := func(name string) []corev1.Container {
@@ -115,7 +115,7 @@ func projected(name string, refs ...sourceRef) corev1.Volume {
 // volumesOfWidePod is how many references of a wide pod are in volumes.
 const volumesOfWidePod = 2
 
-// widePod gives a pod with many references: in initContainers, whose paths are the longest, and one each in a volume and
+// widePod returns a pod with many references: in initContainers, whose paths are the longest, and one each in a volume and
 // a projected volume. They take turns over the pins, whose names have the given length. Those to whole sources are optional, which
 // is the most work for admission.
 func widePod(references, pins, nameLength, perContainer int, whole bool) (*corev1.Pod, pin.Set) {
@@ -182,7 +182,7 @@ func drawPins(t *rapid.T) pin.Set {
 	return pins
 }
 
-// drawPinsText gives pins, most with something wrong.
+// drawPinsText returns pins, most with something wrong.
 func drawPinsText(t *rapid.T) string {
 	text := drawPins(t).String()
 	broken := rapid.SampledFrom([]string{"", ",", "=", "@", "0", "A", " ", "/", "-", ".", "_", "\n", "é", "configmap/app=x@1,"})

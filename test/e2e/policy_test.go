@@ -374,7 +374,7 @@ func authorizes(step string) cel.EnvOption {
 	return cel.Function(step, cel.MemberOverload("authorizer_"+step, []*cel.Type{cel.DynType, cel.StringType}, cel.DynType))
 }
 
-// expressions gives those of what the chart installed for every version of Kubernetes.
+// expressions returns those of what the chart installed for every version of Kubernetes.
 func (p *policyTest) expressions(t *testing.T) []string {
 	t.Helper()
 	ours := client.MatchingLabels{"app.kubernetes.io/name": "confrev"}

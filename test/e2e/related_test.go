@@ -48,7 +48,7 @@ func TestEachSourceHasItsOwnEvents(t *testing.T) {
 	})
 }
 
-// waitRelated waits for an event about a Deployment that is related to a ConfigMap and speaks of it.
+// waitRelated waits for an event about a Deployment that is related to a ConfigMap and is about it.
 func (w *world) waitRelated(reason, regarding, configMap string) {
 	w.Helper()
 	w.WaitEvent(reason, regarding, "configmap/"+configMap+" ")

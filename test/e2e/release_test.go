@@ -16,7 +16,7 @@ import (
 )
 
 // What a release has for this platform is the plugin of that release once it is installed by the words of krew's manifest, and
-// kubectl completes it with the program beside it. (krew itself is not run.)
+// kubectl completes it with the program next to it. (krew itself is not run.)
 func TestReleaseInstalled(t *testing.T) {
 	t.Parallel()
 	dir, store, bin := t.TempDir(), t.TempDir(), t.TempDir()

@@ -59,7 +59,7 @@ spec:
 `, color)
 }
 
-// named gives the ConfigMap that the template of web names.
+// named returns the ConfigMap that the template of web names.
 func (w *world) named(deployment string) string {
 	w.Helper()
 	return w.Deployment(deployment).Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name

@@ -126,7 +126,7 @@ func TestModeRestartRollsWhenAnOptionalSourceAppears(t *testing.T) {
 	}
 }
 
-// Going back to before the first hash is no reason to restart again: the pods start anew anyhow.
+// Going back to before the first hash is no reason to restart again: the pods start again anyway.
 func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,7 +192,7 @@ func modeRestartCatchesUp(m *member) {
 	w.waitRestarted("web", "configmap/web", before)
 }
 
-// confrev.io/restart-on: sources that the pod reads over the API, and objects of any kind, by a field or as a whole.
+// confrev.io/restart-on: sources that the pod reads through the API, and objects of any kind, by a field or as a whole.
 func TestRestartOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -273,7 +273,7 @@ func TestSwitchingTheMode(t *testing.T) {
 	}
 }
 
-// Another controller that undoes confrev's pin is not fought for ever, where the webhook does not put it back within the
+// Another controller that undoes confrev's pin is not fought forever, where the webhook does not put it back within the
 // request.
 func workloadThatIsReverted(m *member) {
 	// Where a webhook resolves pods too, they would wait for it.

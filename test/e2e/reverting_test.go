@@ -160,7 +160,7 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 	}
 }
 
-// fromConfrev tells the requests of confrev's own account.
+// fromConfrev reports the requests of confrev's own account.
 func fromConfrev(r env.Request) bool {
 	return r.User.Username == "system:serviceaccount:"+env.Namespace+":confrev" && r.Object.Resource != "leases"
 }

@@ -31,7 +31,7 @@ func (w *world) editTo(value string) pin.Pin {
 	return w.WaitPinned("web", "web", "color", value)
 }
 
-// reads gives the revision that each living pod of Deployment web reads, in all of its references alike.
+// reads returns the revision that each living pod of Deployment web reads, in all of its references alike.
 func (w *world) reads() map[string]string {
 	w.Helper()
 	pods := &corev1.PodList{}
@@ -105,7 +105,7 @@ func TestEditUndoHoldEdit(t *testing.T) {
 	}
 }
 
-// The promise: a replacement of an old pod in mid-rollout reads what its ReplicaSet was rolled out with, whatever the
+// The promise: a replacement of an old pod in the middle of a rollout reads what its ReplicaSet was rolled out with, whatever the
 // source says by then.
 func TestPodReplacedInMidRolloutReadsItsOwnRevision(t *testing.T) {
 	t.Parallel()

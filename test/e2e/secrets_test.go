@@ -118,7 +118,7 @@ func selfSigned(t *testing.T) (certificate, key string) {
 	return block("CERTIFICATE", signed), block("EC PRIVATE KEY", encoded)
 }
 
-// tooBig makes a Secret that etcd just takes, so that nothing is left for what a revision has beside its data.
+// tooBig makes a Secret that etcd just takes, so that nothing is left for what a revision has in addition to its data.
 func (w *world) tooBig(name, value string) {
 	w.Helper()
 	source := func(name string, padding int) *corev1.Secret {

@@ -131,7 +131,7 @@ func unstructuredOf(t *testing.T, obj client.Object) *unstructured.Unstructured 
 	return u
 }
 
-// Whoever has confrev's token tries what the other adversaries try and, of every object of the arena, each key and each other thing that
+// Anyone who has confrev's token tries what the other adversaries try and, of every object of the arena, each key and each other thing that
 // an object has. What the API server lets through is what docs/security.md lists, and all of that.
 func TestStolenTokenDoesOnlyWhatIsListed(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// subjectOf gives the subject of a name.
+// subjectOf returns the subject of a name.
 func subjectOf(name string) subject {
 	for _, s := range subjects {
 		if s.name == name {
@@ -58,7 +58,7 @@ func TestUndoOfStuckStatefulSet(t *testing.T) {
 	a.editTo("fixed")
 }
 
-// A Job, retries included, runs with the configuration of the moment in which it was created, and a change of
+// A Job, retries included, runs with the configuration of the moment in which it was created, and a change to
 // configuration starts no Job.
 func TestJobRetriesWithItsFirstConfiguration(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func (a *app) ownedBy(p pins, gone *unstructured.Unstructured) string {
 }
 
 // A canary may run an Experiment, whose ReplicaSets have the canary's template, pins and all. Their controller is no
-// workload of confrev's, which has no right to read it; the ReplicaSets own the revisions all the same.
+// workload of confrev's, which has no right to read it; the ReplicaSets own the revisions anyway.
 func TestPodsOfACanarysExperimentReadItsRevisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

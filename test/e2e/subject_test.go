@@ -26,7 +26,7 @@ type subject struct {
 	name string
 	// kind is what a user makes and opts in.
 	kind schema.GroupVersionKind
-	// templated is the kind of the object of the same name that has the pod template, at path. It is kind itself but for a
+	// templated is the kind of the object of the same name that has the pod template, at path. It is kind itself except for a
 	// Rollout's workloadRef.
 	templated schema.GroupVersionKind
 	path      string
@@ -35,7 +35,7 @@ type subject struct {
 	holderPath string
 	// spec gives the spec of an object of kind around the template.
 	spec func(name string, template map[string]any) map[string]any
-	// others gives what must exist beside it.
+	// others returns what must exist in addition to it.
 	others func(name string, template map[string]any) []*unstructured.Unstructured
 	// history is where kind says how many holders are kept, kept that number for the holders of one earlier template.
 	history string
@@ -50,7 +50,7 @@ type subject struct {
 	partly func(a *app)
 	// pods is how many there are when nothing rolls out, old how many of them stay when the new ones do not become ready.
 	pods, old int
-	// renewed is true when the pod that replaces an old one in mid-rollout is a new one: so it is with DaemonSets.
+	// renewed is true when the pod that replaces an old one in the middle of a rollout is a new one: so it is with DaemonSets.
 	renewed bool
 }
 
@@ -186,7 +186,7 @@ func selectorOf(name string) map[string]any {
 	return map[string]any{"matchLabels": map[string]any{"app": name}}
 }
 
-// scaled gives the spec of a kind with replicas, a selector and a template.
+// scaled returns the spec of a kind with replicas, a selector and a template.
 func scaled(fields map[string]any) func(string, map[string]any) map[string]any {
 	return func(name string, template map[string]any) map[string]any {
 		spec := map[string]any{"replicas": int64(replicasOfSubjects), "selector": selectorOf(name), "template": template}
@@ -331,7 +331,7 @@ func startJob(a *app) {
 	a.Kubectl("create", "job", a.job, "--from=cronjob/"+a.name)
 }
 
-// everyForm gives the template of a pod that refers to a ConfigMap and to a Secret in every form (rule 1).
+// everyForm returns the template of a pod that refers to a ConfigMap and to a Secret in every form (rule 1).
 func everyForm(name, configMap, secret string) map[string]any {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64(0)),

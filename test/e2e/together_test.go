@@ -77,13 +77,13 @@ func (s *stretch) leave() {
 	s.change()
 }
 
-// change makes the next change if nobody is to be waited for.
+// change makes the next change if no one is to be waited for.
 func (s *stretch) change() {
 	if s.waiting == 0 || s.waiting < s.present {
 		return
 	}
 	if len(s.changes) == 0 {
-		s.failure = errors.Join(s.failure, errors.New("a test waits for a change that nobody makes"))
+		s.failure = errors.Join(s.failure, errors.New("a test waits for a change that no one makes"))
 	} else {
 		s.failure = errors.Join(s.failure, s.changes[0]())
 		s.changes = s.changes[1:]

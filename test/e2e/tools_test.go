@@ -71,7 +71,7 @@ spec:
   matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}
 `
 
-// errorsLogged gives the lines in which confrev logged an error about a namespace.
+// errorsLogged returns the lines in which confrev logged an error about a namespace.
 func errorsLogged(t *testing.T, namespace string) []string {
 	t.Helper()
 	log, err := os.ReadFile(confrev.Log)

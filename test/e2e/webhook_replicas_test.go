@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// Rule 18: every replica answers. One that waits to lead does so while nobody leads.
+// Rule 18: every replica answers. One that waits to lead does so while no one leads.
 func TestAReplicaThatDoesNotLeadAnswersTheWebhook(t *testing.T) {
 	stop(t)
 	defer start(t)
@@ -42,7 +42,7 @@ func nothingIsRefused(m *member) {
 	w.Kubectl("set", "image", "deployment/web", "app=app:2")
 	w.Kubectl("scale", "deployment/web", "--replicas=2")
 	if got := w.PinsText("web"); got != "" {
-		m.Fatalf("pinned to %s by nobody", got)
+		m.Fatalf("pinned to %s by no one", got)
 	}
 	m.next()
 	w.WaitPinned("web", "web", "color", "A")
@@ -73,7 +73,7 @@ func authoritySecret() *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev-webhook-ca"}
 }
 
-// authority gives the certificate of the authority; none while there is none.
+// authority returns the certificate of the authority; none while there is none.
 func (w *world) authority() []byte {
 	w.Helper()
 	secret := &corev1.Secret{}

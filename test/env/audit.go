@@ -42,12 +42,12 @@ type Request struct {
 	} `json:"responseStatus"`
 }
 
-// String gives the request in the form "patch deployments ns/web → 200".
+// String returns the request in the form "patch deployments ns/web → 200".
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s/%s → %d", r.Verb, r.Object.Resource, r.Object.Namespace, r.Object.Name, r.Response.Code)
 }
 
-// Writes tells whether the request may have changed something.
+// Writes reports whether the request may have changed something.
 func (r Request) Writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
 }
@@ -106,7 +106,7 @@ func (c *Cluster) eachLine(since AuditMark, do func(line string) bool) error {
 	}
 }
 
-// ConfrevRequests gives the requests that confrev completed since a mark, but for those of its lease.
+// ConfrevRequests returns the requests that confrev completed since a mark, except for those of its lease.
 func (c *Cluster) ConfrevRequests(since AuditMark) ([]Request, error) {
 	return c.Requests(since, func(r Request) bool { return isConfrev(r) && r.Object.Resource != "leases" })
 }

@@ -123,7 +123,7 @@ func (c *Confrev) Start(ctx context.Context) error {
 		return err
 	}
 	if err := c.WaitReady(ctx); err != nil {
-		// It would go on pinning in everybody else's tests.
+		// It would go on pinning in everyone else's tests.
 		return errors.Join(err, c.Kill())
 	}
 	return nil
@@ -207,7 +207,7 @@ func (c *Confrev) wait() error {
 	return err
 }
 
-// Ended tells whether confrev does not run.
+// Ended reports whether confrev does not run.
 func (c *Confrev) Ended() bool { return len(c.ended) > 0 }
 
 // Kill ends confrev at once (SIGKILL) and waits until it is gone.

@@ -87,7 +87,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	config.QPS = -1
-	// Else controller-runtime complains, with a stack trace, that nobody reads the log of the client.
+	// Else controller-runtime complains, with a stack trace, that no one reads the log of the client.
 	log.SetLogger(logr.Discard())
 	c.Config = config
 	c.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
@@ -112,7 +112,7 @@ func hackCluster(ctx context.Context, progress *os.File, args ...string) (string
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Tool gives the path of a tool that hack/cluster builds: kubectl, helm.
+// Tool returns the path of a tool that hack/cluster builds: kubectl, helm.
 func (c *Cluster) Tool(ctx context.Context, name string) (string, error) {
 	if path, ok := c.tools.Load(name); ok {
 		return path.(string), nil
@@ -130,7 +130,7 @@ func (c *Cluster) Run(ctx context.Context, input, tool string, args ...string) (
 	return c.RunEnv(ctx, nil, input, tool, args...)
 }
 
-// RunEnv is Run with variables of the environment, in the form "NAME=value", beside its own.
+// RunEnv is Run with variables of the environment, in the form "NAME=value", in addition to its own.
 func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool string, args ...string) (string, error) {
 	path, err := c.Tool(ctx, tool)
 	if err != nil {

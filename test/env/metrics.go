@@ -73,7 +73,7 @@ func (m Metrics) Count(name string, labels ...string) float64 {
 	return float64(count)
 }
 
-// PodAdmission tells what resolves pins, as confrev sees it: "policy", "webhook" or "none".
+// PodAdmission reports what resolves pins, as confrev sees it: "policy", "webhook" or "none".
 func (c *Confrev) PodAdmission(ctx context.Context) (string, error) {
 	metrics, err := c.ReadMetrics(ctx)
 	if err != nil {

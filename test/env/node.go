@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// RealNode makes Up start a real node beside KWOK's: a kubelet and containerd, whose containers really run.
+	// RealNode makes Up start a real node in addition to KWOK's: a kubelet and containerd, whose containers really run.
 	RealNode = "--real-node"
 	// ProbeImage is the one image that the real node has for containers; hack/cluster/probe says what it does.
 	ProbeImage = "confrev.io/probe:latest"
@@ -37,7 +37,7 @@ func (c *Cluster) NodeStart(ctx context.Context) error {
 	return err
 }
 
-// Logs gives what a pod's current container on the real node printed; args are those of kubectl logs, such as
+// Logs returns what a pod's current container on the real node printed; args are those of kubectl logs, such as
 // --previous.
 func (c *Cluster) Logs(ctx context.Context, namespace, pod string, args ...string) (string, error) {
 	return c.Kubectl(ctx, append([]string{"--namespace", namespace, "logs", pod}, args...)...)

@@ -42,7 +42,7 @@ func (r *relay) url() string {
 	return "https://" + net.JoinHostPort(WebhookHost, port)
 }
 
-// add makes an address one of those behind the relay. One that nobody listens on is passed over.
+// add makes an address one of those behind the relay. One that no one listens on is passed over.
 func (r *relay) add(address string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *relay) dial() (*net.TCPConn, error) {
 func (r *relay) pass(from *net.TCPConn) {
 	to, err := r.dial()
 	if err != nil {
-		// As when a Service has no endpoints: refused. Nobody hears of an error here.
+		// As when a Service has no endpoints: refused. No one hears of an error here.
 		_ = from.Close()
 		return
 	}

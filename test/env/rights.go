@@ -13,7 +13,7 @@ import (
 // Right is a verb on a resource, and on one name of it where RBAC says so.
 type Right struct{ Verb, Resource, Name string }
 
-// String gives the right in the form "patch deployments" or "get leases confrev".
+// String returns the right in the form "patch deployments" or "get leases confrev".
 func (r Right) String() string {
 	return strings.TrimSpace(r.Verb + " " + r.Resource + " " + r.Name)
 }
@@ -64,7 +64,7 @@ func RightsOf(rule rbacv1.PolicyRule) []Right {
 	return all
 }
 
-// uses tells whether a request needed this right.
+// uses reports whether a request needed this right.
 func (r Right) uses(request Request) bool {
 	resource := request.Object.Resource
 	if request.Object.Subresource != "" {

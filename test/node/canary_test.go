@@ -46,7 +46,7 @@ func TestAFaultyCanary(t *testing.T) {
 	fixed := c.edited("green")
 	c.waitPhase("Paused")
 	pods := c.waitGenerations(generations{c.stable: 4, fixed: 1})
-	c.allRead("stable pods beside the fixed canary", pods[c.stable], "blue")
+	c.allRead("stable pods in addition to the fixed canary", pods[c.stable], "blue")
 	c.allRead("the fixed canary", pods[fixed], "green")
 	c.argo("promote")
 	c.allRead("promoted", c.waitGenerations(generations{fixed: 5})[fixed], "green")
@@ -70,7 +70,7 @@ type canary struct {
 	stable, faulty string
 }
 
-// edited gives the source another value, and gives the pins that come of it.
+// edited returns the source another value, and gives the pins that come of it.
 func (c *canary) edited(mode string) (pins string) {
 	c.Helper()
 	before := c.pins(c.kind)
@@ -145,7 +145,7 @@ func (c *canary) waitPhase(want string) {
 	})
 }
 
-// revision gives the number by which the Rollout's history knows the template with these pins.
+// revision returns the number by which the Rollout's history knows the template with these pins.
 func (c *canary) revision(pins string) string {
 	c.Helper()
 	return c.Kubectl("get", "replicasets", "-o",

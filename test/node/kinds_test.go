@@ -20,7 +20,7 @@ import (
 // kind is a kind of workload: all that the tests know of one kind and not of the others.
 type kind struct {
 	workload.Kind
-	// spec is what an object has beside template and selector.
+	// spec is what an object has in addition to template and selector.
 	spec fields
 	// start is what makes pods once the workload is pinned, where it does not do so itself. It is a command, as status.
 	start []string
@@ -28,7 +28,7 @@ type kind struct {
 	status []string
 	// hold is a merge patch after which a rollout stops half-way.
 	hold string
-	// pods is how many the workload has, old and young how many in mid-rollout have the template before and after.
+	// pods is how many the workload has, old and young how many in the middle of a rollout have the template before and after.
 	pods, old, young int
 	// renewed is true when Kubernetes replaces an old pod by a young one: of DaemonSets it keeps no old template in use.
 	renewed bool
@@ -87,7 +87,7 @@ const web = "web"
 func (k kind) new(pod corev1.PodSpec) *unstructured.Unstructured {
 	labels := map[string]string{"app": web}
 	if k.GVK == workload.CronJob.GVK && pod.RestartPolicy == "" {
-		// A Job takes no pods that go on for ever.
+		// A Job takes no pods that go on forever.
 		pod.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(
@@ -152,7 +152,7 @@ func (w *world) waitOtherPins(k kind, before string) (pins string) {
 	return pins
 }
 
-// pins gives the pins of a workload's template.
+// pins returns the pins of a workload's template.
 func (w *world) pins(k kind) string {
 	w.Helper()
 	obj := k.New()

@@ -17,7 +17,7 @@ type midRollout struct {
 	old, young []corev1.Pod
 }
 
-// In mid-rollout, whatever happens to a pod, it reads what it was rolled out with: in every way to refer to a ConfigMap or
+// In the middle of a rollout, whatever happens to a pod, it reads what it was rolled out with: in every way to refer to a ConfigMap or
 // Secret, in workloads of every kind.
 func TestPodsKeepTheirConfigurationInMidRollout(t *testing.T) {
 	stands := map[*midRollout]*world{}

@@ -64,7 +64,7 @@ func byProjected(sources ...string) option {
 	}
 }
 
-// mountLast gives the container the volume that was added last.
+// mountLast returns the container the volume that was added last.
 func mountLast(spec *corev1.PodSpec, mount corev1.VolumeMount) {
 	mount.Name = spec.Volumes[len(spec.Volumes)-1].Name
 	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
@@ -79,7 +79,7 @@ func subPath(source, key string) string { return path.Join(configDir, "subPath",
 // projectedPath is where the probe finds a key of byProjected's sources.
 func projectedPath(key string) string { return path.Join(configDir, "projected", key) }
 
-// byEnv gives the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
+// byEnv returns the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
 func byEnv(source, key string) option {
 	return func(spec *corev1.PodSpec) {
 		gen.Env(source, key)(spec)
@@ -88,7 +88,7 @@ func byEnv(source, key string) option {
 	}
 }
 
-// byEnvFrom gives the container all keys of a source as variables CFG_ENVFROM_<key>.
+// byEnvFrom returns the container all keys of a source as variables CFG_ENVFROM_<key>.
 func byEnvFrom(source string) option {
 	return func(spec *corev1.PodSpec) {
 		gen.EnvFrom(source)(spec)
@@ -112,7 +112,7 @@ func (w *world) createSources() {
 	w.Create(configMap("app", "mode", "blue"), gen.Unsaved(gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"password": []byte("blue")})))
 }
 
-// editSources gives the sources another value.
+// editSources returns the sources another value.
 func (w *world) editSources(value string) {
 	w.Helper()
 	w.Edit("app", "mode", value)
@@ -170,7 +170,7 @@ type reading struct {
 	Files map[string]string `json:"files"`
 }
 
-// readings gives all that a pod's current container has told, or with previous, the one before. The first is what it
+// readings returns all that a pod's current container has told, or with previous, the one before. The first is what it
 // started with; others follow when files change.
 func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	w.Helper()
@@ -192,13 +192,13 @@ func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	return all, nil
 }
 
-// startedWith gives what a pod's current container started with.
+// startedWith returns what a pod's current container started with.
 func (w *world) startedWith(pod corev1.Pod) reading {
 	w.Helper()
 	return w.firstReading(pod.Name)
 }
 
-// previouslyStartedWith gives what the container before the current one started with.
+// previouslyStartedWith returns what the container before the current one started with.
 func (w *world) previouslyStartedWith(pod corev1.Pod) reading {
 	w.Helper()
 	return w.firstReading(pod.Name, "--previous")

@@ -132,7 +132,7 @@ func (c *confined) patch(b *testing.B) {
 	c.taken = append(c.taken, time.Since(start))
 }
 
-// named gives a client with a name, and every right.
+// named returns a client with a name, and every right.
 func named(b *testing.B, user string) client.Client {
 	b.Helper()
 	config := rest.CopyConfig(cluster.Config)

@@ -74,7 +74,7 @@ func (s *sharedTimes) add(edited time.Time, pinned []time.Time) {
 	s.last = append(s.last, quantile(taken, 1))
 }
 
-// revisionOf gives the revision that a Deployment is pinned to.
+// revisionOf returns the revision that a Deployment is pinned to.
 func (w *world) revisionOf(name string) *corev1.ConfigMap {
 	w.Helper()
 	d := deployment(name, "app")

@@ -21,7 +21,7 @@ import (
 const patches = 200
 
 // BenchmarkGuards measures what the guards of revisions add to a patch of a ConfigMap: a small one and one of 900 KiB that
-// are no revisions, and a revision that is patched by one whom the guards let through, as all of confrev's writes are. Each
+// are no revisions, and a revision that is patched by a user that the guards let through, as all of confrev's writes are. Each
 // is in a namespace with guards and in one that they leave alone. Patches are dry runs, which pass the whole of admission
 // but write nothing to etcd, so the ratios are higher than those of real ones; both namespaces take turns, so that a busy
 // machine slows both.
@@ -76,7 +76,7 @@ func (p *patched) patch(b *testing.B) {
 	p.taken = append(p.taken, time.Since(start))
 }
 
-// letThrough gives a client with the name of the garbage collector, and the right to create.
+// letThrough returns a client with the name of the garbage collector, and the right to create.
 func letThrough(b *testing.B) client.Client {
 	b.Helper()
 	config := rest.CopyConfig(cluster.Config)

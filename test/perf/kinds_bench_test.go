@@ -113,7 +113,7 @@ func (w *world) watchPins(kind workload.Kind) *pinned {
 	return p
 }
 
-// next gives when the pins changed next.
+// next returns when the pins changed next.
 func (p *pinned) next() time.Time {
 	p.w.Helper()
 	select {

@@ -2,7 +2,7 @@
 
 // Package perf measures confrev on a real control plane (hack/cluster), with the chart's own rights. Its benchmarks
 // print figures and never fail for slowness: what a machine makes of them depends on what else runs on it, so each also
-// measures, in the same run, the floor that nobody could beat.
+// measures, in the same run, the floor that no one could beat.
 //
 // Environment: CONFREV_BENCH_CLUSTER names the cluster; CONFREV_BENCH_BINARY measures that confrev instead of this
 // tree's; CONFREV_BENCH_FLAGS are further flags for it, separated by spaces.

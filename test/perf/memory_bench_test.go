@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// unrelated is how many ConfigMaps, and how many Secrets, nobody tracks.
+	// unrelated is how many ConfigMaps, and how many Secrets, no one tracks.
 	unrelated = 2000
 	// unrelatedSize is the size of each, in bytes.
 	unrelatedSize = 20 << 10
 )
 
-// BenchmarkMemory measures what ConfigMaps and Secrets that nobody tracks cost confrev, after it has started.
+// BenchmarkMemory measures what ConfigMaps and Secrets that no one tracks cost confrev, after it has started.
 func BenchmarkMemory(b *testing.B) {
 	b.Run("ConfigMaps", func(b *testing.B) { benchmarkMemory(b) })
 	b.Run("Secrets", func(b *testing.B) { benchmarkMemory(b, "--secrets") })

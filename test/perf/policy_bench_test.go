@@ -212,7 +212,7 @@ func newClient(b *testing.B) client.Client {
 	return c
 }
 
-// load reads the chart's policies. Of the webhooks, the chart installs only one beside them; the other is at the same place.
+// load reads the chart's policies. Of the webhooks, the chart installs only one in addition to them; the other is at the same place.
 func load(b *testing.B, c client.Client) originals {
 	b.Helper()
 	o := originals{mutating: &admissionv1.MutatingAdmissionPolicy{}, validating: &admissionv1.ValidatingAdmissionPolicy{}}

@@ -15,7 +15,7 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// quantile gives the value that a share of the sorted ones does not exceed (nearest rank).
+// quantile returns the value that a share of the sorted ones does not exceed (nearest rank).
 func quantile(values []time.Duration, share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
@@ -68,7 +68,7 @@ func (t *table) print() {
 // tally counts requests by what they are: "patch deployments".
 type tally map[string]float64
 
-// requests tallies what confrev asked since a mark, but for watches, per so many edits.
+// requests tallies what confrev asked since a mark, except for watches, per so many edits.
 func (w *world) requests(since env.AuditMark, per int) tally {
 	w.Helper()
 	if w.mark() < since {

@@ -135,7 +135,7 @@ func (o *ownerWrites) follow() {
 	o.counts <- counts
 }
 
-// stop gives the number of owners after each write.
+// stop returns the number of owners after each write.
 func (o *ownerWrites) stop() []int {
 	o.stream.Stop()
 	return <-o.counts

@@ -23,7 +23,7 @@ const (
 
 // BenchmarkWebhook measures what the workload webhook adds to requests that arrive at a steady rate: patches of a new image,
 // with a server-side dry run, since real ones would measure the Deployment controller. One Deployment tracks its ConfigMap,
-// which changed, so that each request is planned anew with two live reads; another is not tracked. The floor is the same
+// which changed, so that each request is planned again with two live reads; another is not tracked. The floor is the same
 // patch in confrev's own namespace, which the webhook does not select. With all confrevs dead, none may be refused.
 func BenchmarkWebhook(b *testing.B) {
 	w := newWorld(b)
@@ -41,7 +41,7 @@ func BenchmarkWebhook(b *testing.B) {
 		t := newTable(b, "patch of the image, dry run, "+fmt.Sprint(webhookRate)+"/s", "p50", "p99", "refused")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
 		w.atRate(t, "not tracked", w.NS, "plain")
-		w.atRate(t, "tracked, planned anew", w.NS, "web-0")
+		w.atRate(t, "tracked, planned again", w.NS, "web-0")
 		confrev.stop()
 		w.atRate(t, "tracked, all confrevs dead", w.NS, "web-0")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")

@@ -94,7 +94,7 @@ func untracked(name string) *appsv1.Deployment {
 	return d
 }
 
-// edit gives a ConfigMap a new value, and returns when the API server had it.
+// edit returns a ConfigMap a new value, and returns when the API server had it.
 func (w *world) edit(name, value string) time.Time {
 	w.Helper()
 	w.Edit(name, "key", value)
