@@ -22,7 +22,7 @@ func (w *world) nobodyLeads() {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}
 	w.Must(cluster.Delete(w.Ctx, lease))
 	now := metav1.NowMicro()
-	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("nobody"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("stranger"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now}
 	w.Must(cluster.Client.Create(w.Ctx, lease))
 	w.Cleanup(func() { w.Must(cluster.Delete(context.Background(), lease)) })
 }

@@ -240,7 +240,7 @@ func (a *aviary) driveReferences() {
 			d.Spec.Template.Spec.Containers[0].Env = append(d.Spec.Template.Spec.Containers[0].Env,
 				sourceRef{kind: pin.Secret, name: "cred"}.env("absent"))
 		}),
-		a.web("unreferenced", gen.Tracking("configmap/nobody")), a.web("locked", envFrom("lock"), gen.Tracking("configmap/lock")),
+		a.web("unreferenced", gen.Tracking("configmap/unused")), a.web("locked", envFrom("lock"), gen.Tracking("configmap/lock")),
 		a.web("limited", func(d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = "strict" }),
 		a.web("too-big", secretVolume("big")), a.web("direct", envFrom(trueName("conf", "k", "v"))),
 		forged(trueName("conf", "k", "v"), "conf", hashOf("k", "v"), nil, "k", "v"))

@@ -180,7 +180,7 @@ func TestPluginAttachToADeployment(t *testing.T) {
 	w.confrev("attach", "--deployment=web", "--rollout=web").fails(1, "none of the others can be")
 	w.confrev("attach", "--deployment=web", "--selector==").fails(1, "--selector")
 	w.confrev("attach", "--deployment=web", w.unreachable()).fails(1, "cannot reach the API server")
-	w.confrev("attach", "--deployment=web", w.account("nobody")).fails(1, "forbidden")
+	w.confrev("attach", "--deployment=web", w.account("stranger")).fails(1, "forbidden")
 }
 
 // While a Deployment is paused, its newest ReplicaSet is that of the template before. What the new template needs must not be attached to it:

@@ -106,7 +106,7 @@ func TestPluginDiffSaysWhatIsWrong(t *testing.T) {
 	w.confrev("diff", "deployment/none").fails(2, `deployments.apps "none" not found`)
 	w.confrev("diff", "deployment/web", "--no-such").fails(2, "unknown flag")
 	w.confrev("diff", "configmap/app", w.unreachable()).fails(2, "cannot reach the API server")
-	w.confrev("diff", "configmap/app", w.account("nobody")).fails(2, "forbidden")
+	w.confrev("diff", "configmap/app", w.account("stranger")).fails(2, "forbidden")
 	got := w.runIn("", "", "env", "KUBECTL_EXTERNAL_DIFF=no-such-program", "kubectl-confrev", "diff", "configmap/app", "--from=1", "--to=source")
 	if got.status != 2 || !strings.HasPrefix(got.stderr, "error: ") {
 		t.Errorf("without a diff program: status %d\n%s", got.status, got.stderr)

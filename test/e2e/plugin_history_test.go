@@ -71,7 +71,7 @@ func TestPluginHistoryRefused(t *testing.T) {
 	w.pluginFails(1, "say of what", "history")
 	w.pluginFails(1, "a name is missing", "history", "configmap")
 	w.pluginFails(1, `configmaps "nothing" not found`, "history", "configmap/nothing")
-	w.pluginFails(1, `deployments.apps "nobody" not found`, "history", "deploy", "nobody")
+	w.pluginFails(1, `deployments.apps "stranger" not found`, "history", "deploy", "stranger")
 	w.pluginFails(1, "is itself a revision; its source is configmap/app", "history", "configmap/"+revision)
 	w.pluginFails(1, "services are not a kind of workload", "history", "service/web")
 	w.pluginFails(1, "cannot reach the API server", "history", "configmap/app", w.unreachable())

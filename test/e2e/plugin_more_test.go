@@ -67,7 +67,7 @@ func TestPluginTrackAndCreateWithoutTheRight(t *testing.T) {
 	reader := w.account("reader", rights("apps", []string{"deployments"}, "get"), rights("", []string{"configmaps"}, "get"))
 	w.confrev("track", "deployment/web", "configmap/app", reader).fails(1, "forbidden", "cannot patch")
 	w.confrev("create", "configmap", "new", "--from-literal=k=v", reader).fails(1, "forbidden", "cannot create")
-	w.confrev("create", "configmap", "new", "--from-literal=k=v", "--owner=deployment/web", w.account("nobody")).fails(1, "forbidden", "deployments")
+	w.confrev("create", "configmap", "new", "--from-literal=k=v", "--owner=deployment/web", w.account("stranger")).fails(1, "forbidden", "deployments")
 	if !w.Gone("new") || w.Deployment("web").Annotations[keys.Track] != "" {
 		t.Error("it was done nevertheless")
 	}

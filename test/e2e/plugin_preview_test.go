@@ -109,7 +109,7 @@ func TestPluginPreviewSaysWhatIsWrong(t *testing.T) {
 	w.confrev("preview", "-f", "/nonexistent").fails(1, "/nonexistent", "does not exist")
 	w.confrev("preview", "-f", file, "-o", "xml").fails(1, "unable to match a printer suitable for the output format")
 	w.confrev("preview", "-f", file, w.unreachable()).fails(1, "cannot reach the API server")
-	w.confrev("preview", "-f", file, w.account("nobody")).fails(1, "forbidden")
+	w.confrev("preview", "-f", file, w.account("stranger")).fails(1, "forbidden")
 	w.confrev("preview", "-f", file).says("Nothing uses what is in the files.")
 }
 

@@ -121,7 +121,7 @@ func TestPluginCreateWithOwner(t *testing.T) {
 	w.confrev("create", "configmap", "new", "--from-file=/nonexistent").fails(1, "no such file")
 	w.confrev("create", "configmap").fails(1, "NAME is required")
 	w.confrev("create", "configmap", "new", w.unreachable()).fails(1, "cannot reach the API server")
-	w.confrev("create", "secret", "generic", "new", w.account("nobody")).fails(1, "forbidden", "cannot create")
+	w.confrev("create", "secret", "generic", "new", w.account("stranger")).fails(1, "forbidden", "cannot create")
 	w.examples(dir, nil, "create", "configmap")
 	w.examples(dir, nil, "create", "secret", "generic")
 	w.Kubectl("delete", "configmap/app", "secret/db")

@@ -182,7 +182,7 @@ func TestPluginStatusRefused(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
 	w.WaitPinned("web", "app", "color", "A")
-	w.pluginFails(1, `deployments.apps "nobody" not found`, "status", "deployment/nobody")
+	w.pluginFails(1, `deployments.apps "stranger" not found`, "status", "deployment/stranger")
 	w.pluginFails(1, `the server doesn't have a resource type "deploymint"`, "status", "deploymint/web")
 	w.pluginFails(1, "configmaps are not a kind of workload", "status", "configmap/app")
 	w.pluginFails(1, "--selector", "status", "-l", "a in")

@@ -161,7 +161,7 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 		w.confrev(verb, "deployment/plain").fails(1, "deployment/plain tracks nothing")
 		w.confrev(verb, "deployment/web", "--nonsense").fails(1, "unknown flag: --nonsense")
 		w.confrev(verb, "deployment/web", w.unreachable()).fails(1, "cannot reach the API server")
-		w.confrev(verb, "deployment/web", w.account("nobody-"+verb)).fails(1, "forbidden", "deployments")
+		w.confrev(verb, "deployment/web", w.account("stranger-"+verb)).fails(1, "forbidden", "deployments")
 	}
 	w.confrev("undo", "deployment/web").fails(1, "no revision of configmap/app before 1", "there is 1")
 	w.confrev("undo", "deployment/web", "--to-revision=7").fails(1, "configmap/app has no revision 7: there is 1")

@@ -292,10 +292,10 @@ func TestMistakesInAnnotationsAreSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "k", "v"),
-		deployment("web", envFrom("web"), gen.Tracking("configmap/web,cm/web,configmap/nobody,secret/s"), gen.Annotated(keys.Settle, "soon")))
+		deployment("web", envFrom("web"), gen.Tracking("configmap/web,cm/web,configmap/unused,secret/s"), gen.Annotated(keys.Settle, "soon")))
 	w.WaitPinned("web", "web", "k", "v")
 	w.WaitEvent("InvalidTrack", "web", `"cm/web" is not a source`)
-	w.WaitEvent("NotReferenced", "web", "configmap/nobody, which the pod template does not refer to")
+	w.WaitEvent("NotReferenced", "web", "configmap/unused, which the pod template does not refer to")
 	w.WaitEvent("NotReferenced", "web", "secret/s, which the pod template does not refer to")
 	w.WaitEvent("InvalidSettle", "web", `"soon"`)
 

@@ -32,7 +32,7 @@ const confinement = "confrev-confine-spec.template"
 func BenchmarkConfinement(b *testing.B) {
 	w := newWorld(b)
 	with := confinedNamespace(b)
-	for name, user := range map[string]string{"own": "system:serviceaccount:" + env.Namespace + ":confrev", "others": "somebody"} {
+	for name, user := range map[string]string{"own": "system:serviceaccount:" + env.Namespace + ":confrev", "others": "someone"} {
 		for _, references := range []int{3, 2000} {
 			b.Run(fmt.Sprintf("%s/%d", name, references), func(b *testing.B) {
 				variants := [2]confined{{Client: named(b, user), namespace: w.NS}, {Client: named(b, user), namespace: with}}
