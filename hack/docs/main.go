@@ -1,4 +1,4 @@
-// Command docs writes the reference and the manual pages of kubectl-confrev, made from its commands.
+// Command docs writes the reference and the manual pages of kubectl-confrev, which are derived from its commands.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"confrev.io/confrev/internal/plugin"
 )
 
-// folders are what can be written, each to a folder of its own: the reference is committed, manual pages belong to a release.
+// folders are what can be written, each to its own folder. The reference is committed; manual pages are part of a release.
 var folders = map[string]func(root *cobra.Command) (map[string][]byte, error){"reference": references, "man": manuals}
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// write writes a folder. Nothing of what was in it before stays.
+// write writes a folder, and removes whatever was in it before.
 func write(folder, dir string) error {
 	pages, err := folders[folder](commands())
 	if err != nil {
@@ -65,7 +65,7 @@ func references(root *cobra.Command) (map[string][]byte, error) {
 
 func manuals(root *cobra.Command) (map[string][]byte, error) { return each(root, manualName, manual) }
 
-// each makes a page of each command.
+// each writes a page for each command.
 func each(root *cobra.Command, name func(*cobra.Command) string, page func(*cobra.Command) ([]byte, error)) (map[string][]byte, error) {
 	pages := map[string][]byte{}
 	for _, cmd := range below(root) {
@@ -79,24 +79,24 @@ func each(root *cobra.Command, name func(*cobra.Command) string, page func(*cobr
 	return pages, nil
 }
 
-// commands returns the plugin's commands as they are the same on every machine, and as pages want their texts.
+// commands returns the plugin's commands with the texts of pages, the same on every machine.
 func commands() *cobra.Command {
 	root := plugin.Command(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: io.Discard, ErrOut: io.Discard})
 	root.PersistentFlags().Lookup("cache-dir").DefValue = "~/.kube/cache"
 	for _, cmd := range below(root) {
 		cmd.DisableAutoGenTag = true
-		// In a terminal examples are indented; in a page they have a block of their own.
+		// In a terminal, examples are indented; in a page they have a block of their own.
 		cmd.Example = strings.TrimPrefix(strings.ReplaceAll(cmd.Example, "\n  ", "\n"), "  ")
 	}
 	return root
 }
 
-// showConnection shows kubectl's flags of connection, or hides them: one page has them, for all.
+// showConnection shows or hides kubectl's connection flags, which only one page has, for all.
 func showConnection(root *cobra.Command, show bool) {
 	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = !show && flag.Deprecated == "" })
 }
 
-// below returns a command and all below it.
+// below returns a command and all its subcommands.
 func below(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, sub := range cmd.Commands() {
@@ -107,7 +107,7 @@ func below(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// file is what cobra calls a command's page.
+// file returns the name that cobra gives to a command's page.
 func file(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "_") + ".md" }
 
 func manualName(cmd *cobra.Command) string {
@@ -144,7 +144,7 @@ func manual(cmd *cobra.Command) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// connection returns the command whose pages have kubectl's flags of connection, for pages that do not name it by themselves.
+// connection returns the command whose pages have kubectl's connection flags, for pages that do not link to it.
 func connection(cmd *cobra.Command) *cobra.Command {
 	options, _, err := cmd.Root().Find([]string{"options"})
 	if err != nil || cmd == options || cmd == cmd.Root() {
@@ -153,7 +153,7 @@ func connection(cmd *cobra.Command) *cobra.Command {
 	return options
 }
 
-// index lists the pages as help does.
+// index lists the pages in the order of the plugin's help.
 func index(root *cobra.Command) []byte {
 	var page bytes.Buffer
 	fmt.Fprintf(&page, "# %s\n\n%s\n\n[docs/cli.md](../cli.md) tells what to do with it.\n", root.CommandPath(), root.Long)

@@ -17,15 +17,15 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// test names a test among all of a run.
+// test identifies a test of a run.
 type test struct{ pkg, name string }
 
 // reader prints what go test would print without -json, and gathers times.
 type reader struct {
 	out io.Writer
-	// verbose prints the output of tests that pass, too.
+	// verbose prints the output of passing tests too.
 	verbose bool
-	// failed is true when something failed.
+	// failed is true if something failed.
 	failed bool
 	times  []took
 
@@ -36,7 +36,7 @@ type reader struct {
 	err     error
 }
 
-// read reads events until they end.
+// read reads events until there are no more.
 func (r *reader) read(events io.Reader) error {
 	r.pending, r.parents = map[test][]string{}, map[test]bool{}
 	lines := bufio.NewReader(events)

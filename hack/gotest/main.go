@@ -1,4 +1,4 @@
-// Command gotest runs go test and prints what go test prints, and remembers how long each test took:
+// Command gotest runs go test, prints what go test prints, and records how long each test took:
 //
 //	gotest run TIMES ARGS…   runs go test with ARGS and writes the times to the file TIMES
 //	gotest slowest TIMES…    prints the slowest tests of such files

@@ -16,7 +16,7 @@ import (
 	"text/tabwriter"
 )
 
-// shown is how many of the slowest tests are shown.
+// shown is how many of the slowest tests are printed.
 const shown = 20
 
 // took is how long a test took, in seconds, without the time that it waited for its turn.

@@ -1,5 +1,5 @@
-// Command release makes what a release of kubectl-confrev consists of: an archive for each platform, their checksums, and krew's
-// manifest. The same source and Go make the same bytes. Run it at the root of the source.
+// Command release builds a release of kubectl-confrev: an archive for each platform, their checksums, and krew's manifest. The
+// same source and the same Go version always result in the same bytes. Run it at the root of the source.
 package main
 
 import (
@@ -33,7 +33,7 @@ func run() error {
 
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// release is what is made, where, and how programs are built.
+// release is what to build, where to put it, and how programs are built.
 type release struct {
 	version   string
 	url       string
@@ -48,7 +48,7 @@ func command() *cobra.Command {
 	r := release{build: build, manuals: manuals}
 	cmd := &cobra.Command{
 		Use:          "release VERSION",
-		Short:        "Make the archives, checksums and krew manifest of a release",
+		Short:        "Build the archives, checksums and krew manifest of a release",
 		Args:         cobra.ExactArgs(1),
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -56,16 +56,16 @@ func command() *cobra.Command {
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&r.url, "url", "", "where the archives will be (default https://confrev.io/releases/VERSION)")
-	cmd.Flags().StringSliceVar(&r.platforms, "platforms", platforms, "what to build for")
+	cmd.Flags().StringVar(&r.url, "url", "", "URL at which the archives will be available (default https://confrev.io/releases/VERSION)")
+	cmd.Flags().StringSliceVar(&r.platforms, "platforms", platforms, "platforms to build for")
 	cmd.Flags().StringVar(&r.out, "out", "dist", "folder to write to")
 	return cmd
 }
 
-// archive is that of one platform, with what krew's manifest says of it.
+// archive is the archive of one platform, and what krew's manifest says about it.
 type archive struct {
 	OS, Arch string
-	// Program is the plugin's file in the archive.
+	// Program is the name of the plugin's file in the archive.
 	Program     string
 	Name        string
 	URI, SHA256 string
@@ -84,11 +84,11 @@ func (r release) archive(platform string) archive {
 
 func (r release) run(ctx context.Context) error {
 	if _, err := version.ParseSemantic(r.version); err != nil || !strings.HasPrefix(r.version, "v") {
-		return fmt.Errorf("%q is no version such as v1.2.3", r.version)
+		return fmt.Errorf("%q is not a version such as v1.2.3", r.version)
 	}
 	for _, platform := range r.platforms {
 		if !slices.Contains(platforms, platform) {
-			return fmt.Errorf("no releases are made for %q: choose from %s", platform, strings.Join(platforms, ", "))
+			return fmt.Errorf("%q is not a platform of releases: choose from %s", platform, strings.Join(platforms, ", "))
 		}
 	}
 	if r.url == "" {
@@ -147,7 +147,7 @@ func (r release) pack(ctx context.Context, scratch, pages string, a archive) (ar
 	return a, err
 }
 
-// manifest writes krew's.
+// manifest writes krew's manifest.
 func (r release) manifest(archives []archive) error {
 	text, err := template.ParseFiles("deploy/krew/confrev.yaml")
 	if err != nil {
@@ -168,7 +168,7 @@ func (r release) manifest(archives []archive) error {
 	return out.Close()
 }
 
-// build builds the plugin with nothing in it that another machine, or another state of the same source, would not have.
+// build builds the plugin reproducibly: nothing in it depends on the machine or on the state of the Git repository.
 func build(ctx context.Context, version string, a archive, program string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -X confrev.io/confrev/internal/version.release="+version, "-o", program, "./cmd/kubectl-confrev")

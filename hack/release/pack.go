@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// file is one that goes into an archive.
+// file is a file of an archive.
 type file struct {
 	from string
 	name string

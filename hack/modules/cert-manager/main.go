@@ -1,7 +1,7 @@
 // Command cert-manager runs those of cert-manager's own controllers that confrev's chart needs: the ones that issue and renew a
-// Certificate from a self-signed or a CA Issuer, and the one that injects authorities into webhook configurations. cert-manager's own
-// commands are in modules that have no versions, so this one puts the controllers together as they do. It finds the cluster by
-// KUBECONFIG, has no webhook of its own, and runs until it is told to end.
+// Certificate from a self-signed or a CA Issuer, and the one that injects authorities into webhook configurations. cert-manager's
+// own commands are in modules without versions, so this one assembles the controllers as they do. It finds the cluster by
+// KUBECONFIG, has no webhook, and runs until it is terminated.
 package main
 
 import (
@@ -40,7 +40,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// controllers are those that issue and renew; what cert-manager has besides is for ACME, Ingresses and its own approvals.
+// controllers are those that issue and renew. cert-manager's others are for ACME, Ingresses and its own approvals.
 var controllers = []string{
 	issuers.ControllerName, trigger.ControllerName, keymanager.ControllerName, requestmanager.ControllerName, issuing.ControllerName,
 	readiness.ControllerName, revisionmanager.ControllerName, approver.ControllerName, ca.CRControllerName, selfsigned.CRControllerName,
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// run runs everything until this process is told to end or a part of it fails.
+// run runs everything until this process is terminated or a part of it fails.
 func run(kubeconfig string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -80,7 +80,7 @@ func run(kubeconfig string) error {
 	return errors.Join(errs...)
 }
 
-// issuance makes the controllers that issue, and starts what they read by.
+// issuance returns the controllers that issue, and starts their informers.
 func issuance(ctx context.Context, kubeconfig string) ([]func() error, error) {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		Kubeconfig:    kubeconfig,
@@ -113,7 +113,7 @@ func issuance(ctx context.Context, kubeconfig string) ([]func() error, error) {
 	return parts, nil
 }
 
-// injector is what puts authorities into webhook configurations.
+// injector injects authorities into webhook configurations.
 func injector(ctx context.Context, kubeconfig string) (ctrl.Manager, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command flux-ssa does to a cluster what Flux does, with Flux's own engine, so that confrev is held to what Flux really
-// reports and changes, not to what we believe of server-side apply. It reads manifests from standard input, finds the
-// cluster by KUBECONFIG, and prints a line of JSON for each object.
+// Command flux-ssa does to a cluster what Flux does, with Flux's own engine, so that confrev is tested against what Flux really
+// reports and changes. It reads manifests from standard input, finds the cluster by KUBECONFIG, and prints a line of JSON for
+// each object.
 //
-//	diff       as 'flux diff kustomization': ResourceManager.Diff, by the dry run that apply decides by as well
+//	diff       as 'flux diff kustomization': ResourceManager.Diff, with the same dry run by which apply decides
 //	apply      as KustomizationReconciler.apply and .prune of kustomize-controller: ResourceManager.ApplyAllStaged, DeleteAll
-//	helm-diff  as action.Diff of helm-controller, of the manifest of a release: jsondiff.UnstructuredList
+//	helm-diff  as action.Diff of helm-controller, on the manifest of a release: jsondiff.UnstructuredList
 //
 // Its exit status is 0, 1 if diff or helm-diff found drift, or 2 after an error.
 package main
@@ -40,7 +40,7 @@ const (
 	kustomizeController = "kustomize-controller"
 )
 
-// line is what is printed of one object.
+// line is what is printed about one object.
 type line struct {
 	Object string `json:"object"` // Kind/namespace/name
 	// Action is Flux's word: unchanged, created, configured, drifted (by diff: configured), deleted, skipped.
@@ -74,7 +74,7 @@ func main() {
 
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) (drifted bool, err error) {
 	if len(args) == 0 {
-		return false, errors.New("say diff, apply or helm-diff")
+		return false, errors.New("want diff, apply or helm-diff")
 	}
 	var o options
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) (drift
 		"diff": flux.diff, "apply": flux.apply, "helm-diff": flux.helmDiff,
 	}[args[0]]
 	if !ok {
-		return false, fmt.Errorf("%q is no verb: say diff, apply or helm-diff", args[0])
+		return false, fmt.Errorf("unknown command %q: want diff, apply or helm-diff", args[0])
 	}
 	f, err := newFlux(o, json.NewEncoder(out))
 	if err != nil {

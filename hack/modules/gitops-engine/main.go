@@ -1,6 +1,6 @@
 // Command gitops-engine does to a cluster what Argo CD does, with Argo CD's own engine, tracking and normalisation, so that
-// confrev is held to what Argo CD really reports and changes. It reads the manifests of an application from standard input,
-// finds the cluster by KUBECONFIG, and prints a line of JSON for each object.
+// confrev is tested against what Argo CD really reports and changes. It reads the manifests of an application from standard
+// input, finds the cluster by KUBECONFIG, and prints a line of JSON for each object.
 //
 //	diff  as appStateManager.CompareAppState of Argo CD's controller: sync.Reconcile, argodiff.StateDiffs
 //	sync  as appStateManager.SyncAppState: sync.NewSyncContext
@@ -33,7 +33,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// line is what is printed of one object.
+// line is what is printed about one object.
 type line struct {
 	Object string `json:"object"` // group/Kind/namespace/name, as Argo CD writes it
 	// Status is Argo CD's word: of diff, Synced or OutOfSync; of sync, Synced, SyncFailed, Pruned or PruneSkipped.
@@ -44,7 +44,7 @@ type line struct {
 	Patch jsondiff.Patch `json:"patch,omitempty"`
 }
 
-// options are those of an Application and of the installation that matter for what is compared and applied.
+// options are those settings of an Application and of the installation that affect what is compared and applied.
 type options struct {
 	name, namespace, tracking string
 	serverSideApply           bool // syncOptions: [ServerSideApply=true]
@@ -55,7 +55,7 @@ type options struct {
 	times                     int
 }
 
-// application is one of Argo CD's, and where it is.
+// application is an Argo CD Application together with its cluster.
 type application struct {
 	options
 	config   *rest.Config
@@ -86,7 +86,7 @@ func main() {
 
 func run(args []string, in io.Reader) (lines []line, drifted bool, err error) {
 	if len(args) == 0 || (args[0] != "diff" && args[0] != "sync") {
-		return nil, false, errors.New("say diff or sync")
+		return nil, false, errors.New("want diff or sync")
 	}
 	var o options
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -142,7 +142,7 @@ func newApplication(o options) (*application, error) {
 	return a, a.cache.EnsureSynced()
 }
 
-// info notes whose an object is. Only of tracked ones is the whole kept.
+// info notes which application an object belongs to. Only tracked objects are kept as a whole.
 func (a *application) info(u *unstructured.Unstructured, isRoot bool) (info any, keep bool) {
 	name := a.tracker.GetAppName(u, common.LabelKeyAppInstance, v1alpha1.TrackingMethod(a.tracking), "")
 	if !isRoot {

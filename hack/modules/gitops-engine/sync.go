@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// patience bounds a sync whose waves do not become healthy.
+// patience limits a sync whose waves do not become healthy.
 const patience = 2 * time.Minute
 
 // operation is the state of a sync, which Argo CD keeps in the status of the Application.
