@@ -21,7 +21,7 @@ type file struct {
 // packed is when all files were changed, according to archives: the same bytes come out whenever they are made.
 var packed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pack writes a compressed archive of files and gives its checksum.
+// pack writes a compressed archive of files and returns its checksum.
 func pack(path string, files []file) (sum string, err error) {
 	out, err := os.Create(path)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestGuard(t *testing.T) {
 		"in lower case":          {authorization: "bearer prometheus", status: http.StatusOK, reviews: 2},
 		"without the right":      {authorization: "Bearer other", status: http.StatusForbidden, reviews: 2},
 		"a right to other paths": {path: "/debug", authorization: "Bearer prometheus", status: http.StatusForbidden, reviews: 2},
-		"a token of nobody":      {authorization: "Bearer forged", status: http.StatusUnauthorized, reviews: 1},
+		"a token of no one":      {authorization: "Bearer forged", status: http.StatusUnauthorized, reviews: 1},
 		"no token":               {status: http.StatusUnauthorized},
 		"an empty token":         {authorization: "Bearer ", status: http.StatusUnauthorized},
 		"a password":             {authorization: "Basic prometheus", status: http.StatusUnauthorized},

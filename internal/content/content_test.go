@@ -99,7 +99,7 @@ func TestFromConfigMapTakesDataOnly(t *testing.T) {
 	immutable := true
 	cm.Name, cm.Labels, cm.Annotations, cm.Immutable = "other", map[string]string{"a": "b"}, map[string]string{"a": "b"}, &immutable
 	if content.FromConfigMap(cm).Hash() != got.Hash() { // rule 3
-		t.Error("a change of metadata changed the hash")
+		t.Error("a change to metadata changed the hash")
 	}
 	if content.FromConfigMap(&corev1.ConfigMap{}).Hash() != empty.Hash() {
 		t.Error("an empty ConfigMap is not empty")
@@ -144,7 +144,7 @@ func checkNames(t interface{ Errorf(string, ...any) }, source string, hash conte
 			t.Errorf("revision %q of %q: %v", name, source, problems)
 		}
 		if seen[name] {
-			t.Errorf("salt %d gives %q again", salt, name)
+			t.Errorf("salt %d results in %q again", salt, name)
 		}
 		seen[name] = true
 		if len(source) <= 242 && !strings.HasPrefix(name, source+"-") {

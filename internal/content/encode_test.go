@@ -217,7 +217,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// same tells whether two contents are the same to every pod.
+// same reports whether two contents are the same to every pod.
 func same(a, b Content) bool {
 	return a.Kind == b.Kind && a.Type == b.Type &&
 		maps.EqualFunc(a.Data, b.Data, bytes.Equal) && maps.EqualFunc(a.BinaryData, b.BinaryData, bytes.Equal)

@@ -1,4 +1,4 @@
-// Package index has the indexes of what confrev watches, and reads through them: which workloads a source matters to, what pins a
+// Package index has the indexes of what confrev watches, and reads through them: to which workloads a source matters, what pins a
 // revision, what a workload rolled out. The controller answers from its cache, the plugin from a snapshot. It must not import
 // anything that decides or writes.
 package index
@@ -22,8 +22,8 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// The indexes, with which an event costs work in proportion to the workloads that use the source, never a scan of a
-// namespace.
+// The indexes. With them, the work for an event is proportional to the number of workloads that use the source; no namespace is
+// scanned.
 const (
 	// BySource indexes workloads by the sources and other objects that may matter to them: "configmap/app". Those that
 	// choose sources by expressions are under the kind alone: "configmap/*".
@@ -72,12 +72,12 @@ func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 		for _, use := range uses {
 			texts = append(texts, use.String())
 		}
-		asked := kind.Config(obj, nil, Namespace(), defaults)
-		for _, trigger := range asked.RestartOn {
+		config := kind.Config(obj, nil, Namespace(), defaults)
+		for _, trigger := range config.RestartOn {
 			texts = append(texts, trigger.String())
 		}
 		for _, source := range pin.Kinds {
-			names, all := asked.Track.ListedNames(source)
+			names, all := config.Track.ListedNames(source)
 			for _, name := range names {
 				texts = append(texts, pin.Source{Kind: source, Name: name}.String())
 			}
@@ -89,7 +89,7 @@ func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 	}
 }
 
-// Referred gives the workload that has an object's template in its place.
+// Referred returns the workload that has an object's template in its place.
 func Referred(kind workload.Kind) client.IndexerFunc {
 	return func(obj client.Object) []string {
 		if named, name, ok := kind.WorkloadRef(obj); ok {
@@ -133,7 +133,7 @@ func List(ctx context.Context, reader client.Reader, into client.ObjectList, nam
 	return Items(into)
 }
 
-// Items gives the objects of a list, not copies.
+// Items returns the objects of a list, not copies.
 func Items(list client.ObjectList) ([]client.Object, error) {
 	var objects []client.Object
 	err := meta.EachListItem(list, func(item runtime.Object) error {
@@ -147,12 +147,12 @@ func Items(list client.ObjectList) ([]client.Object, error) {
 	return objects, err
 }
 
-// Namespace makes the empty metadata of a namespace to read into.
+// Namespace returns the empty metadata of a namespace to read into.
 func Namespace() *metav1.PartialObjectMetadata {
 	return metadata.New(corev1.SchemeGroupVersion.WithKind("Namespace"))
 }
 
-// Referring gives the workloads that have their template in this one.
+// Referring returns the workloads whose template is in this one.
 func Referring(ctx context.Context, reader client.Reader, kinds *workload.Kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
 	var all []client.Object
 	for _, other := range kinds.Referring() {
@@ -162,7 +162,7 @@ func Referring(ctx context.Context, reader client.Reader, kinds *workload.Kinds,
 		}
 		all = append(all, found...)
 	}
-	// In the order of the cache, two that disagree would win by turns.
+	// In the order of the cache, two workloads that disagree would take turns.
 	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return all, nil
 }

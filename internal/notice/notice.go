@@ -1,4 +1,4 @@
-// Package notice is what happened, or is wrong, as data. Whoever finds out makes a Notice; sinks (internal/notice/sink) turn it into
+// Package notice is what happened, or is wrong, as data. The code that finds out creates a Notice; sinks (internal/notice/sink) turn it into
 // events, metrics and lines of the log. It imports no client, no clock and no sink, so that the pure core can use it too.
 package notice
 

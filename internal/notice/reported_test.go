@@ -22,7 +22,7 @@ func TestConditionIsReportedOnce(t *testing.T) {
 		"a new one":                        {[][]Notice{{missing}}, []Notice{missing}},
 		"none":                             {[][]Notice{{}}, nil},
 		"one that was reported before":     {[][]Notice{{missing}, {missing}}, nil},
-		"one beside an old one":            {[][]Notice{{missing}, {missing, lacksA}}, []Notice{lacksA}},
+		"one next to an old one":           {[][]Notice{{missing}, {missing, lacksA}}, []Notice{lacksA}},
 		"one that went away and came back": {[][]Notice{{missing}, {}, {missing}}, []Notice{missing}},
 		"one that is there twice":          {[][]Notice{{missing, missing}}, []Notice{missing}},
 		"two of one reason are told as one, or the API server would keep only the first": {

@@ -31,7 +31,7 @@ const (
 	wave       = "wave.pusher.com/"
 )
 
-// tracks gives what is tracked of all the sources that tests know, in the form of usesOf.
+// tracks returns what is tracked of all the sources that tests know, in the form of usesOf.
 func tracks(track optin.Track, about map[string]optin.Traits) string {
 	var texts []string
 	for _, use := range track.Select(usesOf(allTracked), false, traitsOf(about)).Uses {
@@ -40,7 +40,7 @@ func tracks(track optin.Track, about map[string]optin.Traits) string {
 	return strings.Join(texts, " ")
 }
 
-// reasonsOf gives the reasons of problems.
+// reasonsOf returns the reasons of problems.
 func reasonsOf(problems []optin.Problem) string {
 	var reasons []string
 	for _, p := range problems {
@@ -126,7 +126,7 @@ func TestTrackPrecedence(t *testing.T) {
 		"another tool's opt-out, in a namespace that says all": {
 			written: optin.Metadata{Annotations: annotated(reloader+"auto", "false"), NamespaceLabels: all}, mode: optin.Restart,
 		},
-		"another tool's list beside its auto: false, in a namespace that says all": {
+		"another tool's list next to its auto: false, in a namespace that says all": {
 			written: optin.Metadata{Annotations: annotated(reloader+"auto", "false", reloaderApp, "app"), NamespaceLabels: all}, tracked: "configmap/app", mode: optin.Restart,
 		},
 		"another tool's ignore, in a namespace that says all": {
@@ -141,7 +141,7 @@ func TestTrackPrecedence(t *testing.T) {
 		"another tool's exclusion, in a namespace that says all": {
 			written: optin.Metadata{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app"), NamespaceLabels: all}, tracked: "configmap/web secret/db", mode: optin.Revision,
 		},
-		"another tool's exclusion beside a list of the workload's own": {
+		"another tool's exclusion next to a list of the workload's own": {
 			written: optin.Metadata{Annotations: annotated("configmaps.exclude."+reloader+"reload", "app", keys.Track, "configmap/app")}, tracked: "configmap/app", mode: optin.Revision,
 		},
 		"another tool's annotation, with a mode of its own": {
@@ -150,7 +150,7 @@ func TestTrackPrecedence(t *testing.T) {
 		"another tool's annotation, with a mode that is none": {
 			written: optin.Metadata{Annotations: annotated(reloader+"auto", "true", keys.Mode, "oops")}, tracked: allTracked, mode: optin.Restart, problem: optin.InvalidMode,
 		},
-		"confrev's words on the template are nobody's": {
+		"confrev's words on the template are no one's": {
 			written: optin.Metadata{TemplateAnnotations: annotated(keys.Track, "all", keys.Mode, "restart")}, mode: optin.Revision,
 		},
 	}
@@ -301,7 +301,7 @@ func TestMergeTakesOptInOfReferrers(t *testing.T) {
 		others []all
 		want   all
 	}{
-		"nobody refers to it":      {all{"a": "1"}, nil, all{"a": "1"}},
+		"no one refers to it":      {all{"a": "1"}, nil, all{"a": "1"}},
 		"one without a word":       {all{"a": "1"}, []all{{"b": "2"}}, all{"a": "1"}},
 		"one that asks":            {nil, []all{{keys.Track: "all", "b": "2"}}, all{keys.Track: "all"}},
 		"the workload's own win":   {all{keys.Track: "none", "a": "1"}, []all{{keys.Track: "all"}}, all{keys.Track: "none", "a": "1"}},

@@ -155,7 +155,7 @@ func FuzzParseRestartOn(f *testing.F) {
 		}
 		again, err := pin.ParseHashes(hashes.String())
 		if err != nil || !cmp.Equal(again, hashes) {
-			t.Errorf("%q gives hashes %q, read as %v: %v", text, hashes, again, err)
+			t.Errorf("%q results in hashes %q, read as %v: %v", text, hashes, again, err)
 		}
 	})
 }

@@ -34,7 +34,7 @@ func TestTrackSelects(t *testing.T) {
 		"a source twice":                       {text: "configmap/app,configmap/app", uses: both, selected: "configmap/app"},
 		"one that nothing refers to":           {text: "configmap/app,configmap/gone", uses: both, selected: "configmap/app", unused: "configmap/gone"},
 		"the name of one of the other kind":    {text: "secret/app", uses: both, unused: "secret/app"},
-		"a slip beside a source":               {text: "configmap/app,oops", uses: both, selected: "configmap/app", problem: `"oops"`},
+		"a slip next to a source":              {text: "configmap/app,oops", uses: both, selected: "configmap/app", problem: `"oops"`},
 		"two slips are both named":             {text: "oops,ConfigMap/app", uses: both, problem: `"ConfigMap/app"`, off: true},
 		"a comma at the end":                   {text: "configmap/app,", uses: both, selected: "configmap/app", problem: `""`},
 		"all in a list is a slip":              {text: "all,configmap/app", uses: both, selected: "configmap/app", problem: `"all"`},
@@ -65,7 +65,7 @@ func TestTrackSelects(t *testing.T) {
 	}
 }
 
-// traitsOf gives the traits of sources of which only some have any.
+// traitsOf returns the traits of sources of which only some have any.
 func traitsOf(some map[string]optin.Traits) func(pin.Source) optin.Traits {
 	return func(source pin.Source) optin.Traits {
 		traits := some[source.String()]
@@ -151,7 +151,7 @@ func TestSelectHeedsWhatSourcesSayOfThemselves(t *testing.T) {
 		},
 		"owned, and a list":                {owners: "true", track: "configmap/web", about: optin.Traits{Owned: true}, frozen: both, thawed: both},
 		"owned, but opted out":             {owners: "true", track: "none", about: optin.Traits{Owned: true}},
-		"marked, but nobody searches":      {about: optin.Traits{Marked: true}},
+		"marked, but no one searches":      {about: optin.Traits{Marked: true}},
 		"owned, but the annotation is off": {track: "none", about: neverOwned},
 	}
 	for name, test := range tests {

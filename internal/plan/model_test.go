@@ -46,7 +46,7 @@ type model struct {
 	hold hold
 	// heldFrom is the content that the source had at the rollback.
 	heldFrom string
-	// edited tells whether the content changed since, though nobody saw it yet.
+	// edited reports whether the content changed since, though no one saw it yet.
 	edited bool
 }
 
@@ -70,7 +70,7 @@ func (m *model) input() plan.Input {
 	return in
 }
 
-// same tells whether two contents are the same to the workload.
+// same reports whether two contents are the same to the workload.
 func (m *model) same(a, b string) bool {
 	if m.use.All || a == "" || b == "" {
 		return a == b
@@ -226,7 +226,7 @@ func (m *model) undo(t *rapid.T) {
 	m.rollOut()
 }
 
-// showsItsNumber tells whether the template's pin is above all other contents. It is not when the workload was rolled
+// showsItsNumber reports whether the template's pin is above all other contents. It is not when the workload was rolled
 // back to A@1 and the source followed to A, which is A@3 now: by rule 5 that is new to a workload that goes back to B@2.
 func (m *model) showsItsNumber() bool {
 	shows := m.revisions[m.template[app].Revision].Number <= m.template[app].Number
@@ -273,7 +273,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.rollOut()
 			wasHeld, on := m.expected() == held, m.replicaSets[max(0, len(m.replicaSets)-2)].pins
 			if wasHeld && len(on) > 0 {
-				// It must come back as it was, which is a change of the template.
+				// It must come back as it was, which is a change to the template.
 				p := makePlan(t, m.input())
 				if diff := cmp.Diff(on, p.Pins); diff != "" {
 					t.Fatalf("held on another pin than before (-before +after):\n%s", diff)

@@ -24,7 +24,7 @@ func TestRule3NothingMovesWithoutUsedChange(t *testing.T) {
 			use: useKey, content: "a2", revisions: "a@1 a2@2", pins: "a@1", holders: []string{"a@1"},
 			verdict: plan.InSync, to: "a@1", current: "a2@2",
 		},
-		"an optional key that it uses and that nobody has": {
+		"an optional key that it uses and that no one has": {
 			use: useOptKey, content: "k", revisions: "k@1", pins: "k@1", holders: []string{"k@1"},
 			verdict: plan.InSync, to: "k@1", current: "k@1",
 		},
@@ -48,7 +48,7 @@ func TestRule3NothingMovesWithoutUsedChange(t *testing.T) {
 			content: "a", revisions: "a@7", pins: "a@1", holders: []string{"a@1"},
 			verdict: plan.InSync, to: "a@1", current: "a@7",
 		},
-		"confrev starts anew and no holder is known yet": {
+		"confrev starts again and no holder is known yet": {
 			content: "a", revisions: "a@1", pins: "a@1",
 			verdict: plan.InSync, to: "a@1", current: "a@1",
 		},
@@ -116,7 +116,7 @@ func TestRule4Held(t *testing.T) {
 			content: "c", revisions: "a@1 b@2 c@3", pins: "a@1", holders: []string{"b@2", "c@3", "a@1"},
 			verdict: plan.Held, to: "a@1", note: "c@3", current: "c@3",
 		},
-		"after an undo, and then a change of the image": {
+		"after an undo, and then a change to the image": {
 			content: "b", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1", "a@1"},
 			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
 		},
@@ -144,7 +144,7 @@ func TestRule4Held(t *testing.T) {
 			use: useKey, content: "b2", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
 			verdict: plan.Held, to: "a@1", note: "b@2", current: "b2@3",
 		},
-		"when another workload pins the same content anew": {
+		"when another workload pins the same content again": {
 			content: "b", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"},
 			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
 		},
@@ -296,7 +296,7 @@ func TestRule6Missing(t *testing.T) {
 func TestRule6AbsenceIsEmptyContent(t *testing.T) {
 	runPlanCases(t, map[string]planCase{
 		"one that never was is no reason to change anything": {use: useOptional, verdict: plan.Absent, current: "none@1"},
-		"it is pinned with a change of the template": {
+		"it is pinned with a change to the template": {
 			use: useOptional, deploys: true, verdict: plan.Absent, to: "none@1", current: "none@1",
 		},
 		"a template that lost a pin gets one at once": {
@@ -427,7 +427,7 @@ func TestRule4Notes(t *testing.T) {
 	})
 }
 
-// Rule 4: a change of the source ends a hold, also where the pin must not move yet.
+// Rule 4: a change to the source ends a hold, also where the pin must not move yet.
 func TestRule4AHoldEndsWhileTheWorkloadWaits(t *testing.T) {
 	c := planCase{content: "c", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"}}
 	in := c.input()

@@ -25,7 +25,7 @@ func TestReverts(t *testing.T) {
 		t.Errorf("it waits %s", wait)
 	}
 	if wait := r.Backoff("b", MaxReverts, now); wait != 0 {
-		t.Errorf("a change of a source waits %s", wait)
+		t.Errorf("a change to a source waits %s", wait)
 	}
 	if wait := r.Backoff("a", MaxReverts, now.Add(RetryReverted)); wait != 0 {
 		t.Errorf("after the time to retry, it waits %s", wait)

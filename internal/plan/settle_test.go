@@ -7,7 +7,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Rule 2: changes settle first, five times the settle time at the most. Times are seconds since the start.
+// Rule 2: changes settle first, five times the settle time at most. Times are seconds since the start.
 func TestSettling(t *testing.T) {
 	type seen struct {
 		at     float64

@@ -11,7 +11,7 @@ import (
 )
 
 // TestEveryFieldThatCouldNameASourceIsJudged fails when a new version of the API can name ConfigMaps or Secrets in a
-// place that nobody has judged yet. Either podspec walks it, or it is listed here as what rule 1 leaves alone.
+// place that no one has judged yet. Either podspec walks it, or it is listed here as what rule 1 leaves alone.
 func TestEveryFieldThatCouldNameASourceIsJudged(t *testing.T) {
 	references := []string{
 		"containers.env.valueFrom.configMapKeyRef", "containers.env.valueFrom.secretKeyRef",

@@ -101,7 +101,7 @@ func TestUsesSumsUpAllReferencesToOneSource(t *testing.T) {
 			gen.PodSpec(gen.Env("configmap/app", "a"), gen.Env("configmap/app", "a", gen.Optional(true))),
 			podspec.Use{Keys: keys("a"), RequiredKeys: keys("a"), Required: true},
 		},
-		"a required key beside an optional one": {
+		"a required key next to an optional one": {
 			gen.PodSpec(gen.Env("configmap/app", "a", gen.Optional(true)), gen.Env("configmap/app", "b")),
 			podspec.Use{Keys: keys("a", "b"), RequiredKeys: keys("b"), Required: true},
 		},

@@ -25,7 +25,7 @@ func thousand() []byte {
 	return []byte(text.String())
 }
 
-// How long rendering takes, beside reading and writing the same text with kyaml, which does nothing else.
+// How long rendering takes, compared to reading and writing the same text with kyaml, which does nothing else.
 func BenchmarkThousand(b *testing.B) {
 	text := thousand()
 	b.SetBytes(int64(len(text)))

@@ -75,7 +75,7 @@ func TestFunctionGivesBackItemsAndResults(t *testing.T) {
 	}
 }
 
-// A function that fails gives back what it got, with a result that tells why.
+// A function that fails returns its input, with a result that says why.
 func TestFunctionThatFailsSaysSoInItsResults(t *testing.T) {
 	tests := map[string]struct{ config, app, want string }{
 		"an object":  {"{kind: Render}", strings.Replace(appObject, "blue", "10", 1), "configmap/app: json: cannot unmarshal number"},

@@ -128,7 +128,7 @@ func parseStream(t *rapid.T, text []byte) stream {
 	return s
 }
 
-// hashOf is the hash that the controller gives what the API server makes of an object.
+// hashOf is the hash of an object as the API server stores it, as the controller computes it.
 func hashOf(obj client.Object) content.Hash {
 	secret, is := obj.(*corev1.Secret)
 	if !is {

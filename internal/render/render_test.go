@@ -43,7 +43,7 @@ func inputs(t testing.TB) []string {
 	return inputs
 }
 
-// optionsOf gives the options of a case: options.yaml has the form that a functionConfig's spec has.
+// optionsOf returns the options of a case: options.yaml has the form that a functionConfig's spec has.
 func optionsOf(t *testing.T, dir string) render.Options {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "options.yaml"))

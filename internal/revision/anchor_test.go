@@ -152,10 +152,10 @@ func TestAnchorReplacesManyOwners(t *testing.T) {
 	}{
 		"as many as there may be":             {nil, owners[:MaxOwners], false},
 		"one too many at once":                {nil, owners, true},
-		"one more beside as many":             {owners[:MaxOwners], owners[MaxOwners:], true},
+		"one more next to as many":            {owners[:MaxOwners], owners[MaxOwners:], true},
 		"the last one that there is room for": {owners[:MaxOwners-1], owners[MaxOwners-1 : MaxOwners], false},
-		"as many beside somebody else's":      {[]Owner{other}, owners[:MaxOwners], true},
-		"as many beside the workload":         {[]Owner{deployment}, owners[:MaxOwners], true},
+		"as many next to someone else's":      {[]Owner{other}, owners[:MaxOwners], true},
+		"as many next to the workload":        {[]Owner{deployment}, owners[:MaxOwners], true},
 		"none too many, all there already":    {owners[:MaxOwners], owners[:MaxOwners], false},
 	}
 	for name, test := range tests {
@@ -172,7 +172,7 @@ func TestAnchorReplacesManyOwners(t *testing.T) {
 				t.Errorf("%d writes, %d owners", len(*sent), len(got.OwnerReferences))
 			}
 			if slices.Contains(ownerNames(ownedBy(test.has...)), "other") != slices.Contains(ownerNames(got), "other") {
-				t.Errorf("somebody else's owner is gone: %q", ownerNames(got))
+				t.Errorf("someone else's owner is gone: %q", ownerNames(got))
 			}
 			if !test.anchored {
 				return
@@ -207,17 +207,17 @@ func TestOwnersAreAddedAtOnceWithoutController(t *testing.T) {
 		want  []string
 		other bool // Something else has the anchor's name.
 	}{
-		"the controller's, and no owner yet":        {nil, second, []string{"second"}, false},
-		"the controller's, beside another workload": {[]Owner{first}, second, []string{"first"}, false},
-		"at once, beside another workload":          {[]Owner{first}, atOnce(second), []string{"first", "second"}, false},
-		"at once, and no owner yet":                 {nil, atOnce(second), nil, false},
-		"at once, and it is one":                    {[]Owner{first, second}, atOnce(second), []string{"first", "second"}, false},
-		"at once, beside the anchor":                {[]Owner{first, anchor}, atOnce(second), []string{"first", AnchorName}, false},
-		"being created, beside another workload":    {[]Owner{first}, created, []string{"first", AnchorName}, false},
-		"being created, and no owner yet":           {nil, created, nil, false},
-		"being created, beside the anchor":          {[]Owner{first, anchor}, created, []string{"first", AnchorName}, false},
-		"being created, and there is no anchor":     {[]Owner{first}, created, []string{"first"}, true},
-		"at once, beside as many as there may be":   {full, atOnce(second), append(namesOf(full), AnchorName), false},
+		"the controller's, and no owner yet":         {nil, second, []string{"second"}, false},
+		"the controller's, next to another workload": {[]Owner{first}, second, []string{"first"}, false},
+		"at once, next to another workload":          {[]Owner{first}, atOnce(second), []string{"first", "second"}, false},
+		"at once, and no owner yet":                  {nil, atOnce(second), nil, false},
+		"at once, and it is one":                     {[]Owner{first, second}, atOnce(second), []string{"first", "second"}, false},
+		"at once, next to the anchor":                {[]Owner{first, anchor}, atOnce(second), []string{"first", AnchorName}, false},
+		"being created, next to another workload":    {[]Owner{first}, created, []string{"first", AnchorName}, false},
+		"being created, and no owner yet":            {nil, created, nil, false},
+		"being created, next to the anchor":          {[]Owner{first, anchor}, created, []string{"first", AnchorName}, false},
+		"being created, and there is no anchor":      {[]Owner{first}, created, []string{"first"}, true},
+		"at once, next to as many as there may be":   {full, atOnce(second), append(namesOf(full), AnchorName), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestAnchorIsCreatedOnce(t *testing.T) {
 			t.Error("the anchor is taken for a revision")
 		}
 	})
-	t.Run("somebody else's", func(t *testing.T) {
+	t.Run("someone else's", func(t *testing.T) {
 		store, c, sent := storeOf(t, ownedBy(owners[0]), anchorObject(nil))
 		_, err := store.Attach(t.Context(), metadataOf(t, c), owners)
 		if err == nil || IsChanged(err) || !strings.Contains(err.Error(), AnchorName) || len(*sent) > 0 {
@@ -419,7 +419,7 @@ func TestSetFinalizersLocksOptimistically(t *testing.T) {
 	}
 }
 
-// Rule 13: only what confrev itself let go of, or nobody ever owned, is swept.
+// Rule 13: only what confrev itself let go of, or no one ever owned, is swept.
 func TestSweep(t *testing.T) {
 	replicaSet := Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "1"}
 	deployment := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "2"}
@@ -432,9 +432,9 @@ func TestSweep(t *testing.T) {
 		deleted bool
 		waits   time.Duration
 	}{
-		"nobody ever owned it, for long":      {age: 2 * grace, deleted: true},
-		"nobody ever owned it, but it is new": {age: grace - time.Minute, waits: time.Minute},
-		"somebody uses it":                    {age: 2 * grace, used: true, waits: grace},
+		"no one ever owned it, for long":      {age: 2 * grace, deleted: true},
+		"no one ever owned it, but it is new": {age: grace - time.Minute, waits: time.Minute},
+		"someone uses it":                     {age: 2 * grace, used: true, waits: grace},
 		"its workload owns it":                {owners: []Owner{deployment}, age: time.Minute, deleted: true},
 		"its workload just pins it":           {owners: []Owner{deployment}, age: time.Second, waits: PinWindow - time.Second},
 		"the anchor owns it":                  {owners: []Owner{anchor}, age: time.Minute, deleted: true},

@@ -48,7 +48,7 @@ func newKeyServer(t *testing.T, objects ...client.Object) *keyServer {
 					if s.get != nil && key.Name == keys.KeySecret {
 						err := s.get
 						if apierrors.IsNotFound(err) {
-							s.get = nil // somebody is faster
+							s.get = nil // someone is faster
 						}
 						return err
 					}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"

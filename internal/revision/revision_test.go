@@ -180,7 +180,7 @@ func TestIsChanged(t *testing.T) {
 	}
 }
 
-// The API server gives no reason with what etcd refuses.
+// The API server returns no reason with what etcd refuses.
 func TestTooBig(t *testing.T) {
 	etcd := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request is too large"}}
 	tests := map[string]struct {

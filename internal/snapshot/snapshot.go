@@ -131,7 +131,7 @@ func (s *Snapshot) take(ctx context.Context, listings ...*listing) error {
 	return nil
 }
 
-// expected notes a refusal, and gives the other errors but those of kinds that are not served.
+// expected notes a refusal, and returns other errors except those of kinds that are not served.
 func (s *Snapshot) expected(gvk schema.GroupVersionKind, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -163,15 +163,15 @@ func (s *Snapshot) takeNamespace(ctx context.Context) error {
 	return s.expected(gvk, err)
 }
 
-// Refused gives why the user may not list a kind, if so.
+// Refused returns why the user may not list a kind, if so.
 func (s *Snapshot) Refused(gvk schema.GroupVersionKind) error { return s.refused[gvk] }
 
-// RefusedKinds gives the kinds that the user may not list, sorted.
+// RefusedKinds returns the kinds that the user may not list, sorted.
 func (s *Snapshot) RefusedKinds() []schema.GroupVersionKind {
 	return slices.SortedFunc(maps.Keys(s.refused), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// misleading gives the refusal of a kind of which nothing must not be taken to mean that there is none: a source that cannot be
+// misleading returns the refusal of a kind of which nothing must not be taken to mean that there is none: a source that cannot be
 // seen is not missing.
 func (s *Snapshot) misleading(gvk schema.GroupVersionKind) error {
 	if slices.ContainsFunc(pin.Kinds, func(kind pin.Kind) bool { return revision.GVK(kind) == gvk }) {
@@ -180,10 +180,10 @@ func (s *Snapshot) misleading(gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// Objects gives all objects of a kind. The caller does not change them.
+// Objects returns all objects of a kind. The caller does not change them.
 func (s *Snapshot) Objects(gvk schema.GroupVersionKind) []client.Object { return s.objects[gvk] }
 
-// Sources gives the metadata of the sources and revisions of a kind.
+// Sources returns the metadata of the sources and revisions of a kind.
 func (s *Snapshot) Sources(kind pin.Kind) []client.Object { return s.objects[revision.GVK(kind)] }
 
 // Get reads an object of the snapshot, or a live one of a kind that it does not have.

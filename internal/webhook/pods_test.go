@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// admitted gives a pod as the pod webhook leaves it.
+// admitted returns a pod as the pod webhook leaves it.
 func admitted(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	raw, err := json.Marshal(pod)

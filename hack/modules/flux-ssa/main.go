@@ -121,7 +121,7 @@ func newFlux(o options, out *json.Encoder) (flux, error) {
 	return flux{options: o, client: c, manager: ssa.NewResourceManager(c, poller, owner), out: out}, nil
 }
 
-// read reads manifests, and gives those a namespace that need one.
+// read reads manifests, and sets the namespace of those that need one.
 func (f flux) read(in io.Reader) ([]*unstructured.Unstructured, error) {
 	objects, err := utils.ReadObjects(in)
 	if err != nil {
