@@ -247,6 +247,29 @@ func TestEveryVerbIsShown(t *testing.T) {
 	}
 }
 
+// An entry of troubleshooting begins with the text that a user sees, so the code or the chart must have it.
+func TestQuotedMessagesExist(t *testing.T) {
+	var all strings.Builder
+	for _, path := range append(files(t, "internal", ".go"), files(t, "charts", ".yaml")...) {
+		all.WriteString(strings.Join(strings.Fields(read(t, path)), " "))
+	}
+	// Messages of Kubernetes, which no file of this repository has.
+	kubernetes := []string{"resolve-pins.confrev.io", "certificate signed by unknown authority"}
+	quoted := regexp.MustCompile(`(?m)^(?:## .*?|- |# )"([^"\n]+)"`)
+	found := 0
+	for _, path := range files(t, "docs/troubleshooting", ".md") {
+		for _, message := range quoted.FindAllStringSubmatch(read(t, path), -1) {
+			found++
+			if !slices.Contains(kubernetes, message[1]) && !strings.Contains(all.String(), message[1]) {
+				t.Errorf("%s quotes %q, which no message contains", path, message[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("found only %d messages: the test reads the pages wrongly", found)
+	}
+}
+
 func TestMakeTargetsExist(t *testing.T) {
 	makefile := read(t, "Makefile")
 	command := regexp.MustCompile("(?m)(?:^|[`(] ?)(?:[A-Z_]+=\\S+ )?make ([a-z][a-z0-9-]*)")
