@@ -2,7 +2,7 @@ package gen
 
 import "strings"
 
-// Hostile is a text that somebody might put into an annotation: on a terminal it would clear the screen, and add a line that looks
+// Hostile is a text that someone might put into an annotation: on a terminal it would clear the screen, and add a line that looks
 // like a program's own.
 const Hostile = "x\x1b[2J\nError: all is lost"
 
