@@ -1,22 +1,14 @@
 package controller
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 )
@@ -37,87 +29,6 @@ func TestNamesOfKindsAreUnique(t *testing.T) {
 			t.Errorf("%s is called %q", kind.GVK, n)
 		}
 		seen[name(kind)] = true
-	}
-}
-
-// Weight: of all that goes into the cache, only what is read stays.
-func TestCompactByKind(t *testing.T) {
-	transform := Options{Kinds: []workload.Kind{fleet}}.compact()
-	dressed := func(obj client.Object) client.Object {
-		obj.SetName("web")
-		obj.SetLabels(map[string]string{"app": "web"})
-		obj.SetAnnotations(map[string]string{"other": "x", corev1.LastAppliedConfigAnnotation: "{}"})
-		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}})
-		return obj
-	}
-	partial := func(apiVersion, kind string) client.Object {
-		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
-	}
-	custom := func(gvk schema.GroupVersionKind) client.Object {
-		obj := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"x": "y"}}}
-		obj.SetGroupVersionKind(gvk)
-		return obj
-	}
-	tests := map[string]struct {
-		obj                        client.Object
-		labels, annotations, facts bool // whether those of others stay, and whether there are facts
-		untouched                  bool
-	}{
-		"a Deployment":              {obj: &appsv1.Deployment{}, labels: true, annotations: true},
-		"a StatefulSet":             {obj: &appsv1.StatefulSet{}, labels: true, annotations: true},
-		"a DaemonSet":               {obj: &appsv1.DaemonSet{}, labels: true, annotations: true},
-		"a CronJob":                 {obj: &batchv1.CronJob{}, labels: true, annotations: true},
-		"a Rollout":                 {obj: custom(workload.Rollout.GVK), labels: true, annotations: true},
-		"a configured kind":         {obj: custom(fleet.GVK), labels: true, annotations: true},
-		"a ReplicaSet":              {obj: &appsv1.ReplicaSet{}, facts: true},
-		"a ControllerRevision":      {obj: &appsv1.ControllerRevision{}, facts: true},
-		"a Job":                     {obj: &batchv1.Job{}, facts: true},
-		"a configured holder":       {obj: custom(fleet.Holder.GVK), facts: true},
-		"a ConfigMap's metadata":    {obj: partial("v1", "ConfigMap")},
-		"a Secret's metadata":       {obj: partial("v1", "Secret")},
-		"a namespace":               {obj: partial("v1", "Namespace")},
-		"another object's metadata": {obj: partial("v1", "PersistentVolumeClaim")},
-		"what nobody knows stays":   {obj: custom(schema.GroupVersionKind{Group: "x", Version: "v1", Kind: "Y"}), untouched: true, labels: true, annotations: true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := transform(dressed(test.obj))
-			obj, ok := got.(client.Object)
-			if err != nil || !ok || obj.GetName() != "web" {
-				t.Fatalf("%T, %v", got, err)
-			}
-			if (obj.GetLabels()["app"] != "") != test.labels || (obj.GetAnnotations()["other"] != "") != test.annotations {
-				t.Errorf("labels %v and annotations %v stay", obj.GetLabels(), obj.GetAnnotations())
-			}
-			if stays := len(obj.GetManagedFields()) > 0 || obj.GetAnnotations()[corev1.LastAppliedConfigAnnotation] != ""; stays != test.untouched {
-				t.Errorf("managed fields %v and annotations %v stay", obj.GetManagedFields(), obj.GetAnnotations())
-			}
-			if u, ok := obj.(*unstructured.Unstructured); ok && (u.Object["status"] != nil) != test.untouched {
-				t.Errorf("its status: %v", u.Object["status"])
-			}
-			if !test.facts {
-				return
-			}
-			if len(obj.GetAnnotations()) != 1 {
-				t.Errorf("annotations %v", obj.GetAnnotations())
-			}
-		})
-	}
-	// client-go also hands over what it lost sight of.
-	if got, err := transform("a tombstone"); got != "a tombstone" || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-}
-
-func TestOfANamespaceOnlyItsTrackLabelStays(t *testing.T) {
-	for name, labels := range map[string]map[string]string{"opted in": {keys.Track: "all"}, "not opted in": nil} {
-		meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
-		meta.Labels = map[string]string{"kubernetes.io/metadata.name": "default"}
-		maps.Copy(meta.Labels, labels)
-		compactMetadata(meta)
-		if len(meta.Labels) != len(labels) || meta.Labels[keys.Track] != labels[keys.Track] {
-			t.Errorf("%s: labels %v", name, meta.Labels)
-		}
 	}
 }
 

@@ -9,13 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
@@ -84,52 +79,8 @@ func (o Options) Validate() error {
 	return errors.Join(append(problems, o.Webhook.Validate(), o.validateRestartOn())...)
 }
 
-// Run runs the controller until ctx ends.
-func Run(ctx context.Context, config *rest.Config, options Options) error {
-	if err := options.Validate(); err != nil {
-		return err
-	}
-	manager, err := newManager(config, options)
-	if err != nil {
-		return err
-	}
-	if err := options.setUp(ctx, manager); err != nil {
-		return err
-	}
-	return manager.Start(ctx)
-}
-
-func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
-	config = rest.CopyConfig(config)
-	// The API server's own fairness protects it; a limit here only makes one edit of a shared source slow.
-	config.QPS = -1
-	manager, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: clientgoscheme.Scheme,
-		Cache:  cache.Options{DefaultTransform: options.compact(), ReaderFailOnMissingInformer: true},
-		// Configured kinds and Argo Rollouts have no Go types here; they are cached all the same.
-		Client:    client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		NewClient: newDiscreet,
-
-		LeaderElection:          options.LeaderElect,
-		LeaderElectionID:        "confrev",
-		LeaderElectionNamespace: options.Namespace,
-		// The process ends right after the manager does, so a successor need not wait for the lease to run out.
-		LeaderElectionReleaseOnCancel: true,
-
-		HealthProbeBindAddress: options.HealthAddress,
-		Metrics:                options.metrics(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set up: %w", err)
-	}
-	return manager, errors.Join(
-		manager.AddHealthzCheck("alive", healthz.Ping),
-		manager.AddReadyzCheck("caches", cachesSynced(manager.GetCache())),
-	)
-}
-
-// setUp adds the reconcilers.
-func (o Options) setUp(ctx context.Context, manager ctrl.Manager) error {
+// SetUp adds the reconcilers, the gate and the webhooks to a manager.
+func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 	for _, kind := range o.sourceKinds() {
 		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
 		if err != nil {

@@ -1,24 +1,8 @@
 package controller
 
 import (
-	"context"
-	"crypto/tls"
-	"errors"
-	"fmt"
-	"net/http"
-	"time"
-
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-
-	"confrev.io/confrev/internal/authz"
 )
 
 // The metrics, served together with controller-runtime's own.
@@ -48,39 +32,4 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(metricDeleted, metricOwners, metricPlan, metricLatency, metricAdmission)
-}
-
-// readyPatience is how long a readiness check waits for the caches; the kubelet gives it a second in all.
-const readyPatience = 300 * time.Millisecond
-
-// cachesSynced is ready when the watches have caught up, on every replica: one that waits to lead must be ready to.
-func cachesSynced(c cache.Cache) healthz.Checker {
-	return func(req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), readyPatience)
-		defer cancel()
-		if !c.WaitForCacheSync(ctx) {
-			return errors.New("the caches have not caught up with the API server yet")
-		}
-		return nil
-	}
-}
-
-// metrics says how to serve them.
-func (o Options) metrics() metricsserver.Options {
-	served := metricsserver.Options{BindAddress: o.MetricsAddress}
-	if !o.MetricsSecure {
-		return served
-	}
-	served.SecureServing, served.CertDir = true, o.MetricsCertDir
-	// HTTP/2 lets one connection begin and drop requests without end.
-	served.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
-	served.FilterProvider = func(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
-		api, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme})
-		if err != nil {
-			return nil, fmt.Errorf("set up who may get metrics: %w", err)
-		}
-		guard := &authz.Guard{API: api, Now: time.Now}
-		return func(_ logr.Logger, next http.Handler) (http.Handler, error) { return guard.Handler(next), nil }, nil
-	}
-	return served
 }

@@ -78,7 +78,7 @@ func Command() *cobra.Command {
 				return err
 			}
 			config.UserAgent = "confrev/" + version.String()
-			return controller.Run(cmd.Context(), config, options)
+			return Run(cmd.Context(), config, options)
 		},
 	}
 	f.add(cmd)

@@ -1,8 +1,6 @@
-package controller
+package operator
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -15,12 +13,12 @@ import (
 
 // compact drops what confrev does not need of everything that goes into the cache, whatever its kind: kinds come while
 // confrev runs.
-func (o Options) compact() toolscache.TransformFunc {
+func compact(kinds []workload.Kind) toolscache.TransformFunc {
 	byKind := map[schema.GroupVersionKind]func(client.Object){}
-	for _, kind := range slices.Concat(workload.Standard(), o.Kinds) {
+	for _, kind := range kinds {
 		byKind[kind.Holder.GVK] = kind.Holder.Compact
 	}
-	for _, kind := range slices.Concat(workload.Standard(), o.Kinds) {
+	for _, kind := range kinds {
 		// What is both a workload and a holder is needed as a workload.
 		byKind[kind.GVK] = kind.Compact
 	}

@@ -1,4 +1,4 @@
-package controller
+package operator
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"confrev.io/confrev/internal/revision"
 )
 
 // Rule 19: what the API server says of a refusal is kept as far as it repeats no value.
@@ -69,5 +71,23 @@ func TestErrorsRepeatNoValue(t *testing.T) {
 	}
 	if withoutValues(nil) != nil {
 		t.Error("no error became one")
+	}
+}
+
+// What the policy that confines confrev's own account says reaches the user, and a policy that only looks like it does not.
+func TestARefusalOfConfinementStaysAsItIs(t *testing.T) {
+	forbidden := func(text string) error {
+		return withoutValues(apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "web", errors.New(text)))
+	}
+	const policy = "ValidatingAdmissionPolicy 'confrev-confine-spec.template' with binding 'confrev-confine-spec.template' denied request: "
+	terminal, ok := errors.AsType[*revision.TerminalError](revision.ExplainRefusal(
+		forbidden(policy + "confrev may not change spec.minReadySeconds, metadata.annotations.example.com/a")))
+	if !ok || terminal.Reason != revision.ConfinementRefused || !strings.Contains(terminal.Message, "spec.minReadySeconds") {
+		t.Errorf("says %v", terminal)
+	}
+	for _, other := range []string{policy + `confrev may not change "canary"`, "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: canary"} {
+		if text := forbidden(other).Error(); strings.Contains(text, "canary") {
+			t.Errorf("%s repeats a value", text)
+		}
 	}
 }
