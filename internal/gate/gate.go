@@ -1,5 +1,5 @@
-// Package gate answers whether anything resolves pins as pods are created: the admission policies of charts/confrev, or the pod webhook.
-// Nothing is pinned where nothing does.
+// Package gate answers whether anything resolves pins when pods are created: the admission policies of charts/confrev, or the pod
+// webhook. If nothing does, nothing is pinned.
 package gate
 
 import (
@@ -22,32 +22,32 @@ import (
 )
 
 const (
-	// settled is how old a policy, or the API servers' trust in the webhook, must be before every API server is taken to act
-	// on it. They look for new policies once a second (k8s.io/apiserver/pkg/admission/plugin/policy/generic), and watch
-	// configurations of webhooks; pods that slip through before are refused, or stay unresolved.
+	// settled is how old a policy, or the API servers' trust in the webhook, must be before every API server is assumed to act on
+	// it. They look for new policies once a second (k8s.io/apiserver/pkg/admission/plugin/policy/generic), and watch webhook
+	// configurations. Pods that are created before then are refused, or stay unresolved.
 	settled = 5 * time.Second
-	// While the gate is closed, what resolves pins is looked at often; while it is open, only to notice that it went.
+	// While the gate is closed, it checks often; while it is open, it checks only to notice that something was removed.
 	lookClosed = 500 * time.Millisecond
 	lookOpen   = 10 * time.Second
 )
 
-// Resolver is what resolves pins as pods are created.
+// Resolver is what resolves pins when pods are created.
 type Resolver string
 
-// The resolvers. Where both are there, the policy is what counts: pods that it resolved, the webhook leaves alone.
+// The resolvers. If both are there, the policy counts, since the webhook leaves pods alone that the policy has resolved.
 const (
 	Policy  Resolver = "policy"
 	Webhook Resolver = "webhook"
 	None    Resolver = "none"
 )
 
-// Gate is open while something is there that resolves pins, and the policy that refuses pods whose pins were not resolved.
-// Without them a pin would have no effect, and nobody would notice.
+// Gate is open while there is something that resolves pins, and the policy that refuses pods whose pins were not resolved.
+// Otherwise a pin would have no effect, and no one would notice.
 type Gate struct {
 	reader client.Reader
 	prefix string
 	now    func() time.Time
-	// serving gives the certificate of the webhooks; nil where none are served.
+	// serving returns the certificate of the webhooks. It is nil if none are served.
 	serving func() (*tls.Certificate, error)
 	// trusted is since when API servers have trusted the pod webhook; zero while they do not.
 	trusted time.Time
@@ -61,29 +61,30 @@ type state struct {
 	by Resolver
 	// problem is nil while the gate is open.
 	problem error
-	// asked is true where API servers ask the pod webhook, whether or not it may answer.
+	// asked is true if API servers call the pod webhook, whether or not it may respond.
 	asked bool
 }
 
-// NewGate makes a Gate that is closed. prefix is what the names of policies and webhooks begin with.
+// NewGate returns a Gate that is closed. prefix is what the names of policies and webhooks begin with.
 func NewGate(reader client.Reader, prefix string, now func() time.Time) *Gate {
 	return &Gate{
-		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: errors.New("pod admission was not looked at yet")},
+		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: errors.New("pod admission has not been checked yet")},
 	}
 }
 
-// Serves says that the pod webhook is served, with the certificate that serving gives. It is to be called before Start.
+// Serves tells the Gate that the pod webhook is served, with the certificate that serving returns. It must be called before
+// Start.
 func (g *Gate) Serves(serving func() (*tls.Certificate, error)) { g.serving = serving }
 
-// Problem is nil while the gate is open; else it says what is wrong and what to do.
+// Problem returns nil while the gate is open, otherwise an error that says what is wrong and what to do.
 func (g *Gate) Problem() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state.problem
 }
 
-// Check is Problem as a readiness check. A replica that is asked about pods is ready to answer, whatever the problem: while
-// none is, they do not start.
+// Check is Problem as a readiness check. A replica whose pod webhook is called is ready to respond, whatever the problem: while
+// no replica is ready, pods with pins do not start.
 func (g *Gate) Check(*http.Request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,10 +94,10 @@ func (g *Gate) Check(*http.Request) error {
 	return g.state.problem
 }
 
-// NeedLeaderElection is false: a replica that waits to lead must be ready to.
+// NeedLeaderElection returns false: a replica that may become the leader must know the state of the gate too.
 func (*Gate) NeedLeaderElection() bool { return false }
 
-// Start keeps looking until ctx ends.
+// Start keeps checking until ctx ends.
 func (g *Gate) Start(ctx context.Context) error {
 	for {
 		seen := g.look(ctx)
@@ -127,7 +128,7 @@ func (g *Gate) set(ctx context.Context, seen state) {
 	}
 }
 
-// look tells what resolves pins, or what is wrong.
+// look returns what resolves pins, or what is wrong.
 func (g *Gate) look(ctx context.Context) state {
 	policy := g.policies(ctx, ByPolicy)
 	asked, webhook := g.webhook(ctx)
@@ -184,8 +185,8 @@ func isMissing(kind, name string) error {
 	return fmt.Errorf("%s %s is missing, so pins would have no effect; install or upgrade the chart (or see --policy-prefix)", kind, name)
 }
 
-// webhook tells whether API servers ask confrev about pods, and what keeps them from it or from believing the answers, if
-// anything.
+// webhook reports whether API servers call confrev about pods, and what prevents them from calling it or trusting its responses,
+// if anything.
 func (g *Gate) webhook(ctx context.Context) (asked bool, problem error) {
 	if g.serving == nil {
 		return false, errors.New("without MutatingAdmissionPolicy, pins are resolved by confrev's webhook, which is not served; see --webhook-bind-address")
@@ -226,8 +227,8 @@ func (g *Gate) believed(config *admissionregistrationv1.MutatingWebhookConfigura
 	return nil
 }
 
-// lastChange is when somebody last changed an object, as far as it tells: a confrev that restarts need not wait for what was so
-// before.
+// lastChange returns when an object was last changed, as far as it shows. After a restart, confrev need not wait for what was
+// already so before.
 func lastChange(obj metav1.Object) time.Time {
 	last := obj.GetCreationTimestamp().Time
 	for _, entry := range obj.GetManagedFields() {

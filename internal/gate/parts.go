@@ -12,12 +12,12 @@ import (
 	"confrev.io/confrev/internal/metadata"
 )
 
-// ResolvePins is how the names of what resolves pins end.
+// ResolvePins is the suffix of the names of what resolves pins.
 const ResolvePins = "-resolve-pins"
 
 const refuseUnresolved = "-refuse-unresolved-pins"
 
-// Part is an admission object of the chart without which pins have no effect, or no effect that can be relied on.
+// Part is an admission object of the chart without which pins have no effect, or no reliable one.
 type Part struct {
 	Kind, Suffix string
 	// Without says what happens while it is missing.
@@ -29,7 +29,7 @@ const readsSources = "pins have no effect: pods read the sources themselves"
 var (
 	// ByPolicy is what resolves pins in the API server.
 	ByPolicy = []Part{{"MutatingAdmissionPolicy", ResolvePins, readsSources}, {"MutatingAdmissionPolicyBinding", ResolvePins, readsSources}}
-	// ByWebhook is what makes the API server ask confrev to resolve them.
+	// ByWebhook is what makes the API server call confrev to resolve them.
 	ByWebhook = Part{"MutatingWebhookConfiguration", ResolvePins, readsSources}
 	// Refusing is what refuses pods whose pins were not resolved.
 	Refusing = []Part{
@@ -43,8 +43,8 @@ func (p Part) GVK() schema.GroupVersionKind {
 	return admissionregistrationv1.SchemeGroupVersion.WithKind(p.Kind)
 }
 
-// ResolvesPins reports whether there is what resolves pins when pods are created, of whatever release of the chart: policies of the API
-// server, or confrev's webhook. It is for those who only read; what a controller may pin on is a matter of a Gate.
+// ResolvesPins reports whether something resolves pins when pods are created, of any release of the chart: policies of the API
+// server, or confrev's webhook. It is for callers that only read; the controller pins only if a Gate is open.
 func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
 	webhook, err := ByWebhook.isThere(ctx, c)
 	if err != nil || webhook {

@@ -10,8 +10,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Trusts says why an API server that is told so of a webhook would not believe the certificate that is served there; nil if
-// it does.
+// Trusts returns why an API server with this webhook configuration would not trust the certificate that the webhook serves; nil
+// if it does.
 func Trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
 	options := x509.VerifyOptions{
 		DNSName: host(told), Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
@@ -32,7 +32,7 @@ func Trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certif
 	return err
 }
 
-// host is the name that a webhook's certificate must have.
+// host returns the name that a webhook's certificate must have.
 func host(told admissionregistrationv1.WebhookClientConfig) string {
 	if told.Service != nil {
 		return told.Service.Name + "." + told.Service.Namespace + ".svc"

@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrStale says that a snapshot cannot be followed on, since the API server ended the watch or forgot its beginning. Take another.
+// ErrStale says that a snapshot cannot be followed any longer, since the API server ended the watch or no longer has its
+// beginning. Take another one.
 var ErrStale = errors.New("the watch ended")
 
-// Follow keeps the snapshot up to date by watching, and calls changed after each change, or after several that came together,
-// until it is done, ctx ends, or an error comes: ErrStale wants another snapshot.
+// Follow keeps the snapshot up to date by watching, and calls changed after each change, or after several that arrived together,
+// until changed reports that it is done, ctx ends, or an error occurs. After ErrStale, take another snapshot.
 func (s *Snapshot) Follow(ctx context.Context, live client.WithWatch, changed func() (done bool, err error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -66,7 +67,7 @@ func forward(ctx context.Context, gvk schema.GroupVersionKind, from <-chan apiwa
 	}
 }
 
-// next waits for a change, and takes along those that are there already.
+// next waits for a change, and includes those that have already arrived.
 func (s *Snapshot) next(ctx context.Context, events <-chan followed) error {
 	select {
 	case event := <-events:

@@ -1,5 +1,6 @@
-// Package snapshot is what one look at a namespace, or at a whole cluster, shows, and what it shows as it goes on. It answers what the
-// controller asks its caches, so that the plugin decides with the same code. It decides nothing itself, and writes nothing.
+// Package snapshot is the content of a namespace, or of a whole cluster, at one moment, and as it changes from then on. It
+// answers what the controller asks its caches, so that the plugin decides with the same code. It decides nothing itself, and
+// writes nothing.
 package snapshot
 
 import (
@@ -32,18 +33,18 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Snapshot is what one LIST of each kind showed of a namespace, or of all: workloads, holders, and the metadata of sources,
-// revisions and namespaces; pods too when they are asked for. It answers what the reconcilers ask their cache. What it does
-// not have it asks the API server.
+// Snapshot is the result of one LIST of each kind in a namespace, or in all: workloads, holders, and the metadata of sources,
+// revisions and namespaces; pods too, if they are requested. It answers what the reconcilers ask their cache, and asks the API
+// server for what it does not have.
 type Snapshot struct {
 	client.Client
-	// namespace is empty when it is all of them.
+	// namespace is empty for all namespaces.
 	namespace string
 	objects   map[schema.GroupVersionKind][]client.Object
 	// listings are what was asked for, with the resourceVersion from which on to watch.
 	listings []*listing
 	indexes  map[schema.GroupVersionKind]map[string]client.IndexerFunc
-	// byValue has the objects by index and value, made when it is first asked for.
+	// byValue has the objects by index and value, built when it is first needed.
 	byValue map[schema.GroupVersionKind]map[string]map[string][]client.Object
 	// refused has, by kind, why the user may not list it.
 	refused map[schema.GroupVersionKind]error
@@ -62,8 +63,8 @@ const ByName = "confrev.name"
 
 func fullName(obj client.Object) []string { return []string{client.ObjectKeyFromObject(obj).String()} }
 
-// Take lists a namespace, or all when it is empty. Kinds that the API server does not serve are left out; so are those
-// that the user may not list, see Refused.
+// Take lists a namespace, or all if it is empty. It leaves out kinds that the API server does not serve, and those that the user
+// may not list (see Refused).
 func Take(ctx context.Context, live client.Client, kinds []workload.Kind, sources []pin.Kind, defaults optin.Defaults, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
 		Client: live, namespace: namespace, objects: map[schema.GroupVersionKind][]client.Object{},
@@ -93,7 +94,7 @@ func Take(ctx context.Context, live client.Client, kinds []workload.Kind, source
 // Pod is the kind of pods.
 var Pod = corev1.SchemeGroupVersion.WithKind("Pod")
 
-// TakePods takes the metadata of the pods that have not ended: their pins are annotations.
+// TakePods adds the metadata of the pods that have not ended. Their pins are annotations.
 func (s *Snapshot) TakePods(ctx context.Context) error {
 	running := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))
@@ -111,7 +112,7 @@ func (s *Snapshot) want(gvk schema.GroupVersionKind, list client.ObjectList, opt
 	s.listings = append(s.listings, &listing{gvk: gvk, list: list, options: append(options, client.InNamespace(s.namespace))})
 }
 
-// take lists, all at once.
+// take runs all LISTs at once.
 func (s *Snapshot) take(ctx context.Context, listings ...*listing) error {
 	var group sync.WaitGroup
 	for _, l := range listings {
@@ -143,7 +144,7 @@ func (s *Snapshot) expected(gvk schema.GroupVersionKind, err error) error {
 	return err
 }
 
-// identify says on an item what it is: a list of metadata does not.
+// identify sets the kind of an item, which a list of metadata leaves out.
 func identify(obj client.Object, gvk schema.GroupVersionKind) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		m.SetGroupVersionKind(gvk)
@@ -171,8 +172,8 @@ func (s *Snapshot) RefusedKinds() []schema.GroupVersionKind {
 	return slices.SortedFunc(maps.Keys(s.refused), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// misleading returns the refusal of a kind of which nothing must not be taken to mean that there is none: a source that cannot be
-// seen is not missing.
+// misleading returns the refusal of a kind whose absence from the snapshot would be misleading: a source that cannot be seen is
+// not missing.
 func (s *Snapshot) misleading(gvk schema.GroupVersionKind) error {
 	if slices.ContainsFunc(pin.Kinds, func(kind pin.Kind) bool { return revision.GVK(kind) == gvk }) {
 		return s.refused[gvk]

@@ -1,4 +1,4 @@
-// Package webhook is what API servers ask within a request: the handlers of workloads and of pods, their server, and its certificates.
+// Package webhook serves admission requests: the handlers for workloads and for pods, their server, and its certificates.
 package webhook
 
 import (
@@ -54,17 +54,17 @@ func readAuthority(data map[string][]byte) (*authority, error) {
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok || !certificate.IsCA {
-		return nil, errors.New("it holds no authority")
+		return nil, errors.New("it contains no certificate authority")
 	}
 	return &authority{data[caKey], certificate, key}, nil
 }
 
-// isGood reports whether an authority need not be replaced: it has a third of its life left, and is not distrusted.
+// isGood reports whether an authority need not be replaced: a third of its life is left, and it is not distrusted.
 func (a *authority) isGood(now, distrusted time.Time) bool {
 	return now.Before(renewal(a.certificate)) && !a.certificate.NotBefore.Before(distrusted)
 }
 
-// renewal is when a certificate is to be replaced.
+// renewal returns when to replace a certificate.
 func renewal(c *x509.Certificate) time.Time { return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3) }
 
 // makeAuthority returns the data of a Secret with a new authority.
@@ -92,7 +92,7 @@ func makeAuthority(now time.Time) (map[string][]byte, error) {
 	}, nil
 }
 
-// issue makes a certificate for the webhook server. Its key never leaves the process.
+// issue returns a certificate for the webhook server. Its key never leaves the process.
 func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

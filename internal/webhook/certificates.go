@@ -24,12 +24,12 @@ import (
 	"confrev.io/confrev/internal/keys"
 )
 
-// Certificates keeps what API servers and the webhook server must agree on: each replica signs a certificate of its own, in
-// memory, with an authority that all share in one Secret, together with the secret path of the workload webhook. Authority and
-// path are put into the configurations of the webhooks. Everything is renewed in time, and no restart is needed.
+// Certificates maintains what API servers and the webhook server must agree on. Each replica signs a certificate of its own, in
+// memory, with an authority that all replicas share in one Secret, together with the secret path of the workload webhook.
+// Authority and path are written to the webhook configurations. Everything is renewed in time, and no restart is needed.
 //
-// All replicas do the same, and none undoes what another does: certificates are added to a configuration, and go when they have
-// expired or are distrusted. So during a rotation the server is trusted throughout.
+// All replicas do the same, and none reverts what another does: certificates are added to a configuration, and removed when they
+// have expired or are distrusted. So the server is trusted throughout a rotation.
 type Certificates struct {
 	Client client.Client
 	// Live reads without a cache.
@@ -37,11 +37,11 @@ type Certificates struct {
 	Secret types.NamespacedName
 	// DNSNames are those of the certificate.
 	DNSNames []string
-	// Configurations are the names of MutatingWebhookConfigurations. One that does not exist is no error.
+	// Configurations are the names of MutatingWebhookConfigurations. It is not an error if one does not exist.
 	Configurations []string
 	// PathOf is the one of them whose path is secret, below Prefix.
 	PathOf, Prefix string
-	// OnlyPath leaves certificates to something else.
+	// OnlyPath leaves certificates to another component.
 	OnlyPath bool
 	Now      func() time.Time
 
@@ -50,16 +50,16 @@ type Certificates struct {
 	paths   paths
 }
 
-// lookEvery is how often to look whether something changed: the Secret, or the configurations that someone else may write.
+// lookEvery is how often to check for changes to the Secret, or to the configurations, which others may change too.
 const lookEvery = 10 * time.Second
 
-// lookAgain is when to look after another replica was faster.
+// lookAgain is when to check again after another replica was faster.
 const lookAgain = 500 * time.Millisecond
 
 // NeedLeaderElection is false: every replica serves.
 func (*Certificates) NeedLeaderElection() bool { return false }
 
-// GetCertificate returns the certificate to serve with.
+// GetCertificate returns the certificate to serve.
 func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *Certificates) accepts(path string) bool {
 	return c.paths.accepts(path, c.Now())
 }
 
-// Start keeps looking until ctx ends.
+// Start keeps checking until ctx ends.
 func (c *Certificates) Start(ctx context.Context) error {
 	said := ""
 	for {
@@ -86,7 +86,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 		case apierrors.IsConflict(err):
 			wait = lookAgain
 		case err.Error() != said && ctx.Err() == nil:
-			log.FromContext(ctx).Error(err, "cannot make the API server trust the webhooks; trying again")
+			log.FromContext(ctx).Error(err, "cannot make the API server trust the webhooks; retrying")
 			said = err.Error()
 		}
 		select {
@@ -97,12 +97,12 @@ func (c *Certificates) Start(ctx context.Context) error {
 	}
 }
 
-// look brings the Secret, the configurations and what is served to what they should be, in this order: what is served is what API
-// servers were told of before.
+// look updates the Secret, then the configurations, then the served certificate, so that API servers know what is served before
+// it is.
 func (c *Certificates) look(ctx context.Context) error {
 	secret := &corev1.Secret{}
 	if err := c.Live.Get(ctx, c.Secret, secret); err != nil {
-		return fmt.Errorf("read Secret %s, which the chart makes: %w", c.Secret, err)
+		return fmt.Errorf("read Secret %s, which the chart creates: %w", c.Secret, err)
 	}
 	distrusted := distrustBefore(secret, c.Now())
 	shared, err := c.share(ctx, secret, distrusted)
@@ -120,8 +120,8 @@ func (c *Certificates) look(ctx context.Context) error {
 	return errors.Join(append(errs, c.serve(shared))...)
 }
 
-// distrustBefore is when the oldest authority was made that is still trusted, if someone said so on the Secret. A moment to
-// come counts once it has come: until then every new authority would be too old.
+// distrustBefore returns the time before which authorities are distrusted, if a person set one on the Secret. A time in the
+// future has no effect until then: until then, every new authority would be too old.
 func distrustBefore(secret *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations[keys.DistrustBefore])
 	if err != nil || at.After(now) {
@@ -130,7 +130,8 @@ func distrustBefore(secret *corev1.Secret, now time.Time) time.Time {
 	return at
 }
 
-// share reads what the replicas share, and renews what has to be. It is nil where something else makes certificates.
+// share returns the authority that the replicas share, and renews what is due. It is nil if another component issues
+// certificates.
 func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrusted time.Time) (*authority, error) {
 	now := c.Now().Truncate(time.Second)
 	shared, problem := readAuthority(secret.Data)
@@ -153,14 +154,14 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 	if err := c.Client.Update(ctx, secret, client.FieldOwner(keys.FieldManager)); err != nil {
 		return nil, fmt.Errorf("write Secret %s: %w", c.Secret, err)
 	}
-	log.FromContext(ctx).Info("the replicas share something new", "authority", renewed, "path", true)
+	log.FromContext(ctx).Info("renewed what the replicas share", "authority", renewed, "path", true)
 	if c.OnlyPath {
 		return nil, nil
 	}
 	return readAuthority(secret.Data)
 }
 
-// serve makes a certificate, if there is none that is good.
+// serve issues a certificate unless there is a good one.
 func (c *Certificates) serve(shared *authority) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +175,7 @@ func (c *Certificates) serve(shared *authority) error {
 	return err
 }
 
-// inject tells API servers, in one configuration of webhooks, of authority and path.
+// inject writes authority and path to one webhook configuration.
 func (c *Certificates) inject(ctx context.Context, name string, shared *authority, known paths, distrusted time.Time) error {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := c.Live.Get(ctx, types.NamespacedName{Name: name}, config); err != nil {
@@ -208,13 +209,13 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("put authority and path into MutatingWebhookConfiguration %s: %w", name, err)
+		return fmt.Errorf("write authority and path to MutatingWebhookConfiguration %s: %w", name, err)
 	}
 	log.FromContext(ctx).Info("the API server trusts the webhook", "configuration", name)
 	return nil
 }
 
-// withAuthority returns a bundle of certificates with one more, without those that have expired, are distrusted or cannot be
+// withAuthority returns a bundle of certificates with one more, and without those that have expired, are distrusted or cannot be
 // read.
 func withAuthority(bundle, ca []byte, now, distrusted time.Time) []byte {
 	var kept []byte

@@ -25,8 +25,8 @@ const (
 	pathSpreads = 3 * lookEvery
 )
 
-// paths are the secret parts of the workload webhook's path that work. They keep out whoever reaches the port but cannot read
-// the configuration of webhooks: the API server shows no credentials by which a request could be known as its own.
+// paths are the valid secret parts of the workload webhook's path. They keep out clients that can reach the port but cannot read
+// the webhook configurations: the API server presents no credentials that identify its requests.
 type paths struct {
 	present, before string
 	since           time.Time
@@ -38,7 +38,7 @@ func readPaths(data map[string][]byte) paths {
 	return paths{string(data[pathKey]), string(data[pathBeforeKey]), since}
 }
 
-// renew makes a new path, and keeps the present one as the one before unless it is distrusted.
+// renew creates a new path, and keeps the present one as the previous one unless it is distrusted.
 func (p paths) renew(now time.Time, distrusted bool) paths {
 	next := paths{present: rand.Text() + rand.Text(), before: p.present, since: now}
 	if distrusted {
@@ -52,7 +52,7 @@ func (p paths) write(data map[string][]byte) {
 	data[pathSinceKey] = []byte(p.since.UTC().Format(time.RFC3339))
 }
 
-// accepts reports whether a request for a path is to be answered.
+// accepts reports whether a request for a path should be answered.
 func (p paths) accepts(path string, now time.Time) bool {
 	return same(path, p.present) || same(path, p.before) && now.Sub(p.since) < pathStays
 }
@@ -61,7 +61,7 @@ func same(path, secret string) bool {
 	return secret != "" && subtle.ConstantTimeCompare([]byte(path), []byte(secret)) == 1
 }
 
-// told returns the secret part of the path that API servers are to be told, given what they are told now.
+// told returns the secret part of the path to write to the configurations, given the present one.
 func (p paths) told(now string, at time.Time) string {
 	if p.before != "" && now == p.before && at.Sub(p.since) < pathSpreads {
 		return p.before
@@ -69,7 +69,7 @@ func (p paths) told(now string, at time.Time) string {
 	return p.present
 }
 
-// secretOf returns the secret part of the path that an API server is told of; empty when there is none.
+// secretOf returns the secret part of the path in a webhook's configuration; empty if there is none.
 func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) string {
 	path := ""
 	switch {
@@ -87,7 +87,7 @@ func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) s
 	return secret
 }
 
-// tell returns the operation on one webhook's clientConfig that tells API servers of a path.
+// tell returns the patch operation on one webhook's clientConfig that sets the path.
 func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string) map[string]any {
 	if told.URL == nil {
 		return map[string]any{"op": "add", "path": pointer + "/service/path", "value": path}
@@ -101,7 +101,7 @@ func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string
 	return map[string]any{"op": "replace", "path": pointer + "/url", "value": address.String()}
 }
 
-// Guard answers requests below a path for which the secret part is right, and says of all others that there is nothing.
+// Guard passes on requests below a path whose secret part is right, and responds to all others that nothing is there.
 func (c *Certificates) Guard(prefix string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secret, ok := strings.CutPrefix(r.URL.Path, prefix)

@@ -15,12 +15,12 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Pods answers the pod webhook: it resolves a pod's references through its pins, where the API server cannot do that by
-// itself. All that it needs is in the request, so that every replica can answer at once, whatever state it is in. An answer
-// changes nothing when it is asked for again (reinvocationPolicy IfNeeded).
+// Pods handles the pod webhook: it resolves a pod's references through its pins, if the API server cannot do that itself. The
+// request contains all that it needs, so that every replica can respond at once, whatever its state. It changes nothing when it
+// is called again (reinvocationPolicy IfNeeded).
 type Pods struct{}
 
-// Handle answers a request.
+// Handle responds to a request.
 func (Pods) Handle(_ context.Context, request admission.Request) admission.Response {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {

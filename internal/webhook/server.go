@@ -29,22 +29,22 @@ const (
 	pathPods      = "/resolve-pins"
 )
 
-// Options are what the command line says of the webhooks.
+// Options are the webhooks' command-line options.
 type Options struct {
 	// Address is where to serve them; "0" serves none.
 	Address string
-	// DNSNames are those under which the API server reaches them.
+	// DNSNames are the names under which the API server reaches them.
 	DNSNames []string
-	// CertDir has their certificate, if something else makes it (tls.crt, tls.key).
+	// CertDir contains their certificate, if another component issues it (tls.crt, tls.key).
 	CertDir string
-	// ClientCA is a file with the authority of the certificate that clients must have; empty for any client.
+	// ClientCA is a file with the authority that must have signed the clients' certificates; empty to accept any client.
 	ClientCA string
 }
 
 // Serves reports whether webhooks are served.
 func (o Options) Serves() bool { return o.Address != "0" && o.Address != "" }
 
-// Validate reports what is wrong with the options, in the words of the command line's flags.
+// Validate returns what is wrong with the options, in terms of the command line's flags.
 func (o Options) Validate() error {
 	if !o.Serves() {
 		return nil
@@ -69,7 +69,7 @@ type Server struct {
 	Options Options
 	// Namespace is confrev's own, and Prefix what the names of the chart's objects begin with.
 	Namespace, Prefix string
-	// Workloads answers the workload webhook.
+	// Workloads handles the workload webhook.
 	Workloads admission.Handler
 	Gate      *gate.Gate
 }
@@ -105,7 +105,7 @@ func (s Server) AddTo(manager ctrl.Manager) error {
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
 }
 
-// certificates makes what keeps the webhooks' certificates and the secret path.
+// certificates returns what maintains the webhooks' certificates and the secret path.
 func (s Server) certificates(manager ctrl.Manager) *Certificates {
 	names := s.Options.DNSNames
 	if len(names) == 0 {
@@ -119,14 +119,14 @@ func (s Server) certificates(manager ctrl.Manager) *Certificates {
 	}
 }
 
-// readCertificate reads the webhooks' certificate where something else makes it.
+// readCertificate reads the webhooks' certificate if another component issues it.
 func (o Options) readCertificate() (*tls.Certificate, error) {
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key"))
 	return &certificate, err
 }
 
-// onlyClients answers only clients with a certificate of the authority in the file, which is read again for each connection. Whom
-// the API server presents is a matter of its own configuration.
+// onlyClients accepts only clients whose certificate is signed by the authority in the file, which is read again for each
+// connection. Which certificate the API server presents depends on its own configuration.
 func (o Options) onlyClients(c *tls.Config) {
 	c.ClientAuth = tls.RequireAndVerifyClientCert
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -143,7 +143,7 @@ func (o Options) onlyClients(c *tls.Config) {
 	}
 }
 
-// inTime ends what a request started a little before the API server gives up, which says when in the request.
+// inTime ends the handling of a request shortly before the API server gives up, at the time that the request names.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if timeout, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil {
