@@ -52,7 +52,7 @@ func NewCreate(p *session.Session) *cobra.Command {
 
 func newCreateConfigMap(p *session.Session) *cobra.Command {
 	cmd := create.NewCmdCreateConfigMap(p.Factory, p.IOStreams)
-	return ownable(p, cmd, createConfigMapExample, func(args []string, made func(runtime.Object) error) error {
+	return newOwnable(p, cmd, createConfigMapExample, func(args []string, made func(runtime.Object) error) error {
 		o := create.NewConfigMapOptions(p.IOStreams)
 		flags := cmd.Flags()
 		o.FileSources, _ = flags.GetStringSlice("from-file")
@@ -73,7 +73,7 @@ func newCreateConfigMap(p *session.Session) *cobra.Command {
 
 func newCreateSecret(p *session.Session) *cobra.Command {
 	cmd := create.NewCmdCreateSecretGeneric(p.Factory, p.IOStreams)
-	return ownable(p, cmd, createSecretExample, func(args []string, made func(runtime.Object) error) error {
+	return newOwnable(p, cmd, createSecretExample, func(args []string, made func(runtime.Object) error) error {
 		o := create.NewSecretOptions(p.IOStreams)
 		flags := cmd.Flags()
 		o.FileSources, _ = flags.GetStringSlice("from-file")
@@ -92,51 +92,65 @@ func newCreateSecret(p *session.Session) *cobra.Command {
 	})
 }
 
-// ownable gives one of kubectl's commands the flag --owner. run makes the object of the command's other flags.
-func ownable(p *session.Session, cmd *cobra.Command, example string, run func(args []string, made func(runtime.Object) error) error) *cobra.Command {
-	var owner string
-	cmd.Flags().StringVar(&owner, "owner", "", "The workload that is to own it: TYPE/NAME")
+// ownable is one of kubectl's commands that create sources, with the flag --owner.
+type ownable struct {
+	*writing
+	args       []string
+	owner      string
+	validation string
+	// create makes the object of the command's other flags.
+	create func(args []string, made func(runtime.Object) error) error
+}
+
+func newOwnable(p *session.Session, cmd *cobra.Command, example string, create func(args []string, made func(runtime.Object) error) error) *cobra.Command {
+	o := &ownable{writing: &writing{Session: p, fromInput: true}, create: create}
+	cmd.Flags().StringVar(&o.owner, "owner", "", "The workload that is to own it: TYPE/NAME")
 	_ = cmd.RegisterFlagCompletionFunc("owner", p.CompleteWorkload)
 	cmd.Long, cmd.Example = cmd.Long+createOwnerLong, session.Examples(example)
 	cmd.Run = nil
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return run(args, func(made runtime.Object) error {
-			obj, ok := made.(client.Object)
-			if !ok {
-				return fmt.Errorf("kubectl made a %T", made)
-			}
-			return createOwned(p, cmd, obj, owner)
-		})
-	}
-	return cmd
+	return session.Command(cmd, o)
 }
 
-// createOwned creates an object with its owner, and prints it as kubectl does.
-func createOwned(p *session.Session, cmd *cobra.Command, obj client.Object, owner string) error {
-	w := &writing{Session: p, print: printFlagsOf(cmd, "created"), fieldManager: cmdutil.GetFlagString(cmd, "field-manager"), fromInput: true}
-	validation, err := cmdutil.GetValidationDirective(cmd)
-	if err != nil {
+// Fill reads the flags that kubectl's command has got.
+func (o *ownable) Fill(cmd *cobra.Command, args []string) (err error) {
+	o.args, o.print, o.fieldManager = args, printFlagsOf(cmd, "created"), cmdutil.GetFlagString(cmd, "field-manager")
+	if o.validation, err = cmdutil.GetValidationDirective(cmd); err != nil {
 		return err
 	}
-	c, err := w.ready(cmd)
+	return o.complete(cmd)
+}
+
+// Run creates the object with its owner, and prints it as kubectl does.
+func (o *ownable) Run(ctx context.Context) error {
+	return o.create(o.args, func(made runtime.Object) error {
+		obj, ok := made.(client.Object)
+		if !ok {
+			return fmt.Errorf("kubectl made a %T", made)
+		}
+		return o.createOwned(ctx, obj)
+	})
+}
+
+func (o *ownable) createOwned(ctx context.Context, obj client.Object) error {
+	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
 	obj.SetNamespace(c.Namespace)
-	options := &client.CreateOptions{FieldManager: w.fieldManager, DryRun: w.updateOptions().DryRun,
-		Raw: &metav1.CreateOptions{FieldValidation: validation}}
+	options := &client.CreateOptions{FieldManager: o.fieldManager, DryRun: o.updateOptions().DryRun,
+		Raw: &metav1.CreateOptions{FieldValidation: o.validation}}
 	var notes []string
-	if owner != "" {
-		if notes, err = w.own(cmd.Context(), c, obj, owner, options); err != nil {
+	if o.owner != "" {
+		if notes, err = o.own(ctx, c, obj, o.owner, options); err != nil {
 			return err
 		}
 	}
-	if w.dryRun != cmdutil.DryRunClient {
-		if err := c.Create(cmd.Context(), obj, options); err != nil {
+	if o.dryRun != cmdutil.DryRunClient {
+		if err := c.Create(ctx, obj, options); err != nil {
 			return err
 		}
 	}
-	return w.printed(obj, notes...)
+	return o.printed(obj, notes...)
 }
 
 // own makes a workload the owner of an object that is about to be created, and lets the workload track it.

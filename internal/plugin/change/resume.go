@@ -25,7 +25,7 @@ kubectl confrev resume deployment/web
 kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml`
 
 func NewResume(p *session.Session) *cobra.Command {
-	return forward(p, "resume", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
+	return newForward(p, "resume", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
 }
 
 const advanceLong = `Roll out what has changed, on a workload that waits for somebody to say so (annotation confrev.io/advance: manual or
@@ -38,23 +38,33 @@ kubectl confrev advance deployment/web
 kubectl confrev advance deployment/web configmap/app`
 
 func NewAdvance(p *session.Session) *cobra.Command {
-	return forward(p, "advance", "Roll out changes that wait for somebody to say so", advanceLong, advanceExample, "advanced",
+	return newForward(p, "advance", "Roll out changes that wait for somebody to say so", advanceLong, advanceExample, "advanced",
 		plan.Waiting, plan.Advanced, plan.Pinned)
 }
 
-// forward makes a verb that moves the sources with some verdicts to their present content.
-func forward(p *session.Session, verb, short, long, example, done string, verdicts ...plan.Verdict) *cobra.Command {
+// forward moves the sources with some verdicts to their present content.
+type forward struct {
+	onWorkload
+	verdicts []plan.Verdict
+}
+
+func newForward(p *session.Session, verb, short, long, example, done string, verdicts ...plan.Verdict) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " WORKLOAD [SOURCE...]", Short: short, Long: long, Example: session.Examples(example),
 		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
 	}
-	w := newWriting(p, cmd, done)
-	cmd.RunE = w.onWorkload(func(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
-		return w.steer(ctx, c, name, func(t session.Target, look controller.Look) (move, error) {
-			return toCurrent(t, look, sources, verdicts)
-		})
+	return session.Command(cmd, &forward{onWorkload{writing: newWriting(p, cmd, done)}, verdicts})
+}
+
+// Run moves the sources.
+func (f *forward) Run(ctx context.Context) error {
+	c, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	return f.steer(ctx, c, f.name, func(t session.Target, look controller.Look) (move, error) {
+		return toCurrent(t, look, f.sources, f.verdicts)
 	})
-	return cmd
 }
 
 // toCurrent moves the sources with some verdicts to their present content, and says of the others why not.

@@ -33,7 +33,9 @@ kubectl confrev set owner configmap/app deployment/web --remove`
 
 type setOwner struct {
 	*writing
-	remove bool
+	source   pin.Source
+	workload string
+	remove   bool
 }
 
 func newSetOwner(p *session.Session) *cobra.Command {
@@ -52,24 +54,28 @@ func newSetOwner(p *session.Session) *cobra.Command {
 	}
 	s := &setOwner{writing: newWriting(p, cmd, "owned")}
 	cmd.Flags().BoolVar(&s.remove, "remove", false, "Take the owner away instead")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return fmt.Errorf("want a source and a workload, such as configmap/app deployment/web; have %d arguments", len(args))
-		}
-		source, err := session.ParseSource(args[0])
-		if err != nil {
-			return err
-		}
-		c, err := s.ready(cmd)
-		if err != nil {
-			return err
-		}
-		return s.run(cmd.Context(), c, source, args[1])
-	}
-	return cmd
+	return session.Command(cmd, s)
 }
 
-func (s *setOwner) run(ctx context.Context, c *session.Connection, source pin.Source, workload string) error {
+// Fill reads the source and the workload.
+func (s *setOwner) Fill(cmd *cobra.Command, args []string) (err error) {
+	if len(args) != 2 {
+		return fmt.Errorf("want a source and a workload, such as configmap/app deployment/web; have %d arguments", len(args))
+	}
+	if s.source, err = session.ParseSource(args[0]); err != nil {
+		return err
+	}
+	s.workload = args[1]
+	return s.complete(cmd)
+}
+
+// Run adds or removes the owner.
+func (s *setOwner) Run(ctx context.Context) error {
+	c, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	source, workload := s.source, s.workload
 	found, err := s.Named(ctx, c, workload)
 	if err != nil {
 		return err

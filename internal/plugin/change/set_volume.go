@@ -34,6 +34,7 @@ kubectl confrev set volume deployment/web --remove --name=app`
 
 type setVolume struct {
 	*writing
+	workload string
 	volumeRequest
 	remove bool
 }
@@ -56,25 +57,33 @@ func newSetVolume(p *session.Session) *cobra.Command {
 	flags.StringSliceVar(&s.containers, "containers", nil, "Containers to mount it in (default: all)")
 	flags.BoolVar(&s.readOnly, "read-only", false, "Mount it read-only")
 	flags.BoolVar(&s.remove, "remove", false, "Remove the volume --name and its mounts")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, rest, err := session.SplitArgs(args)
-		if err != nil {
-			return err
-		}
-		if len(rest) > 0 {
-			return fmt.Errorf("want one workload, have %d arguments more", len(rest))
-		}
-		c, err := s.ready(cmd)
-		if err != nil {
-			return err
-		}
-		return untilUnchanged(func() error { return s.run(cmd.Context(), c, name) })
-	}
-	return cmd
+	return session.Command(cmd, s)
 }
 
-func (s *setVolume) run(ctx context.Context, c *session.Connection, name string) error {
-	found, err := s.Find(ctx, c, name)
+// Fill reads the workload.
+func (s *setVolume) Fill(cmd *cobra.Command, args []string) error {
+	name, rest, err := session.SplitArgs(args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("want one workload, have %d arguments more", len(rest))
+	}
+	if err != nil {
+		return err
+	}
+	s.workload = name
+	return s.complete(cmd)
+}
+
+// Run adds, removes or lists volumes.
+func (s *setVolume) Run(ctx context.Context) error {
+	c, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	return untilUnchanged(func() error { return s.run(ctx, c) })
+}
+
+func (s *setVolume) run(ctx context.Context, c *session.Connection) error {
+	found, err := s.Find(ctx, c, s.workload)
 	if err != nil {
 		return err
 	}

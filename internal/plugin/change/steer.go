@@ -50,31 +50,24 @@ func (w *writing) complete(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// onWorkload makes RunE of a verb that changes a workload and takes WORKLOAD [SOURCE...].
-func (w *writing) onWorkload(run func(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		name, rest, err := session.SplitArgs(args)
-		if err != nil {
-			return err
-		}
-		sources, err := session.ParseSources(rest)
-		if err != nil {
-			return err
-		}
-		c, err := w.ready(cmd)
-		if err != nil {
-			return err
-		}
-		return run(cmd.Context(), c, name, sources)
-	}
+// onWorkload is what all verbs share that change a workload and take WORKLOAD [SOURCE...].
+type onWorkload struct {
+	*writing
+	name    string
+	sources []pin.Source
 }
 
-// ready reads the flags, and finds the cluster.
-func (w *writing) ready(cmd *cobra.Command) (*session.Connection, error) {
-	if err := w.complete(cmd); err != nil {
-		return nil, err
+// Fill reads the workload and the sources.
+func (o *onWorkload) Fill(cmd *cobra.Command, args []string) error {
+	name, rest, err := session.SplitArgs(args)
+	if err != nil {
+		return err
 	}
-	return w.Connect()
+	o.name = name
+	if o.sources, err = session.ParseSources(rest); err != nil {
+		return err
+	}
+	return o.complete(cmd)
 }
 
 // untilUnchanged decides and writes anew when what was decided on changed under our hands.

@@ -45,47 +45,58 @@ kubectl confrev untrack deployment/web secret/db
 kubectl confrev untrack deployment/web`
 
 func NewTrack(p *session.Session) *cobra.Command {
-	return tracking(p, "track", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
+	return newTracking(p, "track", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
 }
 
 func NewUntrack(p *session.Session) *cobra.Command {
-	return tracking(p, "untrack", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
+	return newTracking(p, "untrack", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
 }
 
 // edit gives the annotation that is to take the place of another.
 type edit func(t session.Target, before string, sources []pin.Source) (after string, err error)
 
-func tracking(p *session.Session, verb, short, long, example, done string, edit edit) *cobra.Command {
+// tracking edits the annotation confrev.io/track of a workload.
+type tracking struct {
+	onWorkload
+	edit edit
+}
+
+func newTracking(p *session.Session, verb, short, long, example, done string, edit edit) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " WORKLOAD [SOURCE...]", Short: short, Long: long, Example: session.Examples(example),
 		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
 	}
-	w := newWriting(p, cmd, done)
-	cmd.RunE = w.onWorkload(func(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
-		return untilUnchanged(func() error { return w.track(ctx, c, name, sources, edit) })
-	})
-	return cmd
+	return session.Command(cmd, &tracking{onWorkload{writing: newWriting(p, cmd, done)}, edit})
 }
 
-func (w *writing) track(ctx context.Context, c *session.Connection, name string, sources []pin.Source, edit edit) error {
-	found, err := w.Find(ctx, c, name)
+// Run writes the annotation.
+func (t *tracking) Run(ctx context.Context) error {
+	c, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	return untilUnchanged(func() error { return t.track(ctx, c) })
+}
+
+func (t *tracking) track(ctx context.Context, c *session.Connection) error {
+	found, err := t.Find(ctx, c, t.name)
 	if err != nil {
 		return err
 	}
 	before := found.Object.GetAnnotations()[keys.Track]
-	after, err := edit(found, before, sources)
+	after, err := t.edit(found, before, t.sources)
 	if err != nil {
 		return err
 	}
 	if after == before {
-		return w.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, orNothing(after)))
+		return t.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, orNothing(after)))
 	}
 	notes := append([]string{fmt.Sprintf("%s: %s -> %s", keys.Track, orNothing(before), after)}, consequences(found, after)...)
 	annotations := map[string]string{keys.Track: after}
-	if err := w.annotate(ctx, c, found.Object, annotations); err != nil {
+	if err := t.annotate(ctx, c, found.Object, annotations); err != nil {
 		return err
 	}
-	return w.printed(found.Object, append(notes, stillOwned(ctx, c, found, after, sources)...)...)
+	return t.printed(found.Object, append(notes, stillOwned(ctx, c, found, after, t.sources)...)...)
 }
 
 // annotate sets annotations of an object, if it is still as it was read: a list that somebody else edits meanwhile is not to

@@ -41,7 +41,7 @@ kubectl confrev undo deployment/web configmap/app --to-revision=1
 kubectl confrev undo deployment/web configmap/app --restore-source`
 
 type undo struct {
-	*writing
+	onWorkload
 	toRevision int64
 	restore    bool
 }
@@ -51,26 +51,38 @@ func NewUndo(p *session.Session) *cobra.Command {
 		Use: "undo WORKLOAD [SOURCE] [--to-revision=N]", Short: "Roll the configuration back; the image stays",
 		Long: undoLong, Example: session.Examples(undoExample), DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
 	}
-	u := &undo{writing: newWriting(p, cmd, "rolled back")}
+	u := &undo{onWorkload: onWorkload{writing: newWriting(p, cmd, "rolled back")}}
 	cmd.Flags().Int64Var(&u.toRevision, "to-revision", 0, "The revision of the source to go back to. Default to 0 (the one before)")
 	cmd.Flags().BoolVar(&u.restore, "restore-source", false, "Write the old content back into the source instead of pinning the workload to it")
 	_ = cmd.RegisterFlagCompletionFunc("to-revision", p.CompleteRevisions)
-	cmd.RunE = u.onWorkload(u.run)
-	return cmd
+	return session.Command(cmd, u)
 }
 
-func (u *undo) run(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
+// Fill reads what to roll back, and how far.
+func (u *undo) Fill(cmd *cobra.Command, args []string) error {
+	if err := u.onWorkload.Fill(cmd, args); err != nil {
+		return err
+	}
 	switch {
-	case len(sources) > 1:
-		return fmt.Errorf("want one source at the most, have %d", len(sources))
+	case len(u.sources) > 1:
+		return fmt.Errorf("want at most one source, have %d", len(u.sources))
 	case u.toRevision < 0:
 		return fmt.Errorf("--to-revision=%d: want 1 or more, or 0 for the one before", u.toRevision)
 	}
-	if u.restore {
-		return u.restoreSource(ctx, c, name, sources)
+	return nil
+}
+
+// Run pins the workload to earlier revisions, or writes the content of one back into its source.
+func (u *undo) Run(ctx context.Context) error {
+	c, err := u.Connect()
+	if err != nil {
+		return err
 	}
-	return u.steer(ctx, c, name, func(t session.Target, look controller.Look) (move, error) {
-		return back(t, look, sources, u.toRevision)
+	if u.restore {
+		return u.restoreSource(ctx, c, u.name, u.sources)
+	}
+	return u.steer(ctx, c, u.name, func(t session.Target, look controller.Look) (move, error) {
+		return back(t, look, u.sources, u.toRevision)
 	})
 }
 

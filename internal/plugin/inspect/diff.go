@@ -46,6 +46,7 @@ const statusOfFailure = 2
 
 type diff struct {
 	*session.Session
+	name        string
 	from, to    string
 	showSecrets bool
 }
@@ -63,35 +64,43 @@ func NewDiff(p *session.Session) *cobra.Command {
 		_ = cmd.RegisterFlagCompletionFunc(flag, p.CompleteRevisions)
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return session.ExitStatus{Status: statusOfFailure, Err: err} })
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		differ, err := d.run(cmd.Context(), args)
-		switch {
-		case err != nil:
-			return session.ExitStatus{Status: statusOfFailure, Err: err}
-		case differ:
-			return session.ExitStatus{Status: 1}
-		}
-		return nil
-	}
-	return cmd
+	return session.Command(cmd, d)
 }
 
-func (d *diff) run(ctx context.Context, args []string) (differ bool, err error) {
+// Fill reads the source or workload.
+func (d *diff) Fill(_ *cobra.Command, args []string) error {
 	name, rest, err := session.SplitArgs(args)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("want one source or workload, have %d more", len(rest))
+	}
 	if err != nil {
-		return false, err
+		return session.ExitStatus{Status: statusOfFailure, Err: err}
 	}
-	if len(rest) > 0 {
-		return false, fmt.Errorf("want one source or workload, have %d more", len(rest))
+	d.name = name
+	return nil
+}
+
+// Run compares. The exit status says whether there are differences.
+func (d *diff) Run(ctx context.Context) error {
+	differ, err := d.run(ctx)
+	switch {
+	case err != nil:
+		return session.ExitStatus{Status: statusOfFailure, Err: err}
+	case differ:
+		return session.ExitStatus{Status: 1}
 	}
+	return nil
+}
+
+func (d *diff) run(ctx context.Context) (differ bool, err error) {
 	c, err := d.Connect()
 	if err != nil {
 		return false, err
 	}
-	if source, sourceErr := session.ParseSource(name); sourceErr == nil {
+	if source, sourceErr := session.ParseSource(d.name); sourceErr == nil {
 		return d.ofSource(ctx, c, source)
 	}
-	return d.ofWorkload(ctx, c, name)
+	return d.ofWorkload(ctx, c, d.name)
 }
 
 // ofSource compares two revisions of a source.

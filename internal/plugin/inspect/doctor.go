@@ -45,18 +45,18 @@ func NewDoctor(p *session.Session) *cobra.Command {
 		Example:           session.Examples(doctorExample),
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	o.Add(cmd)
 	session.AddAll(cmd, &o.all)
 	cmd.Flags().DurationVar(&o.long, "long", 24*time.Hour, "How long a hold or a pause may last before it is a warning.")
-	return cmd
+	return session.Command(cmd, o)
 }
 
-func (o *doctorOptions) run(ctx context.Context) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
+// Fill refuses a format that is none.
+func (o *doctorOptions) Fill(*cobra.Command, []string) error { return o.Check() }
+
+// Run shows what is wrong.
+func (o *doctorOptions) Run(ctx context.Context) error {
 	v, err := o.Look(ctx, o.all)
 	if err != nil {
 		return err

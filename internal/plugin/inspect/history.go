@@ -37,6 +37,7 @@ const historyExample = `
 type historyOptions struct {
 	*session.Session
 	printer.Output
+	objects []view.Object
 }
 
 func NewHistory(p *session.Session) *cobra.Command {
@@ -48,25 +49,27 @@ func NewHistory(p *session.Session) *cobra.Command {
 		Example:           session.Examples(historyExample),
 		Args:              session.NeedsObjects,
 		ValidArgsFunction: p.CompleteSourcesAndWorkloads,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.Add(cmd)
-	return cmd
+	return session.Command(cmd, o)
 }
 
-func (o *historyOptions) run(ctx context.Context, args []string) error {
+// Fill reads the objects.
+func (o *historyOptions) Fill(_ *cobra.Command, args []string) (err error) {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	objects, err := o.Objects(args)
-	if err != nil {
-		return err
-	}
+	o.objects, err = o.Objects(args)
+	return err
+}
+
+// Run shows the revisions.
+func (o *historyOptions) Run(ctx context.Context) error {
 	v, err := o.Look(ctx, false)
 	if err != nil {
 		return err
 	}
-	list, err := v.History(ctx, objects, o.Format() != "" && o.Format() != "name")
+	list, err := v.History(ctx, o.objects, o.Format() != "" && o.Format() != "name")
 	if err != nil {
 		return err
 	}

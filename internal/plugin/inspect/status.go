@@ -78,7 +78,6 @@ func NewStatus(p *session.Session) *cobra.Command {
 		Long:              statusLong,
 		Example:           session.Examples(statusExample),
 		ValidArgsFunction: p.CompleteWorkload,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.Add(cmd)
 	session.AddAll(cmd, &o.all)
@@ -88,10 +87,11 @@ func NewStatus(p *session.Session) *cobra.Command {
 	flags.BoolVar(&o.wait, "wait", false, "Wait until all is rolled out.")
 	flags.DurationVar(&o.timeout, "timeout", 0, "How long to --wait at the most; 0 for ever.")
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
-	return cmd
+	return session.Command(cmd, o)
 }
 
-func (o *statusOptions) complete(args []string) (err error) {
+// Fill reads which workloads are asked about.
+func (o *statusOptions) Fill(_ *cobra.Command, args []string) (err error) {
 	if o.which.Labels, err = labels.Parse(o.selector); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
@@ -117,10 +117,8 @@ func (o *statusOptions) complete(args []string) (err error) {
 	return nil
 }
 
-func (o *statusOptions) run(ctx context.Context, args []string) error {
-	if err := o.complete(args); err != nil {
-		return err
-	}
+// Run shows the status, once or as it changes.
+func (o *statusOptions) Run(ctx context.Context) error {
 	v, err := o.Look(ctx, o.all)
 	if err != nil {
 		return err

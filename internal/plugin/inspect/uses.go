@@ -34,6 +34,7 @@ const usesExample = `
 type usesOptions struct {
 	*session.Session
 	printer.Output
+	objects []view.Object
 }
 
 func NewUses(p *session.Session) *cobra.Command {
@@ -45,25 +46,27 @@ func NewUses(p *session.Session) *cobra.Command {
 		Example:           session.Examples(usesExample),
 		Args:              session.NeedsObjects,
 		ValidArgsFunction: p.CompleteSource,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	o.Add(cmd)
-	return cmd
+	return session.Command(cmd, o)
 }
 
-func (o *usesOptions) run(ctx context.Context, args []string) error {
+// Fill reads the objects.
+func (o *usesOptions) Fill(_ *cobra.Command, args []string) (err error) {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	objects, err := o.Objects(args)
-	if err != nil {
-		return err
-	}
+	o.objects, err = o.Objects(args)
+	return err
+}
+
+// Run shows who uses the sources.
+func (o *usesOptions) Run(ctx context.Context) error {
 	v, err := o.Look(ctx, false)
 	if err != nil {
 		return err
 	}
-	list, err := v.Uses(ctx, objects)
+	list, err := v.Uses(ctx, o.objects)
 	if err != nil {
 		return err
 	}

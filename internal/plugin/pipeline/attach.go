@@ -70,12 +70,6 @@ func NewAttach(p *session.Session) *cobra.Command {
 		Long:    attachLong,
 		Example: session.Examples(attachExamples),
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(); err != nil {
-				return err
-			}
-			return o.run(cmd.Context())
-		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.rollout, "rollout", "", "`name` of the Argo Rollout")
@@ -87,10 +81,11 @@ func NewAttach(p *session.Session) *cobra.Command {
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait for the ReplicaSet")
 	cmd.MarkFlagsMutuallyExclusive("rollout", "deployment", "replicaset-selector")
 	cmd.MarkFlagsOneRequired("rollout", "deployment", "replicaset-selector")
-	return cmd
+	return session.Command(cmd, o)
 }
 
-func (o *attachOptions) complete() (err error) {
+// Fill reads the selectors.
+func (o *attachOptions) Fill(*cobra.Command, []string) (err error) {
 	if o.replicaSetSelector, err = labels.Parse(o.replicaSets); err != nil {
 		return fmt.Errorf("--replicaset-selector: %w", err)
 	}
@@ -100,7 +95,8 @@ func (o *attachOptions) complete() (err error) {
 	return nil
 }
 
-func (o *attachOptions) run(ctx context.Context) error {
+// Run waits for the ReplicaSet, and makes it an owner.
+func (o *attachOptions) Run(ctx context.Context) error {
 	c, err := o.Connect()
 	if err != nil {
 		return err

@@ -59,17 +59,17 @@ func NewPreview(p *session.Session) *cobra.Command {
 	cmdutil.AddServerSideApplyFlags(cmd)
 	cmdutil.AddFieldManagerFlagVar(cmd, &o.manager, "kubectl-client-side-apply")
 	o.Add(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := errors.Join(o.files.RequireFilenameOrKustomize(), o.Check()); err != nil {
-			return err
-		}
-		o.serverSide, o.force = cmdutil.GetServerSideApplyFlag(cmd), cmdutil.GetForceConflictsFlag(cmd)
-		return o.run(cmd.Context())
-	}
-	return cmd
+	return session.Command(cmd, o)
 }
 
-func (o *previewOptions) run(ctx context.Context) error {
+// Fill reads which files to preview, and how they would be applied.
+func (o *previewOptions) Fill(cmd *cobra.Command, _ []string) error {
+	o.serverSide, o.force = cmdutil.GetServerSideApplyFlag(cmd), cmdutil.GetForceConflictsFlag(cmd)
+	return errors.Join(o.files.RequireFilenameOrKustomize(), o.Check())
+}
+
+// Run shows what would roll out.
+func (o *previewOptions) Run(ctx context.Context) error {
 	c, err := o.Connect()
 	if err != nil {
 		return err

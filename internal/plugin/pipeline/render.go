@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,6 @@ const renderExample = `  # Apply a directory of manifests
 
 // NewRender is the command that renders manifests.
 func NewRender(p *session.Session) *cobra.Command {
-	var flags renderFlags
 	cmd := &cobra.Command{
 		Use:                   "render [-f FILENAME]...",
 		Short:                 "Give configuration a new name whenever it changes, in manifests",
@@ -65,25 +65,36 @@ func NewRender(p *session.Session) *cobra.Command {
 		SilenceErrors:         true,
 		SilenceUsage:          true,
 		DisableFlagsInUseLine: true,
-		RunE: func(*cobra.Command, []string) error {
-			options, err := flags.options()
-			if err != nil {
-				return err
-			}
-			files, err := flags.read(p.In)
-			if err != nil {
-				return err
-			}
-			out, err := render.Render(files, options)
-			for _, warning := range out.Warnings {
-				_, _ = fmt.Fprintln(p.ErrOut, "Warning:", warning)
-			}
-			_, writing := printer.Raw(p.Out).Write(out.Text)
-			return cmp.Or(err, writing)
-		},
 	}
-	flags.add(cmd)
-	return cmd
+	r := &renderOptions{Session: p}
+	r.flags.add(cmd)
+	return session.Command(cmd, r)
+}
+
+type renderOptions struct {
+	*session.Session
+	flags   renderFlags
+	options render.Options
+}
+
+// Fill reads the flags, and the files that they name but for manifests.
+func (r *renderOptions) Fill(*cobra.Command, []string) (err error) {
+	r.options, err = r.flags.options()
+	return err
+}
+
+// Run renders manifests.
+func (r *renderOptions) Run(context.Context) error {
+	files, err := r.flags.read(r.In)
+	if err != nil {
+		return err
+	}
+	out, err := render.Render(files, r.options)
+	for _, warning := range out.Warnings {
+		_, _ = fmt.Fprintln(r.ErrOut, "Warning:", warning)
+	}
+	_, writing := printer.Raw(r.Out).Write(out.Text)
+	return cmp.Or(err, writing)
 }
 
 func (f *renderFlags) add(cmd *cobra.Command) {
