@@ -132,6 +132,5 @@ func readable(path string) bool {
 	case ".go", ".md":
 		return true
 	}
-	// A Dockerfile runs as a user whose name is one of the words.
-	return path == "Makefile" || strings.HasPrefix(path, "charts/") || strings.HasPrefix(path, "deploy/") && filepath.Base(path) != "Dockerfile"
+	return path == "Makefile" || strings.HasPrefix(path, "charts/") || strings.HasPrefix(path, "deploy/")
 }

@@ -44,6 +44,7 @@ func TestPhrasesAreFound(t *testing.T) {
 		"in the Makefile":               {"Makefile", "a: ## at the most\n", `Makefile:1: "at the most"`},
 
 		"but not in inline code":                  {"pages/a.md", "The user `nobody` is 65534.\n", ""},
+		"but not as the name of a user":           {"deploy/Dockerfile", "USER nobody\n", ""},
 		"but not in a longer word":                {"pages/a.md", "We recommend it; besides, it works.\n", ""},
 		"but not where a comment has the verb":    {"a.go", "package a\n\nfunc f() {\n\t// It gives one.\n}\n", ""},
 		"but not in generated pages":              {"docs/reference/A.md", "nobody\n", ""},

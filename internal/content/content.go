@@ -18,7 +18,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// hashVersion names the encoding and the hash. A new version must still recognise revisions of the old ones by their content, so
+// hashVersion names the encoding and the hash. A new version must still recognize revisions of the old ones by their content, so
 // that it never causes a rollout (rule 8).
 const hashVersion = "v1"
 

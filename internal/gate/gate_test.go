@@ -192,7 +192,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A change that leaves the trust as it is, such as a label, is no reason to stop; after a change of the trust, it counts anew.
+// A change that leaves the trust as it is, such as a label, is no reason to stop; after a change to the trust, the time starts again.
 func TestGateWaitsForNewTrustOnly(t *testing.T) {
 	ca, certificate := authorityOf(t, service)
 	gate := NewGate(nil, "confrev", func() time.Time { return now })

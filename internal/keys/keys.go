@@ -71,7 +71,7 @@ const (
 	SourceName = Prefix + "source-name"
 	// Number is the revision's number among its source's; the highest is current (rule 5).
 	Number = Prefix + "number"
-	// KeyDigests is a digest per key of the content, so that a change to unused keys is recognised without reading it (rule 3).
+	// KeyDigests is a digest per key of the content, so that a change to unused keys is recognized without reading it (rule 3).
 	KeyDigests = Prefix + "keys"
 	// SourceVersion is "<uid>/<resourceVersion>" of the source when its content was last seen to be this revision's, so that
 	// starting up reads only the sources that have changed since.

@@ -41,7 +41,7 @@ type Notice struct {
 	Pins pin.Set
 }
 
-// Sink takes notices. Each is sent after the write that it speaks of, if it speaks of one.
+// Sink takes notices. Each is sent after the write that it is about, if it is about one.
 type Sink interface {
 	Send(ctx context.Context, n Notice)
 }

@@ -157,7 +157,7 @@ func (f *flags) complete(o *controller.Options) error {
 func addOptions(cmd *cobra.Command, o *controller.Options) {
 	set := cmd.Flags()
 	set.DurationVar(&o.Settle, "settle", 2*time.Second,
-		"how long a workload's sources must be quiet before a change of them rolls out, so that several changes are one rollout; "+
+		"how long a workload's sources must be quiet before a change to them rolls out, so that several changes are one rollout; "+
 			"at most five times as long in all. The annotation confrev.io/settle overrides it")
 	set.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted")
 	set.BoolVar(&o.Secrets, "secrets", false, "handle Secrets too; it needs the rights on them (chart value secrets.enabled)")

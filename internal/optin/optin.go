@@ -59,7 +59,7 @@ const (
 	Manual Advance = "manual"
 )
 
-// Blocks reports whether pins may not move now. deploying says whether something else in the template is changing.
+// Blocks reports whether pins may not move now. deploying is true if something else in the template is changing.
 func (a Advance) Blocks(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
 
 // Problem is something wrong with an annotation or label, for an event on the workload.

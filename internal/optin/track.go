@@ -13,7 +13,7 @@ import (
 
 // Track selects the sources that a workload tracks. The zero Track selects nothing.
 type Track struct {
-	// owners is true if the workload or its namespace consents to being opted in by ownerReferences (Traits.Owned). Whoever can
+	// owners is true if the workload or its namespace consents to being opted in by ownerReferences (Traits.Owned). Anyone who can
 	// write those may have no right to change the workload.
 	owners bool
 	// none is true if the workload opted out. Then ownerReferences do not opt in either.
@@ -85,7 +85,7 @@ type Traits struct {
 	Never string
 }
 
-// Policy is what a source's annotation asks for, whoever tracks it.
+// Policy is what a source's annotation asks for, no matter which workload tracks it.
 type Policy string
 
 // The policies.

@@ -52,7 +52,7 @@ func TestAHoldOfLivePodsEndsWithARestart(t *testing.T) {
 	}
 }
 
-// What is no ConfigMap and no Secret has no keys: its hash alone says whether it is what was rolled back.
+// What is no ConfigMap and no Secret has no keys: its hash alone shows whether it is what was rolled back.
 func TestAHoldOfAnyOtherObjectEndsWhenItChanges(t *testing.T) {
 	for now, verdict := range map[string]plan.Verdict{"app-b": plan.Held, "app-c": plan.Advanced} {
 		in := plan.Input{

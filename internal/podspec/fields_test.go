@@ -40,7 +40,7 @@ func TestEveryFieldThatCouldNameASourceIsJudged(t *testing.T) {
 	}
 }
 
-// naming lists the paths of the fields below a type whose name or type speaks of ConfigMaps or Secrets.
+// naming lists the paths of the fields below a type whose name or type mentions ConfigMaps or Secrets.
 func naming(in reflect.Type, path string) []string {
 	for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice {
 		in = in.Elem()

@@ -15,7 +15,7 @@ import (
 // If every use of a source is optional, pods cannot distinguish its absence from empty content. So absence is pinned to a revision
 // with empty content (rule 6), which has a name, a number and owners like any other.
 
-// observeAbsence describes a source that does not exist as if it were empty. Its absence may only be that of the cache: whoever
+// observeAbsence describes a source that does not exist as if it were empty. Its absence may only be that of the cache: the caller that
 // creates or pins a revision of it checks with the API server (ensure, isCurrent).
 func (s *Store) observeAbsence(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
 	var err error

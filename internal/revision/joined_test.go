@@ -19,7 +19,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// Rules 12 and 13: whoever is about to pin a revision while another's write of it is under way owns it and renews it all the same.
+// Rules 12 and 13: a workload that is about to pin a revision while another's write of it is under way still owns and renews it.
 func TestWhoJoinsAWriteOwnsTheRevision(t *testing.T) {
 	mine := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "mine", UID: "1"}
 	first := map[string]func(ctx context.Context, s *Store, ref Ref, seen Observation, p pin.Pin) error{

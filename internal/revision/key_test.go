@@ -315,7 +315,7 @@ func TestSecretRevisionNeedsTheKey(t *testing.T) {
 	}
 }
 
-// Whoever may create Secrets, but not read them, learns nothing from making revisions of guesses: none of them is ever used.
+// Someone who may create Secrets, but not read them, learns nothing from making revisions of guesses: none of them is ever used.
 func TestACopyOfAGuessIsNotUsed(t *testing.T) {
 	c := newKeyedCase(t, nil, keySecret('a', "1"), false)
 	guess := c.revision.Name

@@ -94,7 +94,7 @@ func TestASourceMayChangeOnlySoOften(t *testing.T) {
 		}
 		refused(t, s.Admit(Uncounted(t.Context()), source, hashOf(9), 9))
 	})
-	t.Run("asking in vain costs nothing", func(t *testing.T) {
+	t.Run("a refused request costs nothing", func(t *testing.T) {
 		s, c := exhausted(t)
 		for range 100 {
 			c.at = c.at.Add(time.Second)

@@ -195,7 +195,7 @@ func TestOnlyDerivedRevisionsAreDeletedAndOwned(t *testing.T) {
 	}
 }
 
-// Rule 13: a renewal that is far ahead of the clock would keep a revision for ever.
+// Rule 13: a renewal that is far ahead of the clock would keep a revision forever.
 func TestARenewalInTheFutureIsIgnored(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	store := &Store{now: func() time.Time { return now }}

@@ -80,7 +80,7 @@ func (s eventSink) on(regarding, related runtime.Object, n notice.Notice, note s
 }
 
 // reference names the source that a condition is about, whether or not it exists; nil where there is nothing to name. Events of one
-// reason about one object are repetitions of the first to whoever records them, whatever their notes say, unless they are related to
+// reason about one object are repetitions of the first to the recorder, whatever their notes say, unless they are related to
 // different things.
 func reference(n notice.Notice) runtime.Object {
 	if n.Source == (pin.Source{}) {
