@@ -60,7 +60,7 @@ func TestCompactByKind(t *testing.T) {
 		"a Secret's metadata":       {obj: partial("v1", "Secret")},
 		"a namespace":               {obj: partial("v1", "Namespace")},
 		"another object's metadata": {obj: partial("v1", "PersistentVolumeClaim")},
-		"what nobody knows stays":   {obj: custom(schema.GroupVersionKind{Group: "x", Version: "v1", Kind: "Y"}), untouched: true, labels: true, annotations: true},
+		"what no one knows stays":   {obj: custom(schema.GroupVersionKind{Group: "x", Version: "v1", Kind: "Y"}), untouched: true, labels: true, annotations: true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

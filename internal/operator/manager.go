@@ -41,7 +41,7 @@ func newManager(config *rest.Config, options controller.Options) (ctrl.Manager, 
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: clientgoscheme.Scheme,
 		Cache:  cache.Options{DefaultTransform: compact(slices.Concat(workload.Standard(), options.Kinds)), ReaderFailOnMissingInformer: true},
-		// Configured kinds and Argo Rollouts have no Go types here; they are cached all the same.
+		// Configured kinds and Argo Rollouts have no Go types here; they are cached anyway.
 		Client:    client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		NewClient: newDiscreet,
 
