@@ -13,6 +13,7 @@ cluster = go run -C hack/cluster .
 tool = $$($(cluster) path $(1))
 # Where the parts of `make test` note how long each of their tests took.
 times = $(CURDIR)/.times
+binaries = $(CURDIR)/bin/e2e
 gotest = go run ./hack/gotest run $(times)/$@
 
 .DEFAULT_GOAL := help
@@ -83,10 +84,16 @@ e2e: ## End-to-end tests on two real control planes; RUN='-run Name' chooses
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e-alone e2e-shared
 
 # The halves of the end-to-end tests: those that need confrev for themselves, and those that share one.
-.PHONY: e2e-alone e2e-shared
-e2e-alone e2e-shared: e2e-%:
-	@export CONFREV_TEST_CLUSTER=$(TEST_CLUSTER)-$*; status=0; \
-	$(gotest) -tags e2e -count=1 -timeout 40m -parallel 12 $(RUN) ./test/e2e -suite $* || status=$$?; \
+# What they run is built once for both.
+.PHONY: e2e-alone e2e-shared e2e-build
+e2e-build:
+	@go test -c -tags e2e -o $(binaries)/e2e.test ./test/e2e
+	@go build -race -o $(binaries)/confrev ./cmd/confrev
+	@go build -o $(binaries)/kubectl-confrev ./cmd/kubectl-confrev
+
+e2e-alone e2e-shared: e2e-%: e2e-build
+	@export CONFREV_TEST_CLUSTER=$(TEST_CLUSTER)-$* CONFREV_TEST_BINARIES=$(binaries); status=0; \
+	go run ./hack/gotest exec $(times)/$@ $(binaries)/e2e.test test/e2e -timeout 40m -parallel 12 $(RUN) -suite $* || status=$$?; \
 	$(cluster) down --name $$CONFREV_TEST_CLUSTER && exit $$status
 
 .PHONY: test-matrix

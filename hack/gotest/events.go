@@ -25,6 +25,8 @@ type reader struct {
 	out io.Writer
 	// verbose prints the output of passing tests too.
 	verbose bool
+	// sums prints a line for each package when it has ended, which go test prints by itself and compiled tests do not.
+	sums bool
 	// failed is true if something failed.
 	failed bool
 	times  []took
@@ -69,6 +71,11 @@ func (r *reader) line(line []byte) {
 
 func (r *reader) event(e event) {
 	t := test{e.Package, e.Test}
+	if r.sums && e.Test == "" && (e.Action == "pass" || e.Action == "fail") {
+		defer func() {
+			r.print(fmt.Sprintf("%s\t%s\t%.3fs\n", map[string]string{"pass": "ok  ", "fail": "FAIL"}[e.Action], e.Package, e.Elapsed))
+		}()
+	}
 	r.failed = r.failed || e.Action == "fail" || e.Action == "build-fail"
 	switch {
 	case e.Action == "build-output":

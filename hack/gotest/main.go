@@ -1,7 +1,8 @@
 // Command gotest runs go test, prints what go test prints, and records how long each test took:
 //
-//	gotest run TIMES ARGS…   runs go test with ARGS and writes the times to the file TIMES
-//	gotest slowest TIMES…    prints the slowest tests of such files
+//	gotest run TIMES ARGS…            runs go test with ARGS and writes the times to the file TIMES
+//	gotest exec TIMES BINARY PACKAGE ARGS…  does the same with tests that go test -c compiled, in their package's folder
+//	gotest slowest TIMES…             prints the slowest tests of such files
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 )
 
 func main() {
@@ -27,17 +29,35 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) >= 2 && args[0] == "run":
-		return runTests(args[1], args[2:])
+		return runTests(args[1], slices.Contains(args, "-v"), exec.Command("go", append([]string{"test", "-json"}, args[2:]...)...))
+	case len(args) >= 4 && args[0] == "exec":
+		return runTests(args[1], false, compiled(args[2], args[3], args[4:]))
 	case len(args) >= 2 && args[0] == "slowest":
 		return printSlowest(os.Stdout, args[1:])
 	}
-	return errors.New("usage: gotest run TIMES ARGS… | gotest slowest TIMES…")
+	return errors.New("usage: gotest run TIMES ARGS… | gotest exec TIMES BINARY PACKAGE ARGS… | gotest slowest TIMES…")
 }
 
-// runTests runs go test. Its error is go test's own, so that the status is, too.
-func runTests(times string, args []string) error {
-	r := &reader{out: os.Stdout, verbose: slices.Contains(args, "-v")}
-	test := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+// compiled is the command that runs compiled tests as go test -json would. Flags of go test are given as to go test.
+func compiled(binary, pkg string, args []string) *exec.Cmd {
+	flags := []string{"tool", "test2json", "-t", "-p", pkg, binary, "-test.v=test2json"}
+	for _, arg := range args {
+		if name, ok := strings.CutPrefix(arg, "-"); ok && slices.Contains(ofGoTest, strings.SplitN(name, "=", 2)[0]) {
+			arg = "-test." + name
+		}
+		flags = append(flags, arg)
+	}
+	test := exec.Command("go", flags...)
+	test.Dir = pkg
+	return test
+}
+
+// ofGoTest are the flags that go test passes on to the tests with another name.
+var ofGoTest = []string{"timeout", "parallel", "run", "skip", "count", "short", "failfast"}
+
+// runTests runs tests. Its error is the command's own, so that the status is, too.
+func runTests(times string, verbose bool, test *exec.Cmd) error {
+	r := &reader{out: os.Stdout, verbose: verbose, sums: test.Dir != ""}
 	test.Stderr = os.Stderr
 	events, err := test.StdoutPipe()
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,43 @@ func TestRun(t *testing.T) {
 				if strings.Contains(got, not) {
 					t.Errorf("it has %q:\n%s", not, got)
 				}
+			}
+		})
+	}
+}
+
+// Compiled tests are shown, and their status is theirs, as go test does both.
+func TestExec(t *testing.T) {
+	failing := "func TestFails(t *testing.T) { t.Error(\"broken\") }\n"
+	for name, tt := range map[string]struct {
+		tests, flag string
+		fails       bool
+		want        []string
+	}{
+		"all pass":  {tests: tests, flag: "-count=1", want: []string{"said by main\n", "ok  \tsub\t"}},
+		"one fails": {tests: tests + failing, flag: "-count=1", fails: true, want: []string{"broken\n", "--- FAIL: TestFails (", "FAIL\tsub\t"}},
+		"left out":  {tests: tests + failing, flag: "-run=TestPasses", want: []string{"ok  \tsub\t"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			module(t, tt.tests)
+			binary := filepath.Join(t.TempDir(), "m.test")
+			if out, err := exec.Command("go", "test", "-c", "-o", binary).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if err := os.Mkdir("sub", 0o700); err != nil {
+				t.Fatal(err)
+			}
+			got, err := output(t, func() error { return run([]string{"exec", "times", binary, "sub", tt.flag}) })
+			if (err != nil) != tt.fails {
+				t.Errorf("error %v, want one: %t\n%s", err, tt.fails, got)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("it lacks %q:\n%s", want, got)
+				}
+			}
+			if times, err := readTimes("times"); err != nil || len(times) == 0 {
+				t.Errorf("times are %v, %v", times, err)
 			}
 		})
 	}

@@ -26,23 +26,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"confrev.io/confrev/internal/plugin"
-	"confrev.io/confrev/test/env"
 )
 
 // buildPlugin builds kubectl-confrev, once, and gives the directory in which kubectl finds it: kubectl is there too.
 var buildPlugin = sync.OnceValues(func() (dir string, err error) {
 	ctx := context.Background()
 	dir = filepath.Join(cluster.Dir, "plugin")
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "kubectl-confrev"), "./cmd/kubectl-confrev")
-	build.Dir = env.Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the plugin: %w\n%s", err, out)
+	plugin, err := cluster.BuildPlugin(ctx)
+	if err != nil {
+		return "", err
 	}
 	kubectl, err := cluster.Tool(ctx, "kubectl")
 	if err != nil {
 		return "", err
 	}
-	return dir, os.Symlink(kubectl, filepath.Join(dir, "kubectl"))
+	return dir, errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(plugin, filepath.Join(dir, "kubectl-confrev")), os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
 })
 
 // outcome is what became of a command.

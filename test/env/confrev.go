@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -26,17 +28,26 @@ const serviceAccount = "confrev"
 // tokenSeconds is longer than any run.
 const tokenSeconds = 24 * 3600
 
-// Build builds confrev and gives the binary's path. With race it has the race detector, whose findings end it.
+// Build builds confrev and returns the binary's path. With race it has the race detector, whose findings end it.
 func (c *Cluster) Build(ctx context.Context, race bool) (string, error) {
-	path := filepath.Join(c.Dir, "confrev")
-	args := []string{"build", "-o", path}
 	if race {
-		args = append(args, "-race")
+		return c.build(ctx, "confrev", "-race")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/confrev")...)
+	return c.build(ctx, "confrev")
+}
+
+// BuildPlugin builds kubectl-confrev and returns the binary's path.
+func (c *Cluster) BuildPlugin(ctx context.Context) (string, error) {
+	return c.build(ctx, "kubectl-confrev")
+}
+
+// build builds a command, unless it is already where CONFREV_TEST_BINARIES says, for several runs at a time.
+func (c *Cluster) build(ctx context.Context, command string, flags ...string) (string, error) {
+	path := filepath.Join(cmp.Or(os.Getenv("CONFREV_TEST_BINARIES"), c.Dir), command)
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/" + command})...)
 	cmd.Dir = Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build confrev: %w\n%s", err, out)
+		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
 	}
 	return path, nil
 }
