@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -181,12 +182,12 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 	if err := c.Live.Get(ctx, types.NamespacedName{Name: name}, config); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	patch := []map[string]any{{"op": "test", "path": "/metadata/resourceVersion", "value": config.ResourceVersion}}
+	patch := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/resourceVersion", config.ResourceVersion)}
 	for at, hook := range config.Webhooks {
 		pointer := "/webhooks/" + strconv.Itoa(at) + "/clientConfig"
 		if !c.OnlyPath {
 			if bundle := withAuthority(hook.ClientConfig.CABundle, shared.pem, c.Now(), distrusted); !bytes.Equal(bundle, hook.ClientConfig.CABundle) {
-				patch = append(patch, map[string]any{"op": "add", "path": pointer + "/caBundle", "value": bundle})
+				patch = append(patch, jsonpatch.NewOperation("add", pointer+"/caBundle", bundle))
 			}
 		}
 		if name == c.PathOf {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
@@ -88,9 +89,9 @@ func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) s
 }
 
 // tell returns the patch operation on one webhook's clientConfig that sets the path.
-func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string) map[string]any {
+func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string) jsonpatch.Operation {
 	if told.URL == nil {
-		return map[string]any{"op": "add", "path": pointer + "/service/path", "value": path}
+		return jsonpatch.NewOperation("add", pointer+"/service/path", path)
 	}
 	address, err := url.Parse(*told.URL)
 	if err != nil {
@@ -98,7 +99,7 @@ func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string
 		address = &url.URL{}
 	}
 	address.Path, address.RawPath = path, ""
-	return map[string]any{"op": "replace", "path": pointer + "/url", "value": address.String()}
+	return jsonpatch.NewOperation("replace", pointer+"/url", address.String())
 }
 
 // Guard passes on requests below a path whose secret part is right, and responds to all others that nothing is there.

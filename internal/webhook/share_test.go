@@ -268,7 +268,7 @@ func TestPathOfAURL(t *testing.T) {
 		t.Errorf("secret %q", got)
 	}
 	op := tell(told, "/webhooks/0/clientConfig", prefix+"abc")
-	if op["value"] != "https://localhost:9443/pin-workloads/abc" || op["path"] != "/webhooks/0/clientConfig/url" {
+	if op.Value != "https://localhost:9443/pin-workloads/abc" || op.Path != "/webhooks/0/clientConfig/url" {
 		t.Errorf("%v", op)
 	}
 	told.URL = new("https://localhost:9443/pin-workloads/abc")
