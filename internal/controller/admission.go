@@ -41,12 +41,17 @@ type answer struct {
 // attempts is how often to plan for a request while its sources change under our hands.
 const attempts = 3
 
-// admitAgain gives the patch that a workload needs within a request, and what its user should know. Without a dry run, the revisions
+// Admit returns the patch that a workload needs within a request, and what its user should know. Without a dry run, the revisions
 // that the patch pins exist afterwards (rule 9).
-func (r *engine) admitAgain(ctx context.Context, q request) (all answer, err error) {
+func (r *engine) Admit(ctx context.Context, q request) (all answer, err error) {
+	// A request spends nothing of what a source may change, and a dry run makes nothing.
+	ctx = revision.Uncounted(ctx)
+	if q.dryRun {
+		ctx = revision.Provisional(ctx)
+	}
 	for range attempts {
 		var a answer
-		a, err = r.admit(ctx, q)
+		a, err = r.admitOnce(ctx, q)
 		all = answer{a.ops, a.said, append(all.made, a.made...)}
 		if !revision.IsChanged(err) {
 			break
@@ -55,7 +60,7 @@ func (r *engine) admitAgain(ctx context.Context, q request) (all answer, err err
 	return all, err
 }
 
-func (r *engine) admit(ctx context.Context, q request) (a answer, err error) {
+func (r *engine) admitOnce(ctx context.Context, q request) (a answer, err error) {
 	obj, old := q.obj, q.old
 	deploying := old == nil || r.deploys(obj, old)
 	if !r.concerns(obj, old, deploying) {

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/revision"
 )
 
 // admitter answers the workload webhook: it plans for a workload within the request that creates or updates it, so that
@@ -89,10 +88,7 @@ func (r *workloads) handle(ctx context.Context, req admission.Request) (patch []
 		}
 	}
 	dryRun := req.DryRun != nil && *req.DryRun
-	if dryRun {
-		ctx = revision.Provisional(ctx)
-	}
-	answer, err := r.admitAgain(revision.Uncounted(ctx), request{
+	answer, err := r.Admit(ctx, request{
 		obj: obj, old: old, dryRun: dryRun, unresolved: r.gate.Problem() != nil, ownAtOnce: !r.leads(),
 	})
 	r.tell(ctx, answer.made)

@@ -2,34 +2,26 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	cradmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -39,14 +31,15 @@ import (
 
 // world is an API server for the workload webhook: it counts what is read and written.
 type admissionWorld struct {
-	*workloads
+	*engine
+	ownAtOnce     bool
 	client        client.WithWatch
 	reads, writes int
 }
 
 func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Object) *admissionWorld {
 	t.Helper()
-	w := &admissionWorld{}
+	w := &admissionWorld{ownAtOnce: true}
 	w.client = fake.NewClientBuilder().WithObjects(objects...).
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
 		WithIndex(revision.NewMetadata(pin.Secret), revision.BySource, revision.IndexBySource(pin.Secret)).
@@ -64,19 +57,16 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 		}).Build()
 	kinds := &workload.Kinds{}
 	store := revision.NewStore(w.client, w.client, w.client, time.Now, kinds, 100)
-	w.workloads = &workloads{
-		engine: &engine{
-			kind: kind, kinds: kinds, options: rolloutOptions{Injection: optin.Admission}, client: w.client, live: w.client, whole: w.client, store: store,
-			accounts: newAccounts(w.client, time.Now), now: time.Now,
-		},
-		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
+	w.engine = &engine{
+		kind: kind, kinds: kinds, options: rolloutOptions{Injection: optin.Admission}, client: w.client, live: w.client, whole: w.client, store: store,
+		accounts: newAccounts(w.client, time.Now), now: time.Now,
 	}
 	return w
 }
 
 // ask sends a request to the use case, and returns the operations that it needs and what its user should know.
 func (w *admissionWorld) ask(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, []notice.Notice, error) {
-	answer, err := w.admit(ctx, request{obj: obj, old: old, dryRun: dryRun, unresolved: w.gate.Problem() != nil, ownAtOnce: !w.leads()})
+	answer, err := w.Admit(ctx, request{obj: obj, old: old, dryRun: dryRun, ownAtOnce: w.ownAtOnce})
 	return answer.ops, answer.said, err
 }
 
@@ -121,70 +111,14 @@ func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.Marshal(obj)
+	if len(ops) == 0 {
+		ops = []operation{}
+	}
+	result, err := w.Apply(obj, ops)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(ops) > 0 {
-		text, err := json.Marshal(ops)
-		if err != nil {
-			t.Fatal(err)
-		}
-		patch, err := jsonpatch.DecodePatch(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if data, err = patch.Apply(data); err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
-	}
-	result := w.kind.New()
-	if err := json.Unmarshal(data, result); err != nil {
-		t.Fatal(err)
-	}
 	return result
-}
-
-// nameOf is the revision of configmap/app with one value.
-func nameOf(value string) string {
-	c := content.FromConfigMap(appWith(value))
-	return content.RevisionName("app", c.Hash(), 0)
-}
-
-func appWith(value string) *corev1.ConfigMap {
-	return gen.ConfigMap("app", map[string]string{"k": value})
-}
-
-// pinTo is a pin of configmap/app: the revision with a value, and its number.
-func pinTo(value, number string) string { return "configmap/app=" + nameOf(value) + "@" + number }
-
-// made is the revision of configmap/app with a value.
-func made(value, number string) *corev1.ConfigMap {
-	cm := gen.ConfigMap(nameOf(value), map[string]string{"k": value})
-	cm.Immutable = new(true)
-	cm.Labels = map[string]string{keys.Content: string(content.FromConfigMap(appWith(value)).Hash()), keys.Source: "app"}
-	cm.Annotations = map[string]string{keys.SourceName: "app", keys.Number: number}
-	return cm
-}
-
-// heldOn is the note of a Deployment web that is held from a pin on another.
-func heldOn(from, on string) string {
-	app := gen.Source("configmap/app")
-	for value := range map[string]bool{"a": true, "b": true} {
-		if p := gen.Pins(from)[app]; p.Revision == nameOf(value) {
-			keys := content.FromConfigMap(appWith(value)).Digests().Used(true, nil)
-			return pin.Notes{app: {From: p, On: gen.Pins(on)[app], Keys: keys}}.String()
-		}
-	}
-	panic("no content has " + from)
-}
-
-// web is a Deployment that tracks all and takes its environment from configmap/app.
-func web(image string, modifiers ...gen.DeploymentModifier) *appsv1.Deployment {
-	all := append([]gen.DeploymentModifier{gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app"))}, modifiers...)
-	d := gen.Deployment("web", all...)
-	d.Spec.Template.Spec.Containers[0].Image = image
-	return d
 }
 
 // Rules 2, 4, 6, 7: what a request becomes. The source has content b, which the workload did not roll out yet unless the
@@ -386,14 +320,11 @@ func TestAdmissionSpendsNoBudget(t *testing.T) {
 	w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
 	w.store = revision.NewStore(w.client, w.client, w.client, time.Now, w.kinds, 3)
 	for i := range 10 {
-		obj, err := json.Marshal(web("1", func(d *appsv1.Deployment) { d.Name, d.UID = fmt.Sprint("forged-", i), "" }, gen.Pinned(pinTo("a", fmt.Sprint(i+1)))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request := cradmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-			Operation: admissionv1.Create, Namespace: gen.Namespace, Object: runtime.RawExtension{Raw: obj}}}
-		if _, warnings, err := w.handle(t.Context(), request); err != nil || strings.Contains(strings.Join(warnings, ""), "has changed more than") {
-			t.Fatalf("the request %d is told %q, %v", i, warnings, err)
+		obj := web("1", func(d *appsv1.Deployment) { d.Name, d.UID = fmt.Sprint("forged-", i), "" }, gen.Pinned(pinTo("a", fmt.Sprint(i+1))))
+		if _, said, err := w.ask(t.Context(), obj, nil, false); err != nil || slices.ContainsFunc(said, func(n notice.Notice) bool {
+			return strings.Contains(n.Text, "has changed more than")
+		}) {
+			t.Fatalf("the request %d is told %+v, %v", i, said, err)
 		}
 	}
 	ref := revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}
@@ -430,11 +361,7 @@ func TestPinToForeignRevisionKeepsIt(t *testing.T) {
 			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
 			w := newAdmissionWorld(t, workload.Deployment, appWith(test.source), shared)
 			w.kinds.Add(workload.Deployment)
-			if test.leads {
-				elected := make(chan struct{})
-				close(elected)
-				w.elected = elected
-			}
+			w.ownAtOnce = !test.leads
 			if _, _, err := w.ask(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {
 				t.Fatal(err)
 			}

@@ -78,7 +78,7 @@ func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 // Rule 11: ten busy sources, each within its own limit, roll a workload out no more often than it may be. A deploy goes on.
 func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	obj := web("1")
-	w := newAdmissionWorld(t, workload.Deployment, obj, appWith("0"))
+	w := newWorld(obj, appWith("0"))
 	now := created.Time
 	w.now, w.rolloutsPerHour = func() time.Time { return now }, 3
 	values := strings.Split("abcdef", "")
@@ -111,7 +111,7 @@ func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	before := reconcile()
 	deploy := before.DeepCopy()
 	deploy.Spec.Template.Spec.Containers[0].Image = "2"
-	if got := w.admitted(t, deploy, before, false).(*appsv1.Deployment); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("f")) {
+	if got := w.admitted(t, deploy, before); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("f")) {
 		t.Errorf("a deploy has pins %s", got.Spec.Template.Annotations[keys.Pins])
 	}
 	now = created.Add(time.Hour + time.Minute)

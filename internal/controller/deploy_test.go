@@ -17,13 +17,6 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// ran is a ReplicaSet of Deployment web.
-func ran(name string, order int64, image, pins string) *appsv1.ReplicaSet {
-	rs := gen.ReplicaSet(name, web(image, gen.Pinned(pins)), order)
-	rs.Spec.Template.Spec.Containers[0].Image = image
-	return rs
-}
-
 // Rule 21, as the webhook applies it: the workload ran image 1 on a, then image 2 on b.
 func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 	a, b, c := pinTo("a", "1"), pinTo("b", "2"), pinTo("c", "3")

@@ -10,7 +10,6 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
-	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -20,9 +19,9 @@ func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 	for name, scaled := range map[string]bool{"something scales it": true, "nothing changes it": false} {
 		t.Run(name, func(t *testing.T) {
 			obj := web("1", gen.Annotated(keys.Injection, string(optin.Template)))
-			w := newAdmissionWorld(t, workload.Deployment, obj, appWith("a"))
+			w := newWorld(obj, appWith("a"))
 			wet := 0
-			w.workloads.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

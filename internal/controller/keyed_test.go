@@ -2,16 +2,12 @@ package controller
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	cradmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -167,13 +163,7 @@ func TestAKeyIsMadeOnlyWhereItIsNeeded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newAdmissionWorld(t, workload.Deployment, gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1")}), appWith("a"))
 			w.options.Secrets = true
-			raw, err := json.Marshal(gen.Deployment("web", gen.Annotated(keys.RestartOn, test.source)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request := cradmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				Operation: admissionv1.Create, Namespace: gen.Namespace, Object: runtime.RawExtension{Raw: raw}, DryRun: &test.dryRun}}
-			if _, _, err := w.handle(t.Context(), request); err != nil {
+			if _, _, err := w.ask(t.Context(), gen.Deployment("web", gen.Annotated(keys.RestartOn, test.source)), nil, test.dryRun); err != nil {
 				t.Fatal(err)
 			}
 			secrets := &corev1.SecretList{}

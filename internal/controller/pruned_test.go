@@ -16,7 +16,6 @@ import (
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -25,12 +24,12 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
 		t.Run(string(injection), func(t *testing.T) {
 			obj := web("1", gen.Annotated(keys.Injection, string(injection)))
-			w := newAdmissionWorld(t, workload.Deployment, obj, appWith("a"))
+			w := newWorld(obj, appWith("a"))
 			told := events.NewFakeRecorder(100)
 			now := created.Time
 			w.notices, w.now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
-			w.workloads.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -18,7 +17,7 @@ import (
 func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	a, b := pinTo("a", "1"), pinTo("b", "2")
 	obj := web("2", gen.Pinned(b), gen.Annotated(keys.Settle, "1m"))
-	w := newAdmissionWorld(t, workload.Deployment, obj, made("a", "1"), made("b", "2"), appWith("b"), ran("web-1", 1, "1", a), ran("web-2", 2, "2", b))
+	w := newWorld(obj, made("a", "1"), made("b", "2"), appWith("b"), ran("web-1", 1, "1", a), ran("web-2", 2, "2", b))
 	now := created.Time
 	w.now = func() time.Time { return now }
 	reconcile := func() (time.Duration, *appsv1.Deployment) {
@@ -48,7 +47,7 @@ func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	undo := before.DeepCopy()
 	undo.Spec.Template.Annotations[keys.Pins] = a
 	undo.Spec.Template.Spec.Containers[0].Image = "1"
-	undone := w.admitted(t, undo, before, false)
+	undone := w.admitted(t, undo, before)
 	undone.SetResourceVersion("")
 	if err := w.client.Update(t.Context(), undone); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,10 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/pin"
@@ -107,21 +105,5 @@ func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (cli
 
 // Would gives what the workload would be after the move, without asking the API server.
 func (s *Steering) Would() (client.Object, error) {
-	ops, err := json.Marshal(s.r.patch(s.look.Workload, s.look.seen, s.want))
-	if err != nil {
-		return nil, err
-	}
-	patch, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		return nil, err
-	}
-	document, err := json.Marshal(s.look.Workload)
-	if err != nil {
-		return nil, err
-	}
-	if document, err = patch.Apply(document); err != nil {
-		return nil, err
-	}
-	would := s.look.Kind.New()
-	return would, json.Unmarshal(document, would)
+	return s.r.Apply(s.look.Workload, s.r.patch(s.look.Workload, s.look.seen, s.want))
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,4 +246,25 @@ func (r *engine) send(ctx context.Context, obj client.Object, ops []operation, o
 func TestFailed(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
+}
+
+// Apply returns what a workload would be after some operations, without asking the API server.
+func (r *engine) Apply(obj client.Object, ops []operation) (client.Object, error) {
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = patch.Apply(document); err != nil {
+		return nil, err
+	}
+	would := r.kind.New()
+	return would, json.Unmarshal(document, would)
 }

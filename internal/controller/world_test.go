@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/notice/sink"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+// world is an API server with some objects, and the reconciler of Deployments on it.
+type world struct {
+	*workloads
+	client client.WithWatch
+}
+
+func newWorld(objects ...client.Object) *world {
+	c := fake.NewClientBuilder().WithObjects(objects...).
+		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
+		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).Build()
+	kinds := &workload.Kinds{}
+	return &world{client: c, workloads: &workloads{
+		engine: &engine{
+			kind: workload.Deployment, kinds: kinds, options: rolloutOptions{Injection: optin.Admission}, client: c, live: c, whole: c,
+			store: revision.NewStore(c, c, c, time.Now, kinds, 100), accounts: newAccounts(c, time.Now), now: time.Now,
+		},
+		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
+	}}
+}
+
+// admitted returns the object that comes of a request to update one.
+func (w *world) admitted(t *testing.T, obj, old client.Object) *appsv1.Deployment {
+	t.Helper()
+	answer, err := w.Admit(t.Context(), request{obj: obj, old: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.ops == nil {
+		return obj.(*appsv1.Deployment)
+	}
+	patched, err := w.Apply(obj, answer.ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched.(*appsv1.Deployment)
+}
