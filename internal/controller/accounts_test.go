@@ -48,7 +48,7 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			objects := []client.Object{appWith("a"), gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"password": []byte("x")})}
+			objects := []client.Object{gen.App("a"), gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"password": []byte("x")})}
 			if test.account != nil {
 				objects = append(objects, test.account)
 			}
@@ -86,12 +86,12 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 // Many workloads of one account cost one request.
 func TestAnAccountIsReadOnceInAWhile(t *testing.T) {
 	w := newAdmissionWorld(t, workload.Deployment)
-	now := created.Time
+	now := gen.Created.Time
 	a := newAccounts(w.client, func() time.Time { return now })
 	for after, want := range []int{1, 1, 1, 2, 2} {
-		now = created.Add(time.Duration(after) * 4 * time.Second)
+		now = gen.Created.Add(time.Duration(after) * 4 * time.Second)
 		if _, err := a.enforces(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}); err != nil || w.reads != want {
-			t.Errorf("after %s: %d reads, want %d, %v", now.Sub(created.Time), w.reads, want, err)
+			t.Errorf("after %s: %d reads, want %d, %v", now.Sub(gen.Created.Time), w.reads, want, err)
 		}
 	}
 }

@@ -124,10 +124,10 @@ func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bo
 // Rules 2, 4, 6, 7: what a request becomes. The source has content b, which the workload did not roll out yet unless the
 // old object has it.
 func TestAdmit(t *testing.T) {
-	a, b := pinTo("a", "1"), pinTo("b", "2")
-	first := pinTo("b", "1")
+	a, b := gen.PinOfApp("a", "1"), gen.PinOfApp("b", "2")
+	first := gen.PinOfApp("b", "1")
 	unnamed := func(d *appsv1.Deployment) { d.UID, d.Generation = "", 0 }
-	heldFrom := heldOn(b, a)
+	heldFrom := gen.HeldOn(b, a)
 	note := gen.Annotated(keys.Held, heldFrom)
 	paused := func(d *appsv1.Deployment) { d.Spec.Paused = true }
 	tests := map[string]struct {
@@ -137,41 +137,41 @@ func TestAdmit(t *testing.T) {
 		held     string
 		paused   string
 	}{
-		"a first deploy":                        {obj: web("1", unnamed), pins: first},
-		"a first deploy with nothing to track":  {obj: web("1", unnamed, gen.Tracking("none"))},
-		"a first deploy without the source":     {source: "-", obj: web("1", unnamed), paused: "configmap/app"},
-		"one that is paused already":            {source: "-", obj: web("1", unnamed, paused)},
-		"an update without the source":          {source: "-", obj: web("2"), old: web("1")},
-		"opting in":                             {obj: web("1"), old: web("1", gen.Tracking("none")), pins: first},
-		"a new image takes the change along":    {obj: web("2", gen.Pinned(a)), old: web("1", gen.Pinned(a)), pins: b},
-		"nothing of the template changes":       {obj: web("1", gen.Pinned(a), gen.Annotated(keys.Settle, "1s")), old: web("1", gen.Pinned(a)), pins: a},
-		"pins that are taken away come back":    {obj: web("1"), old: web("1", gen.Pinned(a)), pins: a},
-		"and with a new image, they move":       {obj: web("2"), old: web("1", gen.Pinned(a)), pins: b},
-		"pins written by hand":                  {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(pinTo("c", "3"))), pins: a},
-		"malformed pins":                        {obj: web("1", gen.Pinned("x")), old: web("1", gen.Pinned(a)), pins: a},
-		"pins of another cluster":               {obj: web("2", gen.Pinned(pinTo("z", "9"))), old: web("1", gen.Pinned(a)), pins: b},
-		"an undo":                               {obj: web("1", gen.Pinned(a)), old: web("2", gen.Pinned(b)), pins: a, held: heldFrom},
-		"an undo of the configuration alone":    {obj: web("1", gen.Pinned(a)), old: web("1", gen.Pinned(b)), pins: a, held: heldFrom},
-		"a new image while held":                {obj: web("3", gen.Pinned(a), note), old: web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
-		"a replace while held":                  {obj: web("1"), old: web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
-		"an undo to before the first pins":      {obj: web("1"), old: web("2", gen.Pinned(b)), pins: b},
-		"on-deploy, without a deploy":           {obj: web("1", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: web("1", gen.Pinned(a)), pins: a},
-		"on-deploy, with one":                   {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: web("1", gen.Pinned(a)), pins: b},
-		"manual, with a deploy":                 {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manual")), old: web("1", gen.Pinned(a)), pins: a},
-		"manual, misspelt":                      {obj: web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manul")), old: web("1", gen.Pinned(a)), pins: a},
-		"manual, and a first deploy":            {obj: web("1", unnamed, gen.Annotated(keys.Advance, "manual")), pins: first},
-		"opting out, and the pins go with it":   {obj: web("1", gen.Tracking("none")), old: web("1", gen.Pinned(a))},
-		"opting out, and the pins stay":         {obj: web("2", gen.Pinned(a), gen.Tracking("none")), old: web("1", gen.Pinned(a)), pins: a},
-		"the source is deleted, and it deploys": {source: "-", obj: web("2", gen.Pinned(a)), old: web("1", gen.Pinned(a)), pins: a},
+		"a first deploy":                        {obj: gen.Web("1", unnamed), pins: first},
+		"a first deploy with nothing to track":  {obj: gen.Web("1", unnamed, gen.Tracking("none"))},
+		"a first deploy without the source":     {source: "-", obj: gen.Web("1", unnamed), paused: "configmap/app"},
+		"one that is paused already":            {source: "-", obj: gen.Web("1", unnamed, paused)},
+		"an update without the source":          {source: "-", obj: gen.Web("2"), old: gen.Web("1")},
+		"opting in":                             {obj: gen.Web("1"), old: gen.Web("1", gen.Tracking("none")), pins: first},
+		"a new image takes the change along":    {obj: gen.Web("2", gen.Pinned(a)), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"nothing of the template changes":       {obj: gen.Web("1", gen.Pinned(a), gen.Annotated(keys.Settle, "1s")), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"pins that are taken away come back":    {obj: gen.Web("1"), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"and with a new image, they move":       {obj: gen.Web("2"), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"pins written by hand":                  {obj: gen.Web("1", gen.Pinned(a)), old: gen.Web("1", gen.Pinned(gen.PinOfApp("c", "3"))), pins: a},
+		"malformed pins":                        {obj: gen.Web("1", gen.Pinned("x")), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"pins of another cluster":               {obj: gen.Web("2", gen.Pinned(gen.PinOfApp("z", "9"))), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"an undo":                               {obj: gen.Web("1", gen.Pinned(a)), old: gen.Web("2", gen.Pinned(b)), pins: a, held: heldFrom},
+		"an undo of the configuration alone":    {obj: gen.Web("1", gen.Pinned(a)), old: gen.Web("1", gen.Pinned(b)), pins: a, held: heldFrom},
+		"a new image while held":                {obj: gen.Web("3", gen.Pinned(a), note), old: gen.Web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
+		"a replace while held":                  {obj: gen.Web("1"), old: gen.Web("1", gen.Pinned(a), note), pins: a, held: heldFrom},
+		"an undo to before the first pins":      {obj: gen.Web("1"), old: gen.Web("2", gen.Pinned(b)), pins: b},
+		"on-deploy, without a deploy":           {obj: gen.Web("1", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"on-deploy, with one":                   {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"manual, with a deploy":                 {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manual")), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"manual, misspelt":                      {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manul")), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"manual, and a first deploy":            {obj: gen.Web("1", unnamed, gen.Annotated(keys.Advance, "manual")), pins: first},
+		"opting out, and the pins go with it":   {obj: gen.Web("1", gen.Tracking("none")), old: gen.Web("1", gen.Pinned(a))},
+		"opting out, and the pins stay":         {obj: gen.Web("2", gen.Pinned(a), gen.Tracking("none")), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"the source is deleted, and it deploys": {source: "-", obj: gen.Web("2", gen.Pinned(a)), old: gen.Web("1", gen.Pinned(a)), pins: a},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
 			if test.old != nil && test.obj.Spec.Template.Annotations[keys.Pins] == a && test.old.Spec.Template.Annotations[keys.Pins] != a {
-				objects = append(objects, made("a", "1"))
+				objects = append(objects, gen.RevisionOfApp("a", "1"))
 			}
 			if test.source != "-" {
-				objects = append(objects, appWith("b"))
+				objects = append(objects, gen.App("b"))
 			}
 			for _, dryRun := range []bool{true, false} {
 				w := newAdmissionWorld(t, workload.Deployment, objects...)
@@ -192,7 +192,7 @@ func TestAdmit(t *testing.T) {
 				if dryRun && w.writes > 0 {
 					t.Errorf("a dry run wrote %d times", w.writes)
 				}
-				if new := strings.Contains(test.pins, nameOf("b")); !dryRun && (w.writes == 1) != new && test.held == "" && !strings.HasPrefix(name, "an undo") {
+				if new := strings.Contains(test.pins, gen.NameOfRevision("b")); !dryRun && (w.writes == 1) != new && test.held == "" && !strings.HasPrefix(name, "an undo") {
 					t.Errorf("wrote %d times", w.writes)
 				}
 			}
@@ -207,12 +207,12 @@ func TestWhatIsNoConcernReadsNothing(t *testing.T) {
 	noted := gen.Annotated("deployment.kubernetes.io/revision", "3")
 	deleted := func(d *appsv1.Deployment) { now := metav1.Now(); d.DeletionTimestamp = &now }
 	for name, obj := range map[string]*appsv1.Deployment{
-		"the same": web("1"), "a label": web("1", labelled), "scaled": web("1", scaled), "somebody's annotation": web("1", noted),
-		"being deleted": web("2", deleted),
+		"the same": gen.Web("1"), "a label": gen.Web("1", labelled), "scaled": gen.Web("1", scaled), "somebody's annotation": gen.Web("1", noted),
+		"being deleted": gen.Web("2", deleted),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
-			if ops, _, err := w.ask(t.Context(), obj, web("1"), false); len(ops) > 0 || err != nil || w.reads+w.writes > 0 {
+			w := newAdmissionWorld(t, workload.Deployment, gen.App("b"))
+			if ops, _, err := w.ask(t.Context(), obj, gen.Web("1"), false); len(ops) > 0 || err != nil || w.reads+w.writes > 0 {
 				t.Errorf("%+v, %v, %d reads, %d writes", ops, err, w.reads, w.writes)
 			}
 		})
@@ -228,24 +228,24 @@ func TestAdmissionInjects(t *testing.T) {
 	named := func(name string) gen.DeploymentModifier {
 		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = name }
 	}
-	first := pinTo("b", "1")
-	live := web("1", into, gen.Pinned(first), named(nameOf("b")))
+	first := gen.PinOfApp("b", "1")
+	live := gen.Web("1", into, gen.Pinned(first), named(gen.NameOfRevision("b")))
 	tests := map[string]struct{ obj, old *appsv1.Deployment }{
-		"a first deploy":                   {obj: web("1", into)},
-		"the manifest is applied again":    {obj: web("1", into, gen.Pinned(first)), old: live},
-		"the manifest replaces it":         {obj: web("1", into), old: live},
-		"a new image":                      {obj: web("2", into, gen.Pinned(first)), old: live},
-		"the pin alone, as the controller": {obj: web("1", into, gen.Pinned(first), named(nameOf("a"))), old: web("1", into, gen.Pinned(pinTo("a", "1")), named(nameOf("a")))},
+		"a first deploy":                   {obj: gen.Web("1", into)},
+		"the manifest is applied again":    {obj: gen.Web("1", into, gen.Pinned(first)), old: live},
+		"the manifest replaces it":         {obj: gen.Web("1", into), old: live},
+		"a new image":                      {obj: gen.Web("2", into, gen.Pinned(first)), old: live},
+		"the pin alone, as the controller": {obj: gen.Web("1", into, gen.Pinned(first), named(gen.NameOfRevision("a"))), old: gen.Web("1", into, gen.Pinned(gen.PinOfApp("a", "1")), named(gen.NameOfRevision("a")))},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+			w := newAdmissionWorld(t, workload.Deployment, gen.App("b"))
 			var old client.Object
 			if test.old != nil {
 				old = test.old
 			}
 			got := w.admitted(t, test.obj, old, false).(*appsv1.Deployment)
-			if name(got) != nameOf("b") || got.Spec.Template.Annotations[keys.Pins] != first {
+			if name(got) != gen.NameOfRevision("b") || got.Spec.Template.Annotations[keys.Pins] != first {
 				t.Errorf("refers to %s with pins %s", name(got), got.Spec.Template.Annotations[keys.Pins])
 			}
 		})
@@ -268,16 +268,16 @@ func TestAdmitJobs(t *testing.T) {
 		old  client.Object
 		pins string
 	}{
-		"stand-alone":            {job(tracked, false), nil, pinTo("b", "1")},
+		"stand-alone":            {job(tracked, false), nil, gen.PinOfApp("b", "1")},
 		"not opted in":           {job(nil, false), nil, ""},
 		"of a CronJob":           {job(tracked, true), nil, ""},
 		"it exists already":      {job(tracked, false), job(nil, false), ""},
 		"in a mode for rollouts": {job(map[string]string{keys.Track: "all", keys.Mode: "restart"}, false), nil, ""},
-		"restart-on":             {job(map[string]string{keys.Track: "all", keys.RestartOn: "things.v1.example.com/a"}, false), nil, pinTo("b", "1")},
+		"restart-on":             {job(map[string]string{keys.Track: "all", keys.RestartOn: "things.v1.example.com/a"}, false), nil, gen.PinOfApp("b", "1")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newAdmissionWorld(t, workload.StandAloneJob, appWith("b"))
+			w := newAdmissionWorld(t, workload.StandAloneJob, gen.App("b"))
 			got := w.admitted(t, test.job, test.old, false).(*batchv1.Job)
 			if pins := got.Spec.Template.Annotations[keys.Pins]; pins != test.pins || got.Spec.Template.Annotations[keys.Hashes] != "" {
 				t.Errorf("pins %q, want %q", pins, test.pins)
@@ -298,9 +298,9 @@ func TestAdmitBelievesOnlyWhatIsLive(t *testing.T) {
 	}
 	for name, forge := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
-			old := w.serve(t, web("1")).(*appsv1.Deployment)
-			obj := web("2", gen.Annotated(keys.RestartOn, "oops"), gen.Annotated(keys.Settle, "oops"))
+			w := newAdmissionWorld(t, workload.Deployment, gen.App("b"))
+			old := w.serve(t, gen.Web("1")).(*appsv1.Deployment)
+			obj := gen.Web("2", gen.Annotated(keys.RestartOn, "oops"), gen.Annotated(keys.Settle, "oops"))
 			obj.Name, obj.Namespace = old.Name, old.Namespace
 			if ops, said, err := w.ask(t.Context(), obj, old, true); len(ops) == 0 || len(said) == 0 || err != nil {
 				t.Fatalf("of what is live: %v, %v, %v", ops, said, err)
@@ -317,10 +317,10 @@ func TestAdmitBelievesOnlyWhatIsLive(t *testing.T) {
 
 // Rule 18: the webhook never spends the budget of a source.
 func TestAdmissionSpendsNoBudget(t *testing.T) {
-	w := newAdmissionWorld(t, workload.Deployment, appWith("b"))
+	w := newAdmissionWorld(t, workload.Deployment, gen.App("b"))
 	w.store = revision.NewStore(w.client, w.client, w.client, time.Now, w.kinds, 3)
 	for i := range 10 {
-		obj := web("1", func(d *appsv1.Deployment) { d.Name, d.UID = fmt.Sprint("forged-", i), "" }, gen.Pinned(pinTo("a", fmt.Sprint(i+1))))
+		obj := gen.Web("1", func(d *appsv1.Deployment) { d.Name, d.UID = fmt.Sprint("forged-", i), "" }, gen.Pinned(gen.PinOfApp("a", fmt.Sprint(i+1))))
 		if _, said, err := w.ask(t.Context(), obj, nil, false); err != nil || slices.ContainsFunc(said, func(n notice.Notice) bool {
 			return strings.Contains(n.Text, "has changed more than")
 		}) {
@@ -340,26 +340,26 @@ func TestAdmissionSpendsNoBudget(t *testing.T) {
 func TestPinToForeignRevisionKeepsIt(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "uid-of-other"}
 	anchor := revision.AnchorName
-	chosen := gen.Pinned(pinTo("b", "1"))
+	chosen := gen.Pinned(gen.PinOfApp("b", "1"))
 	tests := map[string]struct {
 		source   string
 		obj, old client.Object
 		want     []string
 		leads    bool
 	}{
-		"an update, where it leads":            {"b", web("1"), web("1", gen.Tracking("none")), []string{"other"}, true},
-		"a creation, where it leads":           {"b", web("1"), nil, []string{"other"}, true},
-		"one that chooses it, where it leads":  {"c", web("1", chosen), nil, []string{"other"}, true},
-		"an update":                            {"b", web("1"), web("1", gen.Tracking("none")), []string{"other", "web"}, false},
-		"an update that chooses it":            {"c", web("1", chosen), web("1", gen.Pinned(pinTo("a", "1"))), []string{"other", "web"}, false},
-		"a creation, with a UID of its own":    {"b", web("1"), nil, []string{"other", anchor}, false},
-		"a creation that chooses it, the same": {"c", web("1", chosen), nil, []string{"other", anchor}, false},
+		"an update, where it leads":            {"b", gen.Web("1"), gen.Web("1", gen.Tracking("none")), []string{"other"}, true},
+		"a creation, where it leads":           {"b", gen.Web("1"), nil, []string{"other"}, true},
+		"one that chooses it, where it leads":  {"c", gen.Web("1", chosen), nil, []string{"other"}, true},
+		"an update":                            {"b", gen.Web("1"), gen.Web("1", gen.Tracking("none")), []string{"other", "web"}, false},
+		"an update that chooses it":            {"c", gen.Web("1", chosen), gen.Web("1", gen.Pinned(gen.PinOfApp("a", "1"))), []string{"other", "web"}, false},
+		"a creation, with a UID of its own":    {"b", gen.Web("1"), nil, []string{"other", anchor}, false},
+		"a creation that chooses it, the same": {"c", gen.Web("1", chosen), nil, []string{"other", anchor}, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			shared := made("b", "1")
+			shared := gen.RevisionOfApp("b", "1")
 			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
-			w := newAdmissionWorld(t, workload.Deployment, appWith(test.source), shared)
+			w := newAdmissionWorld(t, workload.Deployment, gen.App(test.source), shared)
 			w.kinds.Add(workload.Deployment)
 			w.ownAtOnce = !test.leads
 			if _, _, err := w.ask(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {

@@ -20,7 +20,7 @@ import (
 
 func TestRolloutsWithinAnyHour(t *testing.T) {
 	var r rollouts
-	begin := created.Time
+	begin := gen.Created.Time
 	for i := range 3 {
 		if wait := r.wait(3, begin.Add(time.Duration(i)*time.Minute)); wait != 0 {
 			t.Errorf("rollout %d waits %s", i, wait)
@@ -54,15 +54,15 @@ func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
-				engine: &engine{kind: workload.Deployment, now: func() time.Time { return created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
+				engine: &engine{kind: workload.Deployment, now: func() time.Time { return gen.Created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
 			}
 			known := &memory{}
 			d := gen.Deployment("web")
 			if wait, w := r.obstructed(t.Context(), d, test.change, known); wait != 0 {
 				t.Errorf("the first waits %s: %s", wait, w.Text)
 			}
-			known.rollouts.wrote(created.Time)
-			known.rollouts.wrote(created.Time)
+			known.rollouts.wrote(gen.Created.Time)
+			known.rollouts.wrote(gen.Created.Time)
 			wait, w := r.obstructed(t.Context(), d, test.change, known)
 			if (wait == time.Hour) != test.waits || !test.waits && wait != 0 {
 				t.Errorf("waits %s", wait)
@@ -77,9 +77,9 @@ func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 
 // Rule 11: ten busy sources, each within its own limit, roll a workload out no more often than it may be. A deploy goes on.
 func TestBusySourcesTogetherHaveABudget(t *testing.T) {
-	obj := web("1")
-	w := newWorld(obj, appWith("0"))
-	now := created.Time
+	obj := gen.Web("1")
+	w := newWorld(obj, gen.App("0"))
+	now := gen.Created.Time
 	w.now, w.rolloutsPerHour = func() time.Time { return now }, 3
 	values := strings.Split("abcdef", "")
 	rolled := 0
@@ -97,7 +97,7 @@ func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	pins := reconcile().Spec.Template.Annotations[keys.Pins]
 	for _, value := range values {
 		now = now.Add(time.Minute)
-		source, patch := appWith(value), fmt.Sprintf(`{"data":{"k":%q}}`, value)
+		source, patch := gen.App(value), fmt.Sprintf(`{"data":{"k":%q}}`, value)
 		if err := w.client.Patch(t.Context(), source, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			t.Fatal(err)
 		}
@@ -111,11 +111,11 @@ func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	before := reconcile()
 	deploy := before.DeepCopy()
 	deploy.Spec.Template.Spec.Containers[0].Image = "2"
-	if got := w.admitted(t, deploy, before); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("f")) {
+	if got := w.admitted(t, deploy, before); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], gen.NameOfRevision("f")) {
 		t.Errorf("a deploy has pins %s", got.Spec.Template.Annotations[keys.Pins])
 	}
-	now = created.Add(time.Hour + time.Minute)
-	if got := reconcile(); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("f")) {
+	now = gen.Created.Add(time.Hour + time.Minute)
+	if got := reconcile(); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], gen.NameOfRevision("f")) {
 		t.Errorf("an hour later, pins %s", got.Spec.Template.Annotations[keys.Pins])
 	}
 }

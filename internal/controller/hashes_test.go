@@ -440,24 +440,24 @@ func TestOptionsListResources(t *testing.T) {
 // Rule 4: a source that is pinned and also named in restart-on is held by its pin and by its hash, each with its own note.
 func TestHoldOfPinnedRestartTrigger(t *testing.T) {
 	both := func(image, value, number string) *appsv1.Deployment {
-		hash := "configmap/app=" + content.FromConfigMap(appWith(value)).Digests().Sum(true, nil) + "@" + number
-		d := web(image, gen.Annotated(keys.RestartOn, "configmap/app"), gen.Pinned(pinTo(value, number)))
+		hash := "configmap/app=" + content.FromConfigMap(gen.App(value)).Digests().Sum(true, nil) + "@" + number
+		d := gen.Web(image, gen.Annotated(keys.RestartOn, "configmap/app"), gen.Pinned(gen.PinOfApp(value, number)))
 		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, keys.Hashes, hash)
 		return d
 	}
 	first, second := both("1", "a", "1"), both("2", "b", "2")
-	w := newAdmissionWorld(t, workload.Deployment, appWith("b"), made("a", "1"))
+	w := newAdmissionWorld(t, workload.Deployment, gen.App("b"), gen.RevisionOfApp("a", "1"))
 	undone := w.admitted(t, first, second, false).(*appsv1.Deployment)
 	for key, want := range map[string]string{
-		keys.Held: pinTo("b", "2"), keys.HeldHashes: second.Spec.Template.Annotations[keys.Hashes],
+		keys.Held: gen.PinOfApp("b", "2"), keys.HeldHashes: second.Spec.Template.Annotations[keys.Hashes],
 	} {
 		if got := undone.Annotations[key]; !strings.HasPrefix(got, want) {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
 	// Without a holder that shows the hold, each note speaks for itself.
-	next := w.admitted(t, web("3", func(d *appsv1.Deployment) { undone.DeepCopyInto(d); d.Spec.Template.Spec.Containers[0].Image = "3" }), undone, false)
-	if got := next.(*appsv1.Deployment).Spec.Template.Annotations[keys.Pins]; got != pinTo("a", "1") {
+	next := w.admitted(t, gen.Web("3", func(d *appsv1.Deployment) { undone.DeepCopyInto(d); d.Spec.Template.Spec.Containers[0].Image = "3" }), undone, false)
+	if got := next.(*appsv1.Deployment).Spec.Template.Annotations[keys.Pins]; got != gen.PinOfApp("a", "1") {
 		t.Errorf("a new image took the pins to %s", got)
 	}
 }

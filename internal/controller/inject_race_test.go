@@ -18,8 +18,8 @@ import (
 func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 	for name, scaled := range map[string]bool{"something scales it": true, "nothing changes it": false} {
 		t.Run(name, func(t *testing.T) {
-			obj := web("1", gen.Annotated(keys.Injection, string(optin.Template)))
-			w := newWorld(obj, appWith("a"))
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)))
+			w := newWorld(obj, gen.App("a"))
 			wet := 0
 			w.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -32,7 +32,7 @@ func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 						return c.Patch(ctx, obj, patch, opts...)
 					}
 					// A fake API server shows nothing of a dry run.
-					gen.Pinned(pinTo("a", "1"))(d)
+					gen.Pinned(gen.PinOfApp("a", "1"))(d)
 					live := &appsv1.Deployment{}
 					if err := c.Get(ctx, client.ObjectKeyFromObject(d), live); err != nil {
 						return err

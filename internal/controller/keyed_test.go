@@ -161,7 +161,7 @@ func TestAKeyIsMadeOnlyWhereItIsNeeded(t *testing.T) {
 		"a Secret that is not there": {"secret/none", false, false}, "the key itself": {"secret/" + keys.KeySecret, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newAdmissionWorld(t, workload.Deployment, gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1")}), appWith("a"))
+			w := newAdmissionWorld(t, workload.Deployment, gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1")}), gen.App("a"))
 			w.options.Secrets = true
 			if _, _, err := w.ask(t.Context(), gen.Deployment("web", gen.Annotated(keys.RestartOn, test.source)), nil, test.dryRun); err != nil {
 				t.Fatal(err)

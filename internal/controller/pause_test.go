@@ -19,8 +19,8 @@ import (
 
 // pausedWeb is a Deployment that confrev paused at its creation.
 func pausedWeb(deadline *int32) *appsv1.Deployment {
-	return web("1", gen.Annotated(keys.Paused, "configmap/app"), func(d *appsv1.Deployment) {
-		d.CreationTimestamp, d.Spec.Paused, d.Spec.ProgressDeadlineSeconds = created, true, deadline
+	return gen.Web("1", gen.Annotated(keys.Paused, "configmap/app"), func(d *appsv1.Deployment) {
+		d.CreationTimestamp, d.Spec.Paused, d.Spec.ProgressDeadlineSeconds = gen.Created, true, deadline
 	})
 }
 
@@ -47,11 +47,11 @@ func TestAPauseIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{pausedWeb(test.deadline)}
 			if test.source {
-				objects = append(objects, appWith("a"))
+				objects = append(objects, gen.App("a"))
 			}
 			w := newWorld(objects...)
 			told := events.NewFakeRecorder(100)
-			w.notices, w.now = sink.Events(told), func() time.Time { return created.Add(test.after) }
+			w.notices, w.now = sink.Events(told), func() time.Time { return gen.Created.Add(test.after) }
 			result, err := w.Reconcile(t.Context(), requests(objects[:1])[0])
 			if err != nil {
 				t.Fatal(err)

@@ -23,10 +23,10 @@ import (
 func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
 		t.Run(string(injection), func(t *testing.T) {
-			obj := web("1", gen.Annotated(keys.Injection, string(injection)))
-			w := newWorld(obj, appWith("a"))
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(injection)))
+			w := newWorld(obj, gen.App("a"))
 			told := events.NewFakeRecorder(100)
-			now := created.Time
+			now := gen.Created.Time
 			w.notices, w.now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
 			w.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
@@ -45,7 +45,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			})
 			reconcile := func(after, again time.Duration) {
 				t.Helper()
-				now = created.Add(after)
+				now = gen.Created.Add(after)
 				result, err := w.Reconcile(t.Context(), requests([]client.Object{obj})[0])
 				if err != nil || result.RequeueAfter != again {
 					t.Fatalf("looks again after %s, want %s, %v", result.RequeueAfter, again, err)

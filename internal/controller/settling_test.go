@@ -15,10 +15,10 @@ import (
 
 // Rule 21.2: content that never ran stays pending after an undo, and settling starts again with the undo.
 func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
-	a, b := pinTo("a", "1"), pinTo("b", "2")
-	obj := web("2", gen.Pinned(b), gen.Annotated(keys.Settle, "1m"))
-	w := newWorld(obj, made("a", "1"), made("b", "2"), appWith("b"), ran("web-1", 1, "1", a), ran("web-2", 2, "2", b))
-	now := created.Time
+	a, b := gen.PinOfApp("a", "1"), gen.PinOfApp("b", "2")
+	obj := gen.Web("2", gen.Pinned(b), gen.Annotated(keys.Settle, "1m"))
+	w := newWorld(obj, gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("b", "2"), gen.App("b"), gen.Ran("web-1", 1, "1", a), gen.Ran("web-2", 2, "2", b))
+	now := gen.Created.Time
 	w.now = func() time.Time { return now }
 	reconcile := func() (time.Duration, *appsv1.Deployment) {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 		return result.RequeueAfter, got
 	}
 	reconcile()
-	if err := w.client.Patch(t.Context(), appWith("c"), client.RawPatch(types.MergePatchType, []byte(`{"data":{"k":"c"}}`))); err != nil {
+	if err := w.client.Patch(t.Context(), gen.App("c"), client.RawPatch(types.MergePatchType, []byte(`{"data":{"k":"c"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	if wait, _ := reconcile(); wait != time.Minute {
@@ -56,7 +56,7 @@ func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 		t.Errorf("after the undo it settles for %s, with pins %s", wait, got.Spec.Template.Annotations[keys.Pins])
 	}
 	now = now.Add(time.Minute)
-	if _, got := reconcile(); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], nameOf("c")) {
+	if _, got := reconcile(); !strings.Contains(got.Spec.Template.Annotations[keys.Pins], gen.NameOfRevision("c")) {
 		t.Errorf("once it has settled, it has pins %s", got.Spec.Template.Annotations[keys.Pins])
 	}
 }

@@ -170,7 +170,7 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(
 			gen.ConfigMap("app", map[string]string{"v": "2"}), madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}},
-			web(image, gen.Pinned(a), held), ran("web-2", 2, "2", b), ran("web-1", 3, "1", a)).
+			gen.Web(image, gen.Pinned(a), held), gen.Ran("web-2", 2, "2", b), gen.Ran("web-1", 3, "1", a)).
 			WithInterceptorFuncs(interceptor.Funcs{
 				// Of holders, the right to list is enough to look.
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
