@@ -70,6 +70,17 @@ func (w *admissionWorld) ask(ctx context.Context, obj, old client.Object, dryRun
 	return answer.ops, answer.said, err
 }
 
+// noticeText returns what warnings say, in lines.
+func noticeText(said []notice.Notice) string {
+	var lines []string
+	for _, n := range said {
+		if !n.Normal {
+			lines = append(lines, n.Text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // admitted gives the object that comes of a request, and fails if asking again would change more: the API server may call
 // a webhook twice.
 func (w *admissionWorld) admitted(t *testing.T, obj, old client.Object, dryRun bool) client.Object {

@@ -102,9 +102,9 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 				t.Errorf("settings are %q, want %s %q", got.Annotations, keys.Advance, test.advance)
 			}
 			_, said, err := w.ask(t.Context(), test.obj, w.serve(t, test.old), true)
-			warned := strings.Contains(strings.Join(texts(said), "\n"), "kubectl confrev resume deployment/web configmap/app")
+			warned := strings.Contains(noticeText(said), "kubectl confrev resume deployment/web configmap/app")
 			if err != nil || warned != test.warned {
-				t.Errorf("%v, warned: %q", err, texts(said))
+				t.Errorf("%v, warned: %q", err, noticeText(said))
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestPinsOfANewWorkload(t *testing.T) {
 				t.Errorf("a dry run wrote %d times: %v", w.writes, err)
 			}
 			_, said, err := w.ask(t.Context(), test.obj, nil, false)
-			if text := strings.Join(texts(said), "\n"); err != nil || test.says != "" && !strings.Contains(text, test.says) ||
+			if text := noticeText(said); err != nil || test.says != "" && !strings.Contains(text, test.says) ||
 				test.says == "" && (strings.Contains(text, refuses) || strings.Contains(text, resume)) {
 				t.Errorf("%v, it says %q", err, text)
 			}
@@ -241,8 +241,8 @@ func TestARequestChoosesNothingThatIsNotProven(t *testing.T) {
 				t.Errorf("pins %q, want %q", pins, want)
 			}
 			_, said, err := w.ask(t.Context(), obj, w.serve(t, old), true)
-			if told := strings.Contains(strings.Join(texts(said), "\n"), "not a revision of it"); err != nil || told == test.chosen {
-				t.Errorf("it says %q, %v", texts(said), err)
+			if told := strings.Contains(noticeText(said), "not a revision of it"); err != nil || told == test.chosen {
+				t.Errorf("it says %q, %v", noticeText(said), err)
 			}
 		})
 	}

@@ -425,18 +425,6 @@ func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
 	}
 }
 
-func TestOptionsListResources(t *testing.T) {
-	for text, valid := range map[string]bool{
-		"persistentvolumeclaims": true, "certificates.cert-manager.io": true, "secrets.example.com": true,
-		"secrets": false, "configmaps": false, "*": false, "*.example.com": false, "pods/log": false, "": false,
-	} {
-		err := Options{rolloutOptions: rolloutOptions{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}}.validateRestartOn()
-		if (err == nil) != valid {
-			t.Errorf("--restart-on=%s: %v", text, err)
-		}
-	}
-}
-
 // Rule 4: a source that is pinned and also named in restart-on is held by its pin and by its hash, each with its own note.
 func TestHoldOfPinnedRestartTrigger(t *testing.T) {
 	both := func(image, value, number string) *appsv1.Deployment {

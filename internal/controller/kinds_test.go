@@ -13,8 +13,8 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// fleet is a configured kind.
-var fleet = workload.Kind{
+// fleetKind is a configured kind.
+var fleetKind = workload.Kind{
 	GVK:    schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Fleet"},
 	Path:   "spec.template",
 	Holder: workload.HolderKind{GVK: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "FleetSet"}, Path: "spec.template"},
@@ -22,9 +22,9 @@ var fleet = workload.Kind{
 
 func TestNamesOfKindsAreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	other := fleet
+	other := fleetKind
 	other.GVK.Kind, other.GVK.Group = "Deployment", "example.com"
-	for _, kind := range append(workload.Standard(), fleet, other) {
+	for _, kind := range append(workload.Standard(), fleetKind, other) {
 		if n := name(kind); seen[n] || n != strings.ToLower(n) {
 			t.Errorf("%s is called %q", kind.GVK, n)
 		}

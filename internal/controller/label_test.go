@@ -32,7 +32,7 @@ func TestASourceThatCannotBeLabelledIsNoError(t *testing.T) {
 	r := &engine{kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
 	seen := newObserved(gen.Namespace, c)
 	err := r.refresh(t.Context(), seen, plan.Plan{Decisions: []plan.Decision{{
-		Source: gen.Source("configmap/app"), Current: pin.Pin{Revision: appA, Number: 1},
+		Source: gen.Source("configmap/app"), Current: pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1},
 	}}})
 	if err != nil || tries != 1 {
 		t.Errorf("%v after %d tries", err, tries)

@@ -1,0 +1,19 @@
+package controller
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestOptionsListResources(t *testing.T) {
+	for text, valid := range map[string]bool{
+		"persistentvolumeclaims": true, "certificates.cert-manager.io": true, "secrets.example.com": true,
+		"secrets": false, "configmaps": false, "*": false, "*.example.com": false, "pods/log": false, "": false,
+	} {
+		err := Options{rolloutOptions: rolloutOptions{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}}.validateRestartOn()
+		if (err == nil) != valid {
+			t.Errorf("--restart-on=%s: %v", text, err)
+		}
+	}
+}
