@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // admitter answers the workload webhook: it plans for a workload within the request that creates or updates it, so that
@@ -27,7 +28,7 @@ type admitter struct {
 func (a *admitter) add(r *workloads) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of[r.kind.GVK.GroupKind()] = r
+	a.of[r.Kind.GVK.GroupKind()] = r
 }
 
 func (a *admitter) get(kind metav1.GroupVersionKind) *workloads {
@@ -40,12 +41,12 @@ func (a *admitter) get(kind metav1.GroupVersionKind) *workloads {
 // answer, not one that says no.
 func (a *admitter) Handle(ctx context.Context, req admission.Request) admission.Response {
 	r := a.get(req.Kind)
-	if r == nil || r.options.excluded(req.Namespace) {
+	if r == nil || r.Options.Excluded(req.Namespace) {
 		return admission.Allowed("")
 	}
-	started := r.now()
+	started := r.Now()
 	patch, warnings, err := r.handle(ctx, req)
-	metricAdmission.WithLabelValues(r.kind.Resource(), result(patch, err)).Observe(r.now().Sub(started).Seconds())
+	metricAdmission.WithLabelValues(r.Kind.Resource(), result(patch, err)).Observe(r.Now().Sub(started).Seconds())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot plan for a workload at its admission; it is let through as it is",
 			"kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name)
@@ -88,15 +89,15 @@ func (r *workloads) handle(ctx context.Context, req admission.Request) (patch []
 		}
 	}
 	dryRun := req.DryRun != nil && *req.DryRun
-	answer, err := r.Admit(ctx, request{
-		obj: obj, old: old, dryRun: dryRun, unresolved: r.gate.Problem() != nil, ownAtOnce: !r.leads(),
+	answer, err := r.Admit(ctx, rollout.Request{
+		Object: obj, Old: old, DryRun: dryRun, Unresolved: r.gate.Problem() != nil, OwnAtOnce: !r.leads(),
 	})
-	r.tell(ctx, answer.made)
-	if err != nil || len(answer.ops) == 0 {
-		return nil, texts(answer.said), err
+	r.tell(ctx, answer.Made)
+	if err != nil || len(answer.Patch) == 0 {
+		return nil, texts(answer.Warnings), err
 	}
-	patch, err = json.Marshal(answer.ops)
-	return patch, texts(answer.said), err
+	patch, err = json.Marshal(answer.Patch)
+	return patch, texts(answer.Warnings), err
 }
 
 // maxWarning is how long a warning to the user may be; the API server cuts longer ones when there are many.
@@ -114,9 +115,9 @@ func texts(all []notice.Notice) []string {
 }
 
 func (r *workloads) decode(raw []byte) (client.Object, error) {
-	obj := r.kind.New()
+	obj := r.Kind.New()
 	if err := json.Unmarshal(raw, obj); err != nil {
-		return nil, fmt.Errorf("read a %s: %w", r.kind.Resource(), err)
+		return nil, fmt.Errorf("read a %s: %w", r.Kind.Resource(), err)
 	}
 	return obj, nil
 }

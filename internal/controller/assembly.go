@@ -128,8 +128,8 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 				return err
 			}
 		}
-		if other.kind.Refers {
-			if err := added.follow(a.manager.GetCache(), other.kind); err != nil {
+		if other.Kind.Refers {
+			if err := added.follow(a.manager.GetCache(), other.Kind); err != nil {
 				return err
 			}
 		}
@@ -148,7 +148,7 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 // index makes the indexes of a kind of workloads and of its holders. What is there already, since an earlier attempt made
 // it or since another kind shares it, stays.
 func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
-	for _, i := range index.Of(kind, a.options.defaults()) {
+	for _, i := range index.Of(kind, a.options.Defaults()) {
 		if a.indexed[i.GVK.String()+" "+i.Field] {
 			continue
 		}

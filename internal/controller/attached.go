@@ -12,6 +12,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // keepAttached keeps a source whose name is unique per deploy: the holders that use it own it, so that it goes with the
@@ -56,7 +57,7 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 // The namespace is looked up live: the cache may show the deletion of the source before that of its namespace, and users
 // that have finalizers of their own would then be waited for.
 func (r *revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
-	ending, err := terminating(ctx, r.live, ref.Namespace)
+	ending, err := rollout.Terminating(ctx, r.live, ref.Namespace)
 	if err != nil {
 		return 0, err
 	}

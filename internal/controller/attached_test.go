@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -27,7 +28,7 @@ func TestDeletedNamespaceLosesFinalizer(t *testing.T) {
 		want    []string
 	}{
 		"of a user":     {Options{}, []string{"example.com/keep"}},
-		"confrev's own": {Options{rolloutOptions: rolloutOptions{Namespace: gen.Namespace}}, []string{keys.ProtectFinalizer, "example.com/keep"}},
+		"confrev's own": {Options{Options: rollout.Options{Namespace: gen.Namespace}}, []string{keys.ProtectFinalizer, "example.com/keep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := gen.ConfigMap("app", nil)

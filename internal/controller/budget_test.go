@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -44,17 +45,17 @@ func TestRolloutsWithinAnyHour(t *testing.T) {
 func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 	advances := []pin.Source{gen.Source("configmap/app")}
 	for name, test := range map[string]struct {
-		change Change
+		change rollout.Change
 		waits  bool
 	}{
-		"an advance":                  {Change{Text: "x", Advances: advances}, true},
-		"an advance with a first pin": {Change{Text: "x", Advances: advances, Urgent: true}, false},
-		"what no source rolls out":    {Change{Text: "x"}, false},
-		"nothing":                     {Change{}, false},
+		"an advance":                  {rollout.Change{Text: "x", Advances: advances}, true},
+		"an advance with a first pin": {rollout.Change{Text: "x", Advances: advances, Urgent: true}, false},
+		"what no source rolls out":    {rollout.Change{Text: "x"}, false},
+		"nothing":                     {rollout.Change{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
-				engine: &engine{kind: workload.Deployment, now: func() time.Time { return gen.Created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
+				Engine: &rollout.Engine{Kind: workload.Deployment, Now: func() time.Time { return gen.Created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
 			}
 			known := &memory{}
 			d := gen.Deployment("web")
@@ -80,7 +81,7 @@ func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	obj := gen.Web("1")
 	w := newWorld(obj, gen.App("0"))
 	now := gen.Created.Time
-	w.now, w.rolloutsPerHour = func() time.Time { return now }, 3
+	w.Now, w.rolloutsPerHour = func() time.Time { return now }, 3
 	values := strings.Split("abcdef", "")
 	rolled := 0
 	reconcile := func() *appsv1.Deployment {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -34,11 +35,11 @@ func TestNamesOfKindsAreUnique(t *testing.T) {
 
 func TestSourceKindsAreThoseThatAreEnabled(t *testing.T) {
 	for secrets, want := range map[bool][]pin.Kind{false: {pin.ConfigMap}, true: {pin.ConfigMap, pin.Secret}} {
-		o := rolloutOptions{Secrets: secrets}
-		if diff := cmp.Diff(want, o.sourceKinds()); diff != "" {
+		o := rollout.Options{Secrets: secrets}
+		if diff := cmp.Diff(want, o.SourceKinds()); diff != "" {
 			t.Errorf("secrets %v (-want +got):\n%s", secrets, diff)
 		}
-		if !o.enabled(pin.ConfigMap) || o.enabled(pin.Secret) != secrets || o.enabled("persistentvolumeclaims.v1") {
+		if !o.Enabled(pin.ConfigMap) || o.Enabled(pin.Secret) != secrets || o.Enabled("persistentvolumeclaims.v1") {
 			t.Errorf("secrets %v: the wrong kinds are enabled", secrets)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
@@ -29,8 +30,8 @@ type Planner struct {
 	live     client.Client
 	store    *revision.Store
 	kinds    *workload.Kinds
-	triggers *triggers
-	accounts *accounts
+	triggers *rollout.Triggers
+	accounts *rollout.Accounts
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
 	yields *yielding
@@ -44,7 +45,7 @@ func NewPlanner(ctx context.Context, live client.Client, options Options, namesp
 // NewPlannerOf takes a snapshot of only some kinds, for who has no business with others, and may have no right to list them.
 func NewPlannerOf(ctx context.Context, live client.Client, options Options, namespace string, all []workload.Kind) (*Planner, error) {
 	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
-	seen, err := snapshot.Take(ctx, live, all, options.sourceKinds(), options.defaults(), namespace)
+	seen, err := snapshot.Take(ctx, live, all, options.SourceKinds(), options.Defaults(), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +60,8 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
-		triggers: newTriggers(options.rolloutOptions, live, live),
-		accounts: newAccounts(live, time.Now),
+		triggers: rollout.NewTriggers(options.Options, live, live),
+		accounts: rollout.NewAccounts(live, time.Now),
 	}, nil
 }
 
@@ -85,9 +86,9 @@ func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Pa
 }
 
 // Look plans for one workload of the snapshot. With advance, as if its pins might move now whatever confrev.io/advance says.
-func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (Look, error) {
+func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (rollout.Look, error) {
 	r := p.engine(kind)
-	look, err := r.Look(ctx, obj, View{Advance: advance})
+	look, err := r.Look(ctx, obj, rollout.View{Advance: advance})
 	if err != nil {
 		err = fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
 	} else {
@@ -100,7 +101,7 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 }
 
 // Steer moves pins and hashes of a workload; see engine.Steer.
-func (p *Planner) Steer(look Look, moves ...plan.Decision) Steering {
+func (p *Planner) Steer(look rollout.Look, moves ...plan.Decision) rollout.Steering {
 	return p.engine(look.Kind).Steer(look, moves...)
 }
 
@@ -142,7 +143,7 @@ func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object)
 }
 
 // Pods gives the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
-func (p *Planner) Pods(look Look) ([]client.Object, error) {
+func (p *Planner) Pods(look rollout.Look) ([]client.Object, error) {
 	var pods []client.Object
 	owners := slices.Clone(look.Holders)
 	for _, roller := range look.Rollers {
@@ -160,12 +161,12 @@ func (p *Planner) Pods(look Look) ([]client.Object, error) {
 
 // Workloads gives the workloads of the snapshot that have templates of their own and that confrev does not keep out of, not
 // looked at yet.
-func (p *Planner) Workloads() []Look {
-	var looks []Look
+func (p *Planner) Workloads() []rollout.Look {
+	var looks []rollout.Look
 	for _, kind := range p.Kinds {
 		for _, obj := range p.Snapshot.Objects(kind.GVK) {
-			if _, _, refers := kind.WorkloadRef(obj); !refers && !p.Options.excluded(obj.GetNamespace()) {
-				looks = append(looks, Look{Kind: kind, Workload: obj})
+			if _, _, refers := kind.WorkloadRef(obj); !refers && !p.Options.Excluded(obj.GetNamespace()) {
+				looks = append(looks, rollout.Look{Kind: kind, Workload: obj})
 			}
 		}
 	}
@@ -173,8 +174,8 @@ func (p *Planner) Workloads() []Look {
 }
 
 // UsersOf gives the workloads of the snapshot to which a source may matter, not looked at yet.
-func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]Look, error) {
-	var looks []Look
+func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]rollout.Look, error) {
+	var looks []rollout.Look
 	for _, kind := range p.Kinds {
 		for _, value := range []string{source.String(), index.AnyOf(source.Kind)} {
 			found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.BySource, value)
@@ -182,7 +183,7 @@ func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Sour
 				return nil, err
 			}
 			for _, obj := range found {
-				looks = append(looks, Look{Kind: kind, Workload: obj})
+				looks = append(looks, rollout.Look{Kind: kind, Workload: obj})
 			}
 		}
 	}
@@ -218,9 +219,9 @@ func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client
 	return found[0]
 }
 
-func (p *Planner) engine(kind workload.Kind) *engine {
-	return &engine{
-		kind: kind, kinds: p.kinds, options: p.Options.rolloutOptions, client: p.Snapshot, live: p.live, whole: p.Snapshot, store: p.store, triggers: p.triggers,
-		accounts: p.accounts, now: time.Now,
+func (p *Planner) engine(kind workload.Kind) *rollout.Engine {
+	return &rollout.Engine{
+		Kind: kind, Kinds: p.kinds, Options: p.Options.Options, Client: p.Snapshot, Live: p.live, Whole: p.Snapshot, Store: p.store, Triggers: p.triggers,
+		Accounts: p.accounts, Now: time.Now,
 	}
 }

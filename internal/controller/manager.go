@@ -18,13 +18,14 @@ import (
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
 )
 
 // Options are what the command line says of the controller.
 type Options struct {
-	rolloutOptions
+	rollout.Options
 	// Grace is how long a revision that nobody uses is kept (rule 13).
 	Grace time.Duration
 	// Kinds are configured kinds of workloads, beside those that confrev knows.
@@ -81,7 +82,7 @@ func (o Options) Validate() error {
 
 // SetUp adds the reconcilers, the gate and the webhooks to a manager.
 func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
-	for _, kind := range o.sourceKinds() {
+	for _, kind := range o.SourceKinds() {
 		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
 		if err != nil {
 			return fmt.Errorf("index %ss: %w", kind, err)
@@ -98,8 +99,8 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		store.WithoutSecrets()
 	}
 	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
-	accounts := newAccounts(manager.GetAPIReader(), time.Now)
-	triggers := newTriggers(o.rolloutOptions, manager.GetClient(), manager.GetAPIReader())
+	accounts := rollout.NewAccounts(manager.GetAPIReader(), time.Now)
+	triggers := rollout.NewTriggers(o.Options, manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
 		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, notices: notices,
 		lost: newMemories(), unused: lru.New(maxUnused), now: time.Now,
@@ -115,9 +116,9 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *workloads {
 			return &workloads{
-				engine: &engine{
-					kind: kind, kinds: kinds, options: o.rolloutOptions, client: manager.GetClient(), live: manager.GetAPIReader(),
-					whole: manager.GetAPIReader(), store: store, triggers: triggers, accounts: accounts, now: time.Now,
+				Engine: &rollout.Engine{
+					Kind: kind, Kinds: kinds, Options: o.Options, Client: manager.GetClient(), Live: manager.GetAPIReader(),
+					Whole: manager.GetAPIReader(), Store: store, Triggers: triggers, Accounts: accounts, Now: time.Now,
 				},
 				rolloutsPerHour: o.RolloutsPerHour, workers: o.Workers, cache: manager.GetCache(), notices: notices, gate: gate,
 				memory: newMemories(), elected: manager.Elected(),

@@ -8,6 +8,7 @@ import (
 
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // memory is what this process knows of one workload beyond the cache. Losing it costs a wait or a repeated warning,
@@ -17,7 +18,7 @@ type memory struct {
 	// generation and wrote are those of the last write. Until the cache shows them, it is behind: pins that it does not
 	// show in any holder were rolled out all the same (rule 4).
 	generation int64
-	wrote      *written
+	wrote      *rollout.Given
 	reverts    plan.Reverts
 	// refused is true when the last write was refused by the policy that confines confrev's own account.
 	refused  bool
@@ -38,7 +39,7 @@ func (m *memory) follow(template string) {
 }
 
 // settle returns how long to wait before a change may be written (rule 2).
-func (m *memory) settle(change Change, quiet time.Duration, now time.Time) time.Duration {
+func (m *memory) settle(change rollout.Change, quiet time.Duration, now time.Time) time.Duration {
 	if change.Text == "" {
 		m.settling = plan.Settling{}
 		return 0
@@ -53,7 +54,7 @@ func (m *memory) settle(change Change, quiet time.Duration, now time.Time) time.
 }
 
 // wroteNow notes a write that rolls the workload out.
-func (m *memory) wroteNow(generation int64, w Written, now time.Time) {
+func (m *memory) wroteNow(generation int64, w rollout.Written, now time.Time) {
 	m.generation = generation
 	if w.Gave != nil {
 		m.wrote = w.Gave

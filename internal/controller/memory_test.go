@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 )
 
 func TestMemoryIsOfOneObjectAndNotOfItsName(t *testing.T) {
@@ -29,7 +30,7 @@ func TestMemoryIsOfOneObjectAndNotOfItsName(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	good := Options{
-		rolloutOptions: rolloutOptions{Settle: time.Second, Namespace: "confrev"}, Grace: time.Minute, RevisionsPerHour: 1, RolloutsPerHour: 1, Workers: 1,
+		Options: rollout.Options{Settle: time.Second, Namespace: "confrev"}, Grace: time.Minute, RevisionsPerHour: 1, RolloutsPerHour: 1, Workers: 1,
 	}
 	tests := map[string]struct {
 		change func(*Options)
@@ -58,7 +59,7 @@ func TestOptions(t *testing.T) {
 	}
 	// Rule 18.
 	for namespace, want := range map[string]bool{"kube-system": true, "confrev": true, "default": false, "kube-public": false} {
-		if got := good.excluded(namespace); got != want {
+		if got := good.Excluded(namespace); got != want {
 			t.Errorf("excluded(%s) = %v", namespace, got)
 		}
 	}

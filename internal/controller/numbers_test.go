@@ -11,6 +11,7 @@ import (
 
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -50,7 +51,7 @@ func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 				holder("web-1", appA+first, 1), holder("web-2", appB+second, 2),
 			}, test.others...)
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
-			planner, err := NewPlannerOf(t.Context(), c, Options{rolloutOptions: rolloutOptions{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
+			planner, err := NewPlannerOf(t.Context(), c, Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -21,15 +22,15 @@ func TestObstructed(t *testing.T) {
 	d := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"))
 	open := &gate.Gate{}
 	closed := gate.NewGate(nil, "confrev", time.Now)
-	resolved, injected := Change{Text: "a pin", NeedsPolicies: true}, Change{Text: "a pin"}
-	references := Change{Text: "a pin injected", OnlyInjects: true}
+	resolved, injected := rollout.Change{Text: "a pin", NeedsPolicies: true}, rollout.Change{Text: "a pin"}
+	references := rollout.Change{Text: "a pin injected", OnlyInjects: true}
 	tests := map[string]struct {
-		change Change
+		change rollout.Change
 		gate   *gate.Gate
 		rounds int
 		reason string
 	}{
-		"nothing to do":                       {Change{}, closed, 100, ""},
+		"nothing to do":                       {rollout.Change{}, closed, 100, ""},
 		"a pin":                               {resolved, open, 0, ""},
 		"a pin that nothing resolves":         {resolved, closed, 0, notice.PoliciesNotReady},
 		"what needs no policies":              {injected, closed, 0, ""},
@@ -42,8 +43,8 @@ func TestObstructed(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &workloads{
-				engine: &engine{
-					kind: workload.Deployment, now: func() time.Time { return now }, live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
+				Engine: &rollout.Engine{
+					Kind: workload.Deployment, Now: func() time.Time { return now }, Live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
 				},
 				gate: test.gate, rolloutsPerHour: 100,
 			}

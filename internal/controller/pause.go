@@ -10,18 +10,19 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // pauseLeft returns how much longer confrev's own pause of a workload may last. It counts from the workload's creation, which
 // no restart of confrev forgets.
 func (r *workloads) pauseLeft(obj client.Object) time.Duration {
-	return obj.GetCreationTimestamp().Add(r.kind.MaxPause(obj)).Sub(r.now())
+	return obj.GetCreationTimestamp().Add(r.Kind.MaxPause(obj)).Sub(r.Now())
 }
 
 // lookAgain returns when to look at a workload again, given when there is something else to do: no later than when confrev's
 // own pause of it must end. 0 means never.
 func (r *workloads) lookAgain(obj client.Object, wait time.Duration) time.Duration {
-	if !pausedByUs(r.kind, obj) {
+	if !rollout.PausedByUs(r.Kind, obj) {
 		return wait
 	}
 	left := max(r.pauseLeft(obj), retrySoon)
@@ -40,15 +41,15 @@ func (r *workloads) resumeWithout(ctx context.Context, obj client.Object, awaite
 	if err := r.Resume(ctx, obj); err != nil {
 		return err
 	}
-	r.notices.Send(ctx, notice.Notice{Reason: notice.PauseEnded, Object: obj, Kind: r.kind.Resource(), Text: fmt.Sprintf(
+	r.notices.Send(ctx, notice.Notice{Reason: notice.PauseEnded, Object: obj, Kind: r.Kind.Resource(), Text: fmt.Sprintf(
 		"Resumed %s after its creation although %s cannot be pinned: pods that require it wait for it. Once it is there, it is pinned, which "+
-			"is one more rollout", r.kind.MaxPause(obj), missing)})
+			"is one more rollout", r.Kind.MaxPause(obj), missing)})
 	return nil
 }
 
 // paused says that confrev pauses a workload, and for how long.
-func (r *workloads) paused(look Look) notice.Notice {
+func (r *workloads) paused(look rollout.Look) notice.Notice {
 	return notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
 		"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resuming it goes on without",
-		strings.Join(look.Awaited, ", "), r.kind.MaxPause(look.Workload), r.kind.Holder.GVK.Kind)}
+		strings.Join(look.Awaited, ", "), r.Kind.MaxPause(look.Workload), r.Kind.Holder.GVK.Kind)}
 }

@@ -27,9 +27,9 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			w := newWorld(obj, gen.App("a"))
 			told := events.NewFakeRecorder(100)
 			now := gen.Created.Time
-			w.notices, w.now = sink.Events(told), func() time.Time { return now }
+			w.notices, w.Now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
-			w.engine.client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.Engine.Client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

@@ -30,7 +30,7 @@ func (r reporter) handler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ queue) {
 			if !e.IsInInitialList {
-				r.report(ctx, r.kind.New(), e.Object)
+				r.report(ctx, r.Kind.New(), e.Object)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, _ queue) { r.report(ctx, e.ObjectOld, e.ObjectNew) },
@@ -42,7 +42,7 @@ func (r reporter) handler() handler.EventHandler {
 type shown struct{ pins, stamped, hashes, held, heldHashes pin.Set }
 
 func (r reporter) shownBy(obj client.Object) shown {
-	template := r.template(obj).Annotations
+	template := r.Template(obj).Annotations
 	var s shown
 	s.pins, _ = pin.Parse(template[keys.Pins])
 	s.hashes, _ = pin.ParseHashes(obj.GetAnnotations()[keys.Hashes])
@@ -62,7 +62,7 @@ func (r reporter) shownBy(obj client.Object) shown {
 }
 
 func (r reporter) report(ctx context.Context, before, obj client.Object) {
-	left, err := r.options.leftAlone(ctx, r.client, obj.GetNamespace())
+	left, err := r.Options.LeftAlone(ctx, r.Client, obj.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot tell whether a namespace is being deleted", "namespace", obj.GetNamespace())
 	}
@@ -75,7 +75,7 @@ func (r reporter) report(ctx context.Context, before, obj client.Object) {
 	}
 	for _, source := range sorted(was.hashes, is.hashes) {
 		// What is only noted was read before. Unless pods were restarted for it.
-		if is.stamped[source] == is.hashes[source] || r.kind.RestartAt(before) != r.kind.RestartAt(obj) {
+		if is.stamped[source] == is.hashes[source] || r.Kind.RestartAt(before) != r.Kind.RestartAt(obj) {
 			r.reportHash(ctx, obj, source, was.hashes[source], is.hashes[source])
 		}
 	}
@@ -112,7 +112,7 @@ func (r reporter) reportHolds(ctx context.Context, before, obj client.Object, wa
 // until says what ends a hold: rules 4 and 21.3, and a person.
 func (r reporter) until(obj client.Object, source pin.Source) string {
 	return fmt.Sprintf("until %s changes or a deploy changes code that was undone; to go on now: kubectl confrev resume %s/%s %s -n %s",
-		source, r.kind.Resource(), obj.GetName(), source, obj.GetNamespace())
+		source, r.Kind.Resource(), obj.GetName(), source, obj.GetNamespace())
 }
 
 func (r reporter) reportPin(ctx context.Context, obj client.Object, source pin.Source, from, to pin.Pin) {
@@ -136,7 +136,7 @@ func (r reporter) reportHash(ctx context.Context, obj client.Object, source pin.
 		return
 	}
 	what := "changed"
-	if about := r.sourceObject(ctx, obj, source); about != nil && r.rotatesAsKnown(source, about) {
+	if about := r.sourceObject(ctx, obj, source); about != nil && r.RotatesAsKnown(source, about) {
 		what = "was rotated"
 	}
 	r.say(ctx, obj, notice.Notice{Reason: notice.Restarted, Source: source, Text: fmt.Sprintf("Restarted because %s %s", source, what)})
@@ -144,7 +144,7 @@ func (r reporter) reportHash(ctx context.Context, obj client.Object, source pin.
 
 // say sends what happened to a workload, with the source if that is in the cache.
 func (r reporter) say(ctx context.Context, obj client.Object, n notice.Notice) {
-	n.Normal, n.Object, n.Kind = true, obj, r.kind.Resource()
+	n.Normal, n.Object, n.Kind = true, obj, r.Kind.Resource()
 	if about := r.sourceObject(ctx, obj, n.Source); about != nil {
 		n.SourceObject = about
 	}
@@ -153,11 +153,11 @@ func (r reporter) say(ctx context.Context, obj client.Object, n notice.Notice) {
 
 // sourceObject gives a source to speak of in an event; nil when there is none in the cache.
 func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pin.Source) *metav1.PartialObjectMetadata {
-	if !r.options.enabled(source.Kind) {
+	if !r.Options.Enabled(source.Kind) {
 		return nil
 	}
 	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: obj.GetNamespace(), Name: source.Name})
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(about), about); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(about), about); err != nil {
 		return nil
 	}
 	return about

@@ -16,6 +16,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice/sink"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -44,12 +45,12 @@ func TestTell(t *testing.T) {
 		"forward":                          {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(b)}, []string{"Rolled configmap/app forward from revision app-bbbbbbbbbb@1 to app-cccccccccc@2"}},
 		"to earlier content, which is new": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(c)}, []string{"forward from revision app-cccccccccc@2 to app-bbbbbbbbbb@3"}},
 		"back":                             {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a)}, []string{"Rolled configmap/app back from revision app-cccccccccc@2 to app-bbbbbbbbbb@1"}},
-		"back, and held": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a), held(b + ";on=" + a)},
+		"back, and held": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1")},
 			[]string{"back from", "Rolled back: staying on revision app-bbbbbbbbbb@1 of configmap/app, not on app-cccccccccc@2, until configmap/app changes " +
 				"or a deploy changes code that was undone; to go on now: kubectl confrev resume deployment/web configmap/app -n default"}},
-		"a hold that has ended":    {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a), held(b + ";on=" + a + ";ended")}, nil},
-		"a note about another pin": {modifiers{gen.Pinned(c)}, modifiers{gen.Pinned(c), held(b + ";on=" + a)}, nil},
-		"held still":               {modifiers{gen.Pinned(a), held(b + ";on=" + a)}, modifiers{gen.Pinned(a), held(heldB)}, nil},
+		"a hold that has ended":    {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1" + ";ended")}, nil},
+		"a note about another pin": {modifiers{gen.Pinned(c)}, modifiers{gen.Pinned(c), held(b + ";on=app-bbbbbbbbbb@1")}, nil},
+		"held still":               {modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1")}, modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1")}, nil},
 		"no pins any more":         {modifiers{gen.Pinned(a)}, nil, []string{"has no pins any more: pods"}},
 		"another mode":             {modifiers{gen.Pinned(a)}, modifiers{gen.Annotated(keys.Mode, "attach")}, []string{"since the mode is attach"}},
 		"a hash is noted":          {nil, modifiers{noted(hashA)}, nil},
@@ -94,14 +95,14 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 		}
 	}
 	if said := told(func(t reporter) {
-		t.options.Namespace = gen.Namespace
+		t.Options.Namespace = gen.Namespace
 		t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil)
 	}); len(said) > 0 {
 		t.Errorf("of confrev's own namespace: said %q", said)
 	}
 	if said := told(func(t reporter) {
 		now := metav1.Now()
-		t.client = fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		t.Client = fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: gen.Namespace, DeletionTimestamp: &now, Finalizers: []string{"kubernetes"},
 		}}).Build()
 		t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil)
@@ -113,7 +114,7 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 // told gives the notes of the events that a reporter sends, those on the workload only.
 func told(do func(reporter)) []string {
 	recorded := events.NewFakeRecorder(10)
-	do(reporter{&workloads{engine: &engine{kind: workload.Deployment, client: fake.NewClientBuilder().Build()}, notices: sink.Events(recorded)}})
+	do(reporter{&workloads{Engine: &rollout.Engine{Kind: workload.Deployment, Client: fake.NewClientBuilder().Build()}, notices: sink.Events(recorded)}})
 	close(recorded.Events)
 	var notes []string
 	for note := range recorded.Events {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"confrev.io/confrev/internal/rollout"
 )
 
 func TestOptionsListResources(t *testing.T) {
@@ -11,7 +13,7 @@ func TestOptionsListResources(t *testing.T) {
 		"persistentvolumeclaims": true, "certificates.cert-manager.io": true, "secrets.example.com": true,
 		"secrets": false, "configmaps": false, "*": false, "*.example.com": false, "pods/log": false, "": false,
 	} {
-		err := Options{rolloutOptions: rolloutOptions{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}}.validateRestartOn()
+		err := Options{Options: rollout.Options{RestartOn: []schema.GroupResource{schema.ParseGroupResource(text)}}}.validateRestartOn()
 		if (err == nil) != valid {
 			t.Errorf("--restart-on=%s: %v", text, err)
 		}

@@ -17,15 +17,15 @@ import (
 // reverter says who keeps undoing what confrev writes on a workload, as far as its managed fields tell.
 func (r *workloads) reverter(ctx context.Context, obj client.Object, times int) string {
 	other := "another controller"
-	live := r.kind.New()
-	if err := r.live.Get(ctx, client.ObjectKeyFromObject(obj), live); err == nil {
+	live := r.Kind.New()
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), live); err == nil {
 		if latest := latestManagers(live.GetManagedFields()); len(latest) > 0 {
 			other += " (the last one to write was field manager " + strings.Join(latest, " or ") + ")"
 		}
 	}
 	return fmt.Sprintf("%s undid confrev's change of the pod template %d times in a row, so confrev leaves it alone for %s or until a "+
 		"source changes. Let the owner of this %s keep the pod template's annotations, or opt out with %s=none",
-		other, times, plan.RetryReverted, r.kind.Resource(), keys.Track)
+		other, times, plan.RetryReverted, r.Kind.Resource(), keys.Track)
 }
 
 // latestManagers gives the field managers, other than confrev, that wrote an object last. They are noted by the second.

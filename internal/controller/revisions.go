@@ -54,7 +54,7 @@ func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revi
 			return logger
 		}).
 		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.options.Workers})
-	for _, kind := range r.options.sourceKinds() {
+	for _, kind := range r.options.SourceKinds() {
 		b = b.WatchesRawSource(watch(manager.GetCache(), revision.NewMetadata(kind), r.itself(kind)))
 	}
 	return b.Build(r)
@@ -62,8 +62,8 @@ func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revi
 
 // Reconcile keeps one revision.
 func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
-	left, err := r.options.leftAlone(ctx, r.client, ref.Namespace)
-	if err != nil || r.options.excluded(ref.Namespace) {
+	left, err := r.options.LeftAlone(ctx, r.client, ref.Namespace)
+	if err != nil || r.options.Excluded(ref.Namespace) {
 		return reconcile.Result{}, err
 	}
 	if left {

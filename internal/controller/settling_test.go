@@ -19,7 +19,7 @@ func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	obj := gen.Web("2", gen.Pinned(b), gen.Annotated(keys.Settle, "1m"))
 	w := newWorld(obj, gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("b", "2"), gen.App("b"), gen.Ran("web-1", 1, "1", a), gen.Ran("web-2", 2, "2", b))
 	now := gen.Created.Time
-	w.now = func() time.Time { return now }
+	w.Now = func() time.Time { return now }
 	reconcile := func() (time.Duration, *appsv1.Deployment) {
 		t.Helper()
 		result, err := w.Reconcile(t.Context(), requests([]client.Object{obj})[0])

@@ -20,12 +20,13 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
 // steered is a Deployment that has rolled out nothing but content 1 of ConfigMap app, of which there are contents 1 and 2.
-func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, Look, client.Client) {
+func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollout.Look, client.Client) {
 	t.Helper()
 	source := gen.ConfigMap("app", map[string]string{"v": "2"})
 	web := gen.Deployment("web", append(modifiers, gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app")))...)
@@ -34,7 +35,7 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, Look,
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source, web,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
 		gen.ReplicaSet("web-1", first, 1)).Build()
-	planner, err := NewPlannerOf(t.Context(), c, Options{rolloutOptions: rolloutOptions{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
+	planner, err := NewPlannerOf(t.Context(), c, Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 					return c.Get(ctx, key, obj, options...)
 				},
 			}).Build()
-		planner, err := NewPlannerOf(t.Context(), c, Options{rolloutOptions: rolloutOptions{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
+		planner, err := NewPlannerOf(t.Context(), c, Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 		if err != nil {
 			t.Fatal(err)
 		}

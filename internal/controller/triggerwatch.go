@@ -13,13 +13,14 @@ import (
 
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // followTriggers makes changes to objects of other kinds reach the workloads that name them.
-func (r *workloads) followTriggers(kinds []followedKind) error {
+func (r *workloads) followTriggers(kinds []rollout.FollowedKind) error {
 	var errs []error
 	for _, f := range kinds {
-		errs = append(errs, r.followTrigger(f.gvk, f.kind))
+		errs = append(errs, r.followTrigger(f.GVK, f.Kind))
 	}
 	return errors.Join(errs...)
 }

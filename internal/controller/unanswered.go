@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -12,6 +13,6 @@ import (
 // nil, as a dry run shows it. The webhook changes nothing of what it has changed before, so what the same plan adds is what it missed:
 // it is not there, does not answer, or does not do it for now.
 func (p *Planner) Unanswered(ctx context.Context, kind workload.Kind, obj, old client.Object) (bool, error) {
-	answer, err := p.engine(kind).Admit(ctx, request{obj: obj, old: old, dryRun: true})
-	return len(answer.ops) > 0, err
+	answer, err := p.engine(kind).Admit(ctx, rollout.Request{Object: obj, Old: old, DryRun: true})
+	return len(answer.Patch) > 0, err
 }

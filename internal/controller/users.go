@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -162,7 +163,7 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 			return false, client.IgnoreNotFound(err)
 		}
 	}
-	asked, _, err := asks(ctx, r.client, r.kinds, r.options.rolloutOptions, kind, obj)
+	asked, _, err := rollout.Config(ctx, r.client, r.kinds, r.options.Options, kind, obj)
 	if err != nil || asked.Mode != optin.Attach {
 		return false, err
 	}

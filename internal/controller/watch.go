@@ -121,7 +121,7 @@ const (
 func (r *revisions) enqueue(ctx context.Context, namespace, text string, pinned bool, q refQueue) {
 	// An index holds a revision in the form of a source.
 	named, err := pin.ParseSource(text)
-	if err != nil || !r.options.enabled(named.Kind) {
+	if err != nil || !r.options.Enabled(named.Kind) {
 		return
 	}
 	ref := revision.Ref{Kind: named.Kind, Namespace: namespace, Name: named.Name}

@@ -30,12 +30,13 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
 // workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
 type workloads struct {
-	*engine
+	*rollout.Engine
 	rolloutsPerHour, workers int
 	// cache watches what is followed.
 	cache   cache.Cache
@@ -72,14 +73,14 @@ const retryGate = 500 * time.Millisecond
 
 func (r *workloads) setUp(manager ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(manager).
-		Named(name(r.kind)).
-		For(r.kind.New(), builder.WithPredicates(predicate.Or(
+		Named(name(r.Kind)).
+		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(r.kind.New(), reporter{r}.handler()).
+		Watches(r.Kind.New(), reporter{r}.handler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.workers})
-	for _, kind := range r.options.sourceKinds() {
+	for _, kind := range r.Options.SourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
 	}
 	var err error
@@ -96,7 +97,7 @@ func (r *workloads) follow(c cache.Cache, other workload.Kind) error {
 // referred gives the workload of this kind that an object of another kind names as the one that has its template.
 func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
 	named, name, ok := kind.WorkloadRef(obj)
-	if !ok || named != r.kind.GVK.GroupKind() {
+	if !ok || named != r.Kind.GVK.GroupKind() {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
@@ -105,8 +106,8 @@ func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.
 // within finds the workloads of a namespace. It is asked only when those of the namespace's labels and annotations change that the cache
 // keeps.
 func (r *workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
-	all := r.kind.NewList()
-	err := r.client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
+	all := r.Kind.NewList()
+	err := r.Client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
 	found, itemsErr := index.Items(all)
 	if err = errors.Join(err, itemsErr); err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads of a namespace", "namespace", namespace.GetName())
@@ -119,7 +120,7 @@ func (r *workloads) within(ctx context.Context, namespace client.Object) []recon
 // one matters as a source.
 func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		if r.store.Proven(obj) || r.options.excluded(obj.GetNamespace()) {
+		if r.Store.Proven(obj) || r.Options.Excluded(obj.GetNamespace()) {
 			return nil
 		}
 		source := pin.Source{Kind: kind, Name: obj.GetName()}
@@ -130,14 +131,14 @@ func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
 // indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
 // in all. A workload that has another's template in its stead is among them when it matters to the other.
 func (r *workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
-	found, err := index.List(ctx, r.client, r.kind.NewList(), namespace, index.BySource, value)
+	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, index.BySource, value)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 		return nil
 	}
 	all := requests(found)
-	for _, other := range r.kinds.Referring() {
-		found, err := index.List(ctx, r.client, other.NewList(), namespace, index.BySource, value)
+	for _, other := range r.Kinds.Referring() {
+		found, err := index.List(ctx, r.Client, other.NewList(), namespace, index.BySource, value)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 			continue
@@ -159,8 +160,8 @@ func requests(objects []client.Object) []reconcile.Request {
 
 // Reconcile brings one workload's pins to what the plan says.
 func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	obj := r.kind.New()
-	err := r.client.Get(ctx, request.NamespacedName, obj)
+	obj := r.Kind.New()
+	err := r.Client.Get(ctx, request.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
 		return reconcile.Result{}, nil
@@ -168,7 +169,7 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if left, err := r.options.leftAlone(ctx, r.client, request.Namespace); left || err != nil || obj.GetDeletionTimestamp() != nil {
+	if left, err := r.Options.LeftAlone(ctx, r.Client, request.Namespace); left || err != nil || obj.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, err
 	}
 	known := r.memory.get(request.NamespacedName, obj.GetUID())
@@ -176,8 +177,8 @@ func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		// The cache does not show our own last write yet; its event is on the way.
 		return reconcile.Result{}, nil
 	}
-	if named, name, ok := r.kind.WorkloadRef(obj); ok {
-		misdirected, err := r.misdirected(ctx, obj, named, name)
+	if named, name, ok := r.Kind.WorkloadRef(obj); ok {
+		misdirected, err := r.Misdirected(ctx, obj, named, name)
 		r.warn(ctx, obj, known, misdirected)
 		return reconcile.Result{}, err
 	}
@@ -202,15 +203,15 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 }
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
-	started := r.now()
-	look, err := r.Look(ctx, obj, View{Wrote: known.wrote})
+	started := r.Now()
+	look, err := r.Look(ctx, obj, rollout.View{Wrote: known.wrote})
 	if look.Shown {
 		known.wrote = nil
 	}
 	err = errors.Join(err, r.followTriggers(look.Triggers))
-	known.follow(r.kind.PinsText(obj))
-	metricPlan.Observe(r.now().Sub(started).Seconds())
-	if (!look.Resumes() || err != nil) && pausedByUs(r.kind, obj) && r.pauseLeft(obj) <= 0 {
+	known.follow(r.Kind.PinsText(obj))
+	metricPlan.Observe(r.Now().Sub(started).Seconds())
+	if (!look.Resumes() || err != nil) && rollout.PausedByUs(r.Kind, obj) && r.pauseLeft(obj) <= 0 {
 		return 0, errors.Join(err, r.resumeWithout(ctx, obj, look.Awaited))
 	}
 	said := look.Warnings
@@ -243,9 +244,9 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 }
 
 // obstacle returns how long to wait before a change may be written, and what to say of it.
-func (r *workloads) obstacle(ctx context.Context, look Look, known *memory) (time.Duration, []notice.Notice) {
+func (r *workloads) obstacle(ctx context.Context, look rollout.Look, known *memory) (time.Duration, []notice.Notice) {
 	change := look.Change()
-	if wait := known.settle(change, look.Asked.Settle, r.now()); wait > 0 {
+	if wait := known.settle(change, look.Asked.Settle, r.Now()); wait > 0 {
 		return wait, nil
 	}
 	wait, problem := r.obstructed(ctx, look.Workload, change, known)
@@ -253,7 +254,7 @@ func (r *workloads) obstacle(ctx context.Context, look Look, known *memory) (tim
 }
 
 // obstructed tells whether something keeps a change from being written now, what to say of it and when to look again.
-func (r *workloads) obstructed(ctx context.Context, obj client.Object, change Change, known *memory) (time.Duration, notice.Notice) {
+func (r *workloads) obstructed(ctx context.Context, obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
 	if change.Text == "" {
 		return 0, notice.Notice{}
 	}
@@ -265,7 +266,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, change Ch
 	if change.OnlyInjects {
 		times = plan.MaxReapplied
 	}
-	if wait := known.reverts.Backoff(change.Text, times, r.now()); wait > 0 {
+	if wait := known.reverts.Backoff(change.Text, times, r.Now()); wait > 0 {
 		if known.reverts.Lost {
 			return wait, r.NotKept()
 		}
@@ -276,7 +277,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, change Ch
 
 // write makes the revisions that the change needs, then writes template and notes in one patch. It returns what it refused to do
 // and why.
-func (r *workloads) write(ctx context.Context, look *Look, known *memory) ([]notice.Notice, error) {
+func (r *workloads) write(ctx context.Context, look *rollout.Look, known *memory) ([]notice.Notice, error) {
 	made, refused, err := r.Prepare(ctx, look)
 	r.tell(ctx, made)
 	if err != nil {
@@ -288,11 +289,11 @@ func (r *workloads) write(ctx context.Context, look *Look, known *memory) ([]not
 		return refused, err
 	case written.Pruned:
 		// So that it is not written again and again.
-		known.reverts.Pruned(written.Change.Text, r.now())
+		known.reverts.Pruned(written.Change.Text, r.Now())
 		return append(refused, r.NotKept()), nil
 	case written.Gave != nil || written.Restarted:
-		metricLatency.Observe(r.now().Sub(known.settling.Since()).Seconds())
-		known.wroteNow(look.Workload.GetGeneration(), written, r.now())
+		metricLatency.Observe(r.Now().Sub(known.settling.Since()).Seconds())
+		known.wroteNow(look.Workload.GetGeneration(), written, r.Now())
 	}
 	return refused, nil
 }
@@ -307,7 +308,7 @@ func (r *workloads) tell(ctx context.Context, happened []notice.Notice) {
 // warn says what has not been said before, on the workload.
 func (r *workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
 	for _, n := range known.reported.News(all) {
-		n.Object, n.Kind = obj, r.kind.Resource()
+		n.Object, n.Kind = obj, r.Kind.Resource()
 		r.notices.Send(ctx, n)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -30,9 +31,9 @@ func newWorld(objects ...client.Object) *world {
 		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).Build()
 	kinds := &workload.Kinds{}
 	return &world{client: c, workloads: &workloads{
-		engine: &engine{
-			kind: workload.Deployment, kinds: kinds, options: rolloutOptions{Injection: optin.Admission}, client: c, live: c, whole: c,
-			store: revision.NewStore(c, c, c, time.Now, kinds, 100), accounts: newAccounts(c, time.Now), now: time.Now,
+		Engine: &rollout.Engine{
+			Kind: workload.Deployment, Kinds: kinds, Options: rollout.Options{Injection: optin.Admission}, Client: c, Live: c, Whole: c,
+			Store: revision.NewStore(c, c, c, time.Now, kinds, 100), Accounts: rollout.NewAccounts(c, time.Now), Now: time.Now,
 		},
 		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
 	}}
@@ -41,14 +42,14 @@ func newWorld(objects ...client.Object) *world {
 // admitted returns the object that comes of a request to update one.
 func (w *world) admitted(t *testing.T, obj, old client.Object) *appsv1.Deployment {
 	t.Helper()
-	answer, err := w.Admit(t.Context(), request{obj: obj, old: old})
+	answer, err := w.Admit(t.Context(), rollout.Request{Object: obj, Old: old})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer.ops == nil {
+	if answer.Patch == nil {
 		return obj.(*appsv1.Deployment)
 	}
-	patched, err := w.Apply(obj, answer.ops)
+	patched, err := w.Apply(obj, answer.Patch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
@@ -52,7 +52,7 @@ func (d *doctor) workloads(ctx context.Context) error {
 }
 
 // missing finds revisions that are pinned and not there.
-func (d *doctor) missing(look controller.Look) {
+func (d *doctor) missing(look rollout.Look) {
 	report := func(level Severity, who string, pins pin.Set) {
 		for _, source := range pins.Sources() {
 			if d.Snapshot.Refused(revision.GVK(source.Kind)) != nil || source.Kind == pin.Secret && !d.Options.Secrets {
@@ -81,7 +81,7 @@ func (d *doctor) exists(namespace string, source pin.Source) bool {
 }
 
 // holds finds workloads that were rolled back. The hold is at most as old as the revision that it is from.
-func (d *doctor) holds(look controller.Look) {
+func (d *doctor) holds(look rollout.Look) {
 	for _, decision := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if decision.Verdict != plan.Held {
 			continue
@@ -102,7 +102,7 @@ func (d *doctor) holds(look controller.Look) {
 }
 
 // pause finds workloads that are paused, and since when.
-func (d *doctor) pause(look controller.Look) {
+func (d *doctor) pause(look rollout.Look) {
 	p := d.progress(look)
 	if p.paused == "" {
 		return

@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -122,10 +123,10 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 }
 
 // concerned gives the workloads that are edited or refer to an edited source, each once.
-func concerned(ctx context.Context, planner *controller.Planner, namespace string, edits Edits) ([]controller.Look, error) {
-	var all []controller.Look
+func concerned(ctx context.Context, planner *controller.Planner, namespace string, edits Edits) ([]rollout.Look, error) {
+	var all []rollout.Look
 	seen := map[string]bool{}
-	add := func(looks ...controller.Look) {
+	add := func(looks ...rollout.Look) {
 		for _, look := range looks {
 			if !seen[look.String()] {
 				seen[look.String()] = true
@@ -145,17 +146,17 @@ func concerned(ctx context.Context, planner *controller.Planner, namespace strin
 		for _, kind := range planner.Kinds {
 			if kind.GVK == e.GVK {
 				if obj := planner.Workload(kind, client.ObjectKeyFromObject(e.After)); obj != nil {
-					add(controller.Look{Kind: kind, Workload: obj})
+					add(rollout.Look{Kind: kind, Workload: obj})
 				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b controller.Look) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, func(a, b rollout.Look) int { return strings.Compare(a.String(), b.String()) })
 	return all, nil
 }
 
 // forecast puts a plan that was made with the edits into words.
-func (e Edits) forecast(look controller.Look) Preview {
+func (e Edits) forecast(look rollout.Look) Preview {
 	f := Preview{Namespace: look.Workload.GetNamespace(), Workload: look.String(), GVK: look.Kind.GVK}
 	before := look.Template
 	if own := e.find(look.Kind.GVK, look.Workload); own != nil {
@@ -184,8 +185,8 @@ func (e Edits) forecast(look controller.Look) Preview {
 }
 
 // when says what the rollout of a changed template waits for.
-func when(look controller.Look) string {
-	paused := slices.ContainsFunc(look.Rollers, func(r controller.Roller) bool { return r.Kind.Paused(r.Object) })
+func when(look rollout.Look) string {
+	paused := slices.ContainsFunc(look.Rollers, func(r rollout.Roller) bool { return r.Kind.Paused(r.Object) })
 	switch {
 	case look.Kind.StartsJobs():
 		return "with the next Job"
@@ -195,7 +196,7 @@ func when(look controller.Look) string {
 	return ""
 }
 
-func decided(look controller.Look, source pin.Source) bool {
+func decided(look rollout.Look, source pin.Source) bool {
 	return slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), func(d plan.Decision) bool { return d.Source == source })
 }
 

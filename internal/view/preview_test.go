@@ -3,8 +3,8 @@ package view
 import (
 	"testing"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -21,7 +21,7 @@ func TestAForecastOfAnUndo(t *testing.T) {
 		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
 		on := gen.Pins(undone)[app]
 		all := Edits{{GVK: workload.Deployment.GVK, Before: before, After: after}}
-		f := all.forecast(controller.Look{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
+		f := all.forecast(rollout.Look{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
 			Pins: plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: verdict, From: on, To: on}}}})
 		if !f.RollsOut || len(f.Sources) != 1 || f.Sources[0].Because != want || f.Sources[0].From != gen.Pins(old)[app].String() {
 			t.Errorf("%s: %+v", verdict, f)
@@ -35,12 +35,12 @@ func TestWhenAForecastRollsOut(t *testing.T) {
 	paused.Spec.Paused = true
 	job := workload.CronJob.New()
 	for name, test := range map[string]struct {
-		look controller.Look
+		look rollout.Look
 		want string
 	}{
-		"a Deployment":        {controller.Look{Kind: workload.Deployment, Workload: gen.Deployment("web"), Rollers: []controller.Roller{{Kind: workload.Deployment, Object: gen.Deployment("web")}}}, ""},
-		"a paused Deployment": {controller.Look{Kind: workload.Deployment, Workload: paused, Rollers: []controller.Roller{{Kind: workload.Deployment, Object: paused}}}, "when resumed"},
-		"a CronJob":           {controller.Look{Kind: workload.CronJob, Workload: job, Rollers: []controller.Roller{{Kind: workload.CronJob, Object: job}}}, "with the next Job"},
+		"a Deployment":        {rollout.Look{Kind: workload.Deployment, Workload: gen.Deployment("web"), Rollers: []rollout.Roller{{Kind: workload.Deployment, Object: gen.Deployment("web")}}}, ""},
+		"a paused Deployment": {rollout.Look{Kind: workload.Deployment, Workload: paused, Rollers: []rollout.Roller{{Kind: workload.Deployment, Object: paused}}}, "when resumed"},
+		"a CronJob":           {rollout.Look{Kind: workload.CronJob, Workload: job, Rollers: []rollout.Roller{{Kind: workload.CronJob, Object: job}}}, "with the next Job"},
 	} {
 		if got := when(test.look); got != test.want {
 			t.Errorf("%s rolls out %q, want %q", name, got, test.want)

@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
 )
 
@@ -143,14 +143,14 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 }
 
 // choose returns the workloads that are asked about.
-func (v *View) choose(which Which) ([]controller.Look, error) {
+func (v *View) choose(which Which) ([]rollout.Look, error) {
 	if !which.Named() {
-		return slices.DeleteFunc(v.Workloads(), func(l controller.Look) bool {
+		return slices.DeleteFunc(v.Workloads(), func(l rollout.Look) bool {
 			ofKind := len(which.Objects) == 0 || slices.ContainsFunc(which.Objects, func(o Object) bool { return o.GroupKind == l.Kind.GVK.GroupKind() })
 			return !ofKind || which.Labels != nil && !which.Labels.Matches(labels.Set(l.Workload.GetLabels()))
 		}), nil
 	}
-	var looks []controller.Look
+	var looks []rollout.Look
 	for _, o := range which.Objects {
 		look, err := v.find(o)
 		if err != nil {
@@ -217,13 +217,13 @@ func (l *StatusList) Failed() bool {
 }
 
 // statusOf returns the status of a workload of which nothing is known yet.
-func statusOf(look controller.Look) WorkloadStatus {
+func statusOf(look rollout.Look) WorkloadStatus {
 	return WorkloadStatus{
 		Namespace: look.Workload.GetNamespace(), Workload: look.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
 	}
 }
 
-func (w *WorkloadStatus) judge(v *View, look controller.Look) {
+func (w *WorkloadStatus) judge(v *View, look rollout.Look) {
 	p := v.progress(look)
 	w.resumes = p.resumes
 	var all []State
@@ -257,7 +257,7 @@ func (w *WorkloadStatus) judge(v *View, look controller.Look) {
 }
 
 // addRest adds the pins of which nothing was decided: their sources may not be seen, or are not tracked any more.
-func (w *WorkloadStatus) addRest(look controller.Look) {
+func (w *WorkloadStatus) addRest(look rollout.Look) {
 	for _, source := range look.Template.Sources() {
 		if slices.ContainsFunc(w.Sources, func(s SourceStatus) bool { return s.Source == source.String() }) {
 			continue
@@ -296,7 +296,7 @@ func revisionName(p pin.Pin) *RevisionName {
 }
 
 // progress finds out how far a workload's controllers and pods are.
-func (v *View) progress(look controller.Look) progress {
+func (v *View) progress(look rollout.Look) progress {
 	p := progress{advance: look.Asked.Advance}
 	for _, roller := range look.Rollers {
 		far := roller.Kind.Progress(roller.Object)

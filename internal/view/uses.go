@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -110,7 +110,7 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 }
 
 // use judges what a change of a source would do to a workload, and whether it uses it at all.
-func (v *View) use(look controller.Look, source pin.Source) (UseEntry, bool) {
+func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
 	entry := UseEntry{
 		Namespace: look.Workload.GetNamespace(), Source: source.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
 		Workload: look.String(), Pods: -1,
@@ -141,7 +141,7 @@ func (v *View) use(look controller.Look, source pin.Source) (UseEntry, bool) {
 }
 
 // effect is what a change would do to a workload that follows the source.
-func (v *View) effect(look controller.Look, d plan.Decision) (Effect, string) {
+func (v *View) effect(look rollout.Look, d plan.Decision) (Effect, string) {
 	p := v.progress(look)
 	switch {
 	case d.From != (pin.Pin{}) && look.Asked.Advance.Blocks(false):
@@ -157,7 +157,7 @@ func (v *View) effect(look controller.Look, d plan.Decision) (Effect, string) {
 }
 
 // whyNot tells why a workload does not follow a source that its template refers to.
-func (v *View) whyNot(look controller.Look, source pin.Source) string {
+func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 	asked := look.Asked
 	traits := v.traits(look, source)
 	switch {
@@ -184,7 +184,7 @@ func (v *View) whyNot(look controller.Look, source pin.Source) string {
 }
 
 // traits gives what a source says of itself.
-func (v *View) traits(look controller.Look, source pin.Source) optin.Traits {
+func (v *View) traits(look rollout.Look, source pin.Source) optin.Traits {
 	for _, obj := range v.Snapshot.Sources(source.Kind) {
 		if obj.GetNamespace() == look.Workload.GetNamespace() && obj.GetName() == source.Name {
 			traits, _ := v.Options.Compat.Describe(source, obj, look.Workload.GetUID())

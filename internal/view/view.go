@@ -21,6 +21,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
 	"confrev.io/confrev/internal/workload"
 )
@@ -83,23 +84,23 @@ func (o Object) Source() (pin.Source, bool) {
 }
 
 // find finds a workload by its name. One that refers to another for its pod template leads there.
-func (v *View) find(o Object) (controller.Look, error) {
+func (v *View) find(o Object) (rollout.Look, error) {
 	i := slices.IndexFunc(v.Kinds, func(k workload.Kind) bool { return k.GVK.GroupKind() == o.GroupKind })
 	if i < 0 {
-		return controller.Look{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
+		return rollout.Look{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
 	}
 	kind := v.Kinds[i]
 	if err := v.Snapshot.Refused(kind.GVK); err != nil {
-		return controller.Look{}, err
+		return rollout.Look{}, err
 	}
 	obj := v.Workload(kind, types.NamespacedName{Namespace: v.namespace, Name: o.Name})
 	if obj == nil {
-		return controller.Look{}, apierrors.NewNotFound(o.Resource, o.Name)
+		return rollout.Look{}, apierrors.NewNotFound(o.Resource, o.Name)
 	}
 	if named, name, refers := kind.WorkloadRef(obj); refers {
 		return v.find(Object{GroupKind: named, Resource: o.Resource, Name: name})
 	}
-	return controller.Look{Kind: kind, Workload: obj}, nil
+	return rollout.Look{Kind: kind, Workload: obj}, nil
 }
 
 func (v *View) note(format string, args ...any) {

@@ -9,11 +9,11 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // restoreSource writes the content of an earlier revision back into its source.
@@ -39,7 +39,7 @@ func (u *undo) restoreSource(ctx context.Context, c *session.Connection, name st
 }
 
 // toRestore finds the one revision whose content is to be restored.
-func toRestore(t session.Target, look controller.Look, sources []pin.Source, number int64) (plan.Decision, error) {
+func toRestore(t session.Target, look rollout.Look, sources []pin.Source, number int64) (plan.Decision, error) {
 	all, err := pinned(t, look, sources)
 	if err != nil {
 		return plan.Decision{}, err

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/rollout"
 )
 
 const resumeLong = `End a hold: let a workload that was rolled back go on with the present content of its sources.
@@ -62,13 +62,13 @@ func (f *forward) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.steer(ctx, c, f.name, func(t session.Target, look controller.Look) (move, error) {
+	return f.steer(ctx, c, f.name, func(t session.Target, look rollout.Look) (move, error) {
 		return toCurrent(t, look, f.sources, f.verdicts)
 	})
 }
 
 // toCurrent moves the sources with some verdicts to their present content, and says of the others why not.
-func toCurrent(t session.Target, look controller.Look, sources []pin.Source, verdicts []plan.Verdict) (move, error) {
+func toCurrent(t session.Target, look rollout.Look, sources []pin.Source, verdicts []plan.Verdict) (move, error) {
 	all, err := chosen(t, look, sources)
 	if err != nil {
 		return move{}, err

@@ -23,6 +23,7 @@ import (
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // writing is what all verbs share that change an object: kubectl's own flags for how to write and what to print.
@@ -73,7 +74,7 @@ func (o *onWorkload) Fill(cmd *cobra.Command, args []string) error {
 // untilUnchanged decides and writes anew when what was decided on changed under our hands.
 func untilUnchanged(decideAndWrite func() error) error {
 	changed := func(err error) bool {
-		return apierrors.IsConflict(err) || revision.IsChanged(err) || controller.TestFailed(err)
+		return apierrors.IsConflict(err) || revision.IsChanged(err) || rollout.TestFailed(err)
 	}
 	err := retry.OnError(retry.DefaultBackoff, changed, decideAndWrite)
 	if changed(err) {
@@ -115,11 +116,11 @@ type move struct {
 }
 
 // steer moves pins of a workload as a verb decides.
-func (w *writing) steer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, controller.Look) (move, error)) error {
+func (w *writing) steer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, rollout.Look) (move, error)) error {
 	return untilUnchanged(func() error { return w.tryToSteer(ctx, c, name, decide) })
 }
 
-func (w *writing) tryToSteer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, controller.Look) (move, error)) error {
+func (w *writing) tryToSteer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, rollout.Look) (move, error)) error {
 	found, err := w.Find(ctx, c, name)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (w *writing) tryToSteer(ctx context.Context, c *session.Connection, name st
 	return w.printed(obj, told(found, look, moving.decisions, steering.After)...)
 }
 
-func (w *writing) write(ctx context.Context, steering *controller.Steering) (client.Object, error) {
+func (w *writing) write(ctx context.Context, steering *rollout.Steering) (client.Object, error) {
 	if w.dryRun == cmdutil.DryRunClient {
 		return steering.Would()
 	}
@@ -171,7 +172,7 @@ func yielded(planner *controller.Planner) []string {
 
 // resolvable refuses to move a pin that nothing would resolve, where the user may see that: the rollout would bring pods that
 // read the source as it is.
-func resolvable(ctx context.Context, c client.Reader, t session.Target, look controller.Look, moved []plan.Decision) error {
+func resolvable(ctx context.Context, c client.Reader, t session.Target, look rollout.Look, moved []plan.Decision) error {
 	if look.Asked.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
 		return nil
 	}
@@ -187,7 +188,7 @@ func resolvable(ctx context.Context, c client.Reader, t session.Target, look con
 }
 
 // told says what became of each source, and what follows.
-func told(t session.Target, look controller.Look, moved []plan.Decision, after plan.Plan) []string {
+func told(t session.Target, look rollout.Look, moved []plan.Decision, after plan.Plan) []string {
 	var notes []string
 	var held []string
 	for _, d := range moved {
@@ -205,7 +206,7 @@ func told(t session.Target, look controller.Look, moved []plan.Decision, after p
 	return append(notes, rollsOut(t, look.Workload))
 }
 
-func movedText(look controller.Look, d plan.Decision) string {
+func movedText(look rollout.Look, d plan.Decision) string {
 	if slices.ContainsFunc(look.Hashes.Decisions, func(h plan.Decision) bool { return h.Source == d.Source }) {
 		return "restarts for its present content"
 	}
@@ -227,7 +228,7 @@ func rollsOut(t session.Target, obj client.Object) string {
 }
 
 // decision finds what the plan says of a source; an error tells why there is nothing.
-func decision(t session.Target, look controller.Look, source pin.Source) (plan.Decision, error) {
+func decision(t session.Target, look rollout.Look, source pin.Source) (plan.Decision, error) {
 	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if d.Source == source {
 			return d, nil
@@ -242,7 +243,7 @@ func decision(t session.Target, look controller.Look, source pin.Source) (plan.D
 }
 
 // chosen are the decisions on the source that the arguments name, or on all.
-func chosen(t session.Target, look controller.Look, sources []pin.Source) ([]plan.Decision, error) {
+func chosen(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.Decision, error) {
 	if len(sources) == 0 {
 		if !look.Follows {
 			return nil, fmt.Errorf("%s tracks nothing; to begin: kubectl confrev track %s", t, t)

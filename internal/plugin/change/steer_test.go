@@ -10,10 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -81,7 +81,7 @@ func TestNumberedFindsARevision(t *testing.T) {
 func TestToCurrentMovesWhatTheVerbIsFor(t *testing.T) {
 	from, current := pin.Pin{Revision: "app-a", Number: 1}, pin.Pin{Revision: "app-b", Number: 2}
 	app := gen.Source("configmap/app")
-	look := controller.Look{Follows: true, Pins: plan.Plan{Decisions: []plan.Decision{
+	look := rollout.Look{Follows: true, Pins: plan.Plan{Decisions: []plan.Decision{
 		{Source: app, Verdict: plan.Held, From: from, To: from, Current: current},
 		{Source: gen.Source("configmap/slow"), Verdict: plan.Waiting, From: from, To: from, Current: current},
 	}}}

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/rollout"
 )
 
 const undoLong = `Roll the configuration of a workload back, and nothing else: the image stays. (kubectl rollout undo takes both back.)
@@ -81,13 +81,13 @@ func (u *undo) Run(ctx context.Context) error {
 	if u.restore {
 		return u.restoreSource(ctx, c, u.name, u.sources)
 	}
-	return u.steer(ctx, c, u.name, func(t session.Target, look controller.Look) (move, error) {
+	return u.steer(ctx, c, u.name, func(t session.Target, look rollout.Look) (move, error) {
 		return back(t, look, u.sources, u.toRevision)
 	})
 }
 
 // back finds the earlier pins of the sources that are named, or of all.
-func back(t session.Target, look controller.Look, sources []pin.Source, number int64) (move, error) {
+func back(t session.Target, look rollout.Look, sources []pin.Source, number int64) (move, error) {
 	all, err := pinned(t, look, sources)
 	if err != nil {
 		return move{}, err
@@ -110,7 +110,7 @@ func back(t session.Target, look controller.Look, sources []pin.Source, number i
 }
 
 // pinned are the decisions about sources of which the workload has a pin that could go back.
-func pinned(t session.Target, look controller.Look, sources []pin.Source) ([]plan.Decision, error) {
+func pinned(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.Decision, error) {
 	all, err := chosen(t, look, sources)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func pinned(t session.Target, look controller.Look, sources []pin.Source) ([]pla
 	return all, nil
 }
 
-func whyUnpinned(look controller.Look) string {
+func whyUnpinned(look rollout.Look) string {
 	for _, d := range look.Hashes.Decisions {
 		if look.Rotates(d.Source) {
 			return fmt.Sprintf("%s rotates, so pods read it live, and no undo brings old content back", d.Source)
@@ -139,7 +139,7 @@ func whyUnpinned(look controller.Look) string {
 
 // backTogether finds the pins that the workload had before its last change of configuration: those of the newest holder
 // that has an earlier revision of some source.
-func backTogether(t session.Target, look controller.Look, all []plan.Decision) (move, error) {
+func backTogether(t session.Target, look rollout.Look, all []plan.Decision) (move, error) {
 	newestFirst := slices.SortedStableFunc(slices.Values(look.RolledOut), func(a, b plan.Holder) int { return cmp.Compare(b.Order, a.Order) })
 	for _, holder := range newestFirst {
 		var moving move
@@ -158,7 +158,7 @@ func backTogether(t session.Target, look controller.Look, all []plan.Decision) (
 }
 
 // earlier gives the pin of a source that has a number, or the one before the present one.
-func earlier(d plan.Decision, look controller.Look, number int64) (pin.Pin, error) {
+func earlier(d plan.Decision, look rollout.Look, number int64) (pin.Pin, error) {
 	source := look.Sources[d.Source]
 	var before pin.Pin
 	for _, holder := range look.RolledOut {

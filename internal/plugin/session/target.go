@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
@@ -110,7 +111,7 @@ func plurals(kinds []workload.Kind) string {
 }
 
 // look plans for one workload as the controller would, asking the API server for no more than that needs.
-func (t Target) Look(ctx context.Context, c *Connection) (*controller.Planner, controller.Look, error) {
+func (t Target) Look(ctx context.Context, c *Connection) (*controller.Planner, rollout.Look, error) {
 	kinds := []workload.Kind{t.Kind}
 	for _, kind := range workload.Standard() {
 		if kind.Refers && kind != t.Kind {
@@ -124,7 +125,7 @@ func (t Target) Look(ctx context.Context, c *Connection) (*controller.Planner, c
 		planner, err = controller.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds[:1])
 	}
 	if err != nil {
-		return nil, controller.Look{}, err
+		return nil, rollout.Look{}, err
 	}
 	obj := planner.Workload(t.Kind, client.ObjectKeyFromObject(t.Object))
 	if obj == nil {

@@ -1,0 +1,256 @@
+package rollout
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+)
+
+// Request is a request that creates a workload, or updates it where there is an old one.
+type Request struct {
+	Object, Old client.Object
+	DryRun      bool
+	// unresolved is true while nothing resolves pins: those that only admission resolves are left to the reconciler then.
+	Unresolved bool
+	// ownAtOnce is true where perhaps no controller runs that would add the workload to a revision's owners later.
+	OwnAtOnce bool
+}
+
+// answer is what a request needs: the operations of a JSON patch, what its user should know, and what was made for it.
+type answer struct {
+	Patch    []operation
+	Warnings []notice.Notice
+	Made     []notice.Notice
+}
+
+// attempts is how often to plan for a request while its sources change under our hands.
+const attempts = 3
+
+// Admit returns the patch that a workload needs within a request, and what its user should know. Without a dry run, the revisions
+// that the patch pins exist afterwards (rule 9).
+func (r *Engine) Admit(ctx context.Context, q Request) (all answer, err error) {
+	// A request spends nothing of what a source may change, and a dry run makes nothing.
+	ctx = revision.Uncounted(ctx)
+	if q.DryRun {
+		ctx = revision.Provisional(ctx)
+	}
+	for range attempts {
+		var a answer
+		a, err = r.admitOnce(ctx, q)
+		all = answer{a.Patch, a.Warnings, append(all.Made, a.Made...)}
+		if !revision.IsChanged(err) {
+			break
+		}
+	}
+	return all, err
+}
+
+func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error) {
+	obj, old := q.Object, q.Old
+	deploying := old == nil || r.deploys(obj, old)
+	if !r.concerns(obj, old, deploying) {
+		return a, nil
+	}
+	if is, err := r.isLive(ctx, old); !is || err != nil {
+		return a, err
+	}
+	sources := newRecall(r.Live)
+	var undone pin.Set
+	isUndo := false
+	if old != nil {
+		if undone, isUndo, err = r.undoes(ctx, sources, obj, old); err != nil {
+			return a, err
+		}
+	}
+	if isUndo {
+		obj = withSettings(obj, old)
+	}
+	seen, err := r.observe(ctx, obj, r.viewOf(sources, obj, old, deploying && !isUndo))
+	if err != nil || !seen.follows() && !seen.mayDrop() {
+		return answer{Warnings: seen.warnings}, err
+	}
+	if err := r.vouch(ctx, &seen); err != nil {
+		return a, err
+	}
+	// Nothing would move the pins of a Job later.
+	seen.pins.New = old == nil && !r.Kind.Fixed
+	seen.planFrom(undone, isUndo)
+	want, held, err := r.decideRequest(ctx, obj, old, &seen, isUndo)
+	if err != nil {
+		return a, err
+	}
+	if !seen.follows() && !want.release {
+		return answer{Warnings: seen.warnings}, nil
+	}
+	a.Warnings = slices.Concat(seen.warnings, warnings(want.pins, true), held)
+	if q.Unresolved && seen.needsPolicies(want) {
+		// The reconciler says so, and pins when they are in place.
+		return a, nil
+	}
+	if !q.DryRun {
+		made, refused, err := r.prepareRequest(ctx, q, obj, seen, &want)
+		a.Made = made
+		if err != nil {
+			return answer{Made: made}, err
+		}
+		a.Warnings = append(a.Warnings, refused...)
+	}
+	a.Patch = r.admissionPatch(q.Object, old, seen, want, isUndo)
+	return a, nil
+}
+
+// decideRequest plans for a request, and says what stays held.
+func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen *observed, isUndo bool) (want intent, held []notice.Notice, err error) {
+	want = r.intend(*seen)
+	if old != nil && !isUndo {
+		if want, err = r.endHolds(ctx, obj, old, seen, want); err != nil {
+			return want, nil, err
+		}
+	}
+	if !isUndo {
+		held = r.sayHeld(obj, old, *seen, want)
+	}
+	if r.drops(obj, old, *seen, want) {
+		want.release = true
+		want.injectAgain(*seen)
+	}
+	return want, held, nil
+}
+
+// prepareRequest makes sure of the revisions that a request is to be pinned to.
+func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen observed, want *intent) (made, said []notice.Notice, err error) {
+	owner := r.ownerOf(obj, q)
+	// All that are pinned to a workload that is being created, and those that the request chose for one that was there.
+	chosen := func(d plan.Decision) bool {
+		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source])
+	}
+	if err := r.keep(ctx, owner, seen, want.pins, chosen, func(plan.Decision) bool { return false }); err != nil {
+		return nil, nil, err
+	}
+	said = r.limit(ctx, seen, want)
+	made, refused, err := r.ensure(ctx, obj, owner, seen, &want.pins)
+	want.injectAgain(seen)
+	return made, append(said, refused...), err
+}
+
+// ownerOf is the workload of a request, as an owner of the revisions that it pins. Where this process does not lead, perhaps no controller
+// runs to add it later. What is being created has no UID yet, whatever a forged request says.
+func (r *Engine) ownerOf(obj client.Object, q Request) revision.Owner {
+	owner := r.owner(obj)
+	owner.AtOnce = q.OwnAtOnce
+	if q.Old == nil {
+		owner.UID = ""
+	}
+	return owner
+}
+
+// isLive reports whether the object that a request replaces is the one that the API server has. If it is not, the request is forged,
+// or another one was faster; then the API server asks again. Neither is told anything, and nothing is made for it (rule 18).
+func (r *Engine) isLive(ctx context.Context, old client.Object) (bool, error) {
+	if old == nil {
+		return true, nil
+	}
+	live := metadata.New(r.Kind.GVK)
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(old), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return live.UID == old.GetUID() && live.ResourceVersion == old.GetResourceVersion(), nil
+}
+
+// concerns reports whether a request may matter to confrev at all. Most do not: a controller that scales, a person who adds
+// a label. They must cost nothing.
+func (r *Engine) concerns(obj, old client.Object, deploying bool) bool {
+	if _, _, refers := r.Kind.WorkloadRef(obj); refers || obj.GetDeletionTimestamp() != nil {
+		return false
+	}
+	if r.Kind.Fixed {
+		// Those of a CronJob, or of any other controller, have the pins that it gave them.
+		return old == nil && metav1.GetControllerOf(obj) == nil
+	}
+	return deploying || !equality.Semantic.DeepEqual(r.Template(obj), r.Template(old)) ||
+		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetAnnotations()), optin.Relevant(old.GetAnnotations())) ||
+		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetLabels()), optin.Relevant(old.GetLabels()))
+}
+
+// Template gives a workload's pod template; an empty one where there is none.
+func (r *Engine) Template(obj client.Object) *corev1.PodTemplateSpec {
+	template, err := r.Kind.Template(obj)
+	if err != nil {
+		return &corev1.PodTemplateSpec{}
+	}
+	return template
+}
+
+// deploys tells whether an update changes anything of the template but what confrev writes there itself.
+func (r *Engine) deploys(obj, old client.Object) bool {
+	pins, before := r.pinsOf(obj), r.pinsOf(old)
+	return !equality.Semantic.DeepEqual(asWritten(r.Template(obj), pins, before), asWritten(r.Template(old), before))
+}
+
+// asWritten gives a template without what confrev writes into it: pins, hashes, and names of what is pinned.
+func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTemplateSpec {
+	written := &corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: *podspec.Original(&template.Spec, pins...)}
+	written.Annotations = map[string]string{}
+	for key, value := range template.Annotations {
+		if key != keys.Pins && key != keys.Hashes {
+			written.Annotations[key] = value
+		}
+	}
+	return written
+}
+
+// viewOf looks at sources with a reader that is live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
+// What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change of the template
+// beside the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
+func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
+	v := view{
+		old: old, reader: sources, eager: true, deploys: deploying, request: true,
+		stays: func(a optin.Advance) bool { return !deploying || a.Blocks(true) },
+	}
+	if old == nil {
+		return v
+	}
+	v.replaced = !equality.Semantic.DeepEqual(r.Template(obj), r.Template(old))
+	template := r.Template(old).Annotations
+	pins, pinsErr := pin.Parse(template[keys.Pins])
+	hashes, hashesErr := pin.ParseHashes(template[keys.Hashes])
+	if pinsErr == nil && hashesErr == nil {
+		v.wrote = &Given{pins: pins, hashes: hashes}
+	}
+	return v
+}
+
+// admissionPatch gives the operations that bring a request's object to the intent.
+func (r *Engine) admissionPatch(obj, old client.Object, seen observed, want intent, isUndo bool) []operation {
+	pins, hashes := seen.notes.pins, seen.notes.stamped
+	if want.changes() {
+		pins, hashes = want.pins.Pins.String(), want.stamped(seen).String()
+	}
+	ops := r.templateOperations(seen, want, pins, hashes)
+	noted := map[string]string{}
+	if isUndo {
+		noted = keptSettings(obj, old)
+	}
+	maps.Copy(noted, want.notes(seen))
+	if waiting := seen.awaited(want.pins); old == nil && r.Kind.Pauses && len(waiting) > 0 && !r.Kind.Paused(obj) {
+		// Kubernetes makes no ReplicaSet of a new Deployment that is paused (rule 7).
+		noted[keys.Paused] = strings.Join(waiting, ",")
+		ops = append(ops, operation{Op: "add", Path: "/spec/paused", Value: true})
+	}
+	return append(ops, annotate(obj, noted)...)
+}

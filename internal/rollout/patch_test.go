@@ -1,0 +1,305 @@
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+func TestSetAnnotationsTouchesItsKeysOnly(t *testing.T) {
+	other := map[string]string{"other": "x"}
+	has := map[string]string{"other": "x", keys.Pins: "old"}
+	both := map[string]string{"other": "x", keys.Pins: "old", keys.Hashes: "h"}
+	alone := map[string]string{keys.Pins: "old"}
+	labelled := metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}
+	of := func(annotations map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: "web", Annotations: annotations}
+	}
+	pins := func(value string) map[string]string { return map[string]string{keys.Pins: value} }
+	const at = "/a/annotations/confrev.io~1"
+	tests := map[string]struct {
+		existing metav1.ObjectMeta
+		values   map[string]string
+		want     []operation
+	}{
+		"a value among others":                    {of(other), pins("v"), []operation{{Op: "add", Path: at + "pins", Value: "v"}}},
+		"a value that takes another's place":      {of(has), pins("v"), []operation{{Op: "add", Path: at + "pins", Value: "v"}}},
+		"a value that is there already":           {of(has), pins("old"), nil},
+		"a value where there is no map":           {labelled, pins("v"), []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"a value in an empty map":                 {of(map[string]string{}), pins("v"), []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"a value where there is no metadata":      {metav1.ObjectMeta{}, pins("v"), []operation{{Op: "add", Path: "/a", Value: map[string]any{"annotations": pins("v")}}}},
+		"nothing takes a value's place":           {of(has), pins(""), []operation{{Op: "remove", Path: at + "pins"}}},
+		"nothing takes the place of the only one": {of(alone), pins(""), []operation{{Op: "remove", Path: at + "pins"}}},
+		"nothing where there is nothing":          {of(other), pins(""), nil},
+		"nothing where there is no map at all":    {labelled, pins(""), nil},
+		"nothing where there is no metadata":      {metav1.ObjectMeta{}, pins(""), nil},
+		"nothing where there is an empty value":   {of(pins("")), pins(""), nil},
+		"two values where there is no map":        {labelled, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: "/a/annotations", Value: map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}},
+		"two values where there is no metadata":   {metav1.ObjectMeta{}, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: "/a", Value: map[string]any{"annotations": map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}}},
+		"one of two values where there is none":   {labelled, map[string]string{keys.Pins: "v", keys.Hashes: ""}, []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"two values among others, sorted":         {of(other), map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: at + "hashes", Value: "w"}, {Op: "add", Path: at + "pins", Value: "v"}}},
+		"one comes and the other goes":            {of(both), map[string]string{keys.Pins: "v", keys.Hashes: ""}, []operation{{Op: "remove", Path: at + "hashes"}, {Op: "add", Path: at + "pins", Value: "v"}}},
+		"the only one goes and the other comes":   {of(alone), map[string]string{keys.Pins: "", keys.Hashes: "w"}, []operation{{Op: "add", Path: at + "hashes", Value: "w"}, {Op: "remove", Path: at + "pins"}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := test.existing.DeepCopy()
+			if diff := cmp.Diff(test.want, setAnnotations("/a", &test.existing, test.values)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(*before, test.existing); diff != "" {
+				t.Errorf("what was given was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// planFor makes a plan that moves the pins of source configmap/app.
+func planFor(from, to, held string) plan.Plan {
+	app := gen.Source("configmap/app")
+	p := plan.Plan{Pins: gen.Pins(to), Held: gen.Notes(held)}
+	p.Decisions = []plan.Decision{{Source: app, From: gen.Pins(from)[app], To: gen.Pins(to)[app]}}
+	return p
+}
+
+// seenIn is what is observed of a workload that tracks configmap/app.
+func seenIn(d *appsv1.Deployment, p plan.Plan) (observed, intent) {
+	app := gen.Source("configmap/app")
+	seen := observed{
+		namespace: d.Namespace, template: &d.Spec.Template, baseline: pin.Set{},
+		asked: optin.Config{Mode: optin.Revision, Injection: optin.Admission},
+		pins:  plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
+	}
+	seen.pins.Pins, _ = pin.Parse(d.Spec.Template.Annotations[keys.Pins])
+	return seen, intent{pins: p}
+}
+
+const (
+	pinA = "configmap/app=app-bbbbbbbbbb@1"
+	pinB = "configmap/app=app-cccccccccc@2"
+	// heldB is the note of a hold from b on a.
+	heldB = "configmap/app=app-cccccccccc@2;on=app-bbbbbbbbbb@1"
+)
+
+// The patch is applied by a JSON patch library, as the API server applies it.
+func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
+	tests := map[string]struct {
+		before, after *appsv1.Deployment
+		plan          plan.Plan
+	}{
+		"the first pins, where the template has no annotations": {
+			gen.Deployment("web", gen.Tracking("all")), gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)), planFor("", pinA, ""),
+		},
+		"other pins": {
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)), gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinB)),
+			planFor(pinA, pinB, ""),
+		},
+		"other pins, and the note goes (rule 4)": {
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, heldB)),
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinB)), planFor(pinA, pinB, ""),
+		},
+		"a note, and no rollout (rule 4)": {
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)),
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, heldB)), planFor(pinA, pinA, heldB),
+		},
+		"a note on a workload without annotations": {
+			gen.Deployment("web", gen.Pinned(pinA)), gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, heldB)), planFor(pinA, pinA, heldB),
+		},
+		"a malformed note goes": {
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, "oops")),
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)), planFor(pinA, pinA, ""),
+		},
+		"malformed pins are written anew": {
+			gen.Deployment("web", gen.Tracking("all"), gen.Pinned("oops")), gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)), planFor("", pinA, ""),
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(test.before.DeepCopy()).Build()
+			r := &Engine{Kind: workload.Deployment, Client: c}
+			seen, want := seenIn(test.before, test.plan)
+			if err := r.send(t.Context(), test.before.DeepCopy(), r.patch(test.before, seen, want)); err != nil {
+				t.Fatal(err)
+			}
+			got := &appsv1.Deployment{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(test.before), got); err != nil {
+				t.Fatal(err)
+			}
+			got.TypeMeta, got.ResourceVersion = test.after.TypeMeta, ""
+			if diff := cmp.Diff(test.after, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A note never takes other annotations away: neither one that the cache leaves out, nor one that was written since.
+func TestANoteTakesNoOtherAnnotationAway(t *testing.T) {
+	applied := gen.Annotated(corev1.LastAppliedConfigAnnotation, `{"kind":"Deployment"}`)
+	tests := map[string]struct {
+		live    *appsv1.Deployment
+		changed bool
+	}{
+		"the manifest that was applied, without which apply prunes nothing": {gen.Deployment("web", gen.Pinned(pinA), applied), false},
+		"what was written after the look":                                   {gen.Deployment("web", gen.Pinned(pinA), gen.Annotated("other", "x")), true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(test.live.DeepCopy()).Build()
+			r := &Engine{Kind: workload.Deployment, Client: c}
+			cached := test.live.DeepCopy()
+			delete(cached.Annotations, "other")
+			workload.Deployment.Compact(cached)
+			seen, want := seenIn(cached, planFor(pinA, pinA, heldB))
+			if err := r.send(t.Context(), cached, r.patch(cached, seen, want)); err != nil && !test.changed {
+				t.Fatal(err)
+			}
+			got := &appsv1.Deployment{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(test.live), got); err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range test.live.Annotations {
+				if got.Annotations[key] != value {
+					t.Errorf("annotation %s is %q, want %q", key, got.Annotations[key], value)
+				}
+			}
+			if noted := got.Annotations[keys.Held] != ""; noted == test.changed {
+				t.Errorf("noted: %v", noted)
+			}
+		})
+	}
+}
+
+// Rule 3: what is as it should be is not written.
+func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
+	r := &Engine{Kind: workload.Deployment}
+	for name, p := range map[string]plan.Plan{
+		"in sync":           planFor(pinA, pinA, heldB),
+		"nothing is pinned": {Held: gen.Notes(heldB)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, heldB))
+			seen, want := seenIn(d, p)
+			if ops := r.patch(d, seen, want); ops != nil {
+				t.Errorf("patch %+v", ops)
+			}
+		})
+	}
+	t.Run("a workload that follows nothing keeps its notes", func(t *testing.T) {
+		d := gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, heldB), gen.Annotated(keys.Hashes, "configmap/app=h@1"))
+		if ops := r.patch(d, observed{template: &d.Spec.Template}, intent{}); ops != nil {
+			t.Errorf("patch %+v", ops)
+		}
+	})
+}
+
+// A rollback at the same moment must not be moved forward again (rule 4).
+func TestPatchRequiresPlannedGeneration(t *testing.T) {
+	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
+	d.Generation = 7
+	seen, intended := seenIn(d, planFor(pinA, pinB, ""))
+	ops := (&Engine{Kind: workload.Deployment}).patch(d, seen, intended)
+	want := []operation{
+		{Op: "test", Path: "/metadata/uid", Value: d.UID}, {Op: "test", Path: "/metadata/generation", Value: int64(7)},
+	}
+	if len(ops) < 3 {
+		t.Fatalf("patch %+v", ops)
+	}
+	if diff := cmp.Diff(want, ops[:2]); diff != "" {
+		t.Errorf("the first operations (-want +got):\n%s", diff)
+	}
+	data, err := json.Marshal(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `[{"op":"test","path":"/metadata/uid","value":"deployment-web"},{"op":"test","path":"/metadata/generation","value":7},` +
+		`{"op":"add","path":"/spec/template/metadata/annotations/confrev.io~1pins","value":"configmap/app=app-cccccccccc@2"}]`
+	if string(data) != text {
+		t.Errorf("got  %s\nwant %s", data, text)
+	}
+}
+
+func TestTestFailedDetectsFailedPatchTest(t *testing.T) {
+	kind := schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	// This is how k8s.io/apiserver/pkg/endpoints/handlers/patch.go answers; the library's own text is lost on the way.
+	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+		"testing value /metadata/generation failed: test failed", 0, false)
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"a failed test":            {failed, true},
+		"a failed test, wrapped":   {fmt.Errorf("patch: %w", failed), true},
+		"a refusal by validation":  {apierrors.NewInvalid(kind, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "no")}), false},
+		"a conflict":               {apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("x")), false},
+		"a refusal by a policy":    {apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("x")), false},
+		"another error altogether": {errors.New("testing value failed"), false},
+		"no error":                 {nil, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := TestFailed(test.err); got != test.want {
+				t.Errorf("TestFailed = %v", got)
+			}
+		})
+	}
+}
+
+func TestPinnedListsRevisionsAndNotSources(t *testing.T) {
+	got := index.Pins("configmap/app=app-bbbbbbbbbb@1,secret/db=db-xxxxxxxxxx@2")
+	want := map[string]bool{"configmap/app-bbbbbbbbbb": true, "secret/db-xxxxxxxxxx": true}
+	if len(got) != 2 || !want[got[0]] || !want[got[1]] || got[0] == got[1] {
+		t.Errorf("pinned = %v", got)
+	}
+	for _, text := range []string{"", "oops", pinA + ",oops"} {
+		if got := index.Pins(text); len(got) > 0 {
+			t.Errorf("pinned(%q) = %v", text, got)
+		}
+	}
+}
+
+func TestNeedsRevisionOnlyOfWhatIsPinnedAnew(t *testing.T) {
+	a, b := pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1}, pin.Pin{Revision: "app-cccccccccc", Number: 2}
+	tests := map[string]struct {
+		decision plan.Decision
+		want     bool
+	}{
+		"an advance":       {plan.Decision{Verdict: plan.Advanced, From: a, To: b, Current: b}, true},
+		"a first pin":      {plan.Decision{Verdict: plan.Pinned, To: b, Current: b}, true},
+		"a hold":           {plan.Decision{Verdict: plan.Held, From: a, To: a, Current: b}, false},
+		"a missing source": {plan.Decision{Verdict: plan.SourceMissing, From: a, To: a}, false},
+		"in sync, but the revision is lost (rule 9)": {plan.Decision{Verdict: plan.InSync, From: a, To: a, Current: a}, true},
+		"in sync by other keys":                      {plan.Decision{Verdict: plan.InSync, From: a, To: a, Current: b}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.decision.Source = gen.Source("configmap/app")
+			seen := observed{sources: map[pin.Source]revision.Observation{}}
+			if got := seen.needsRevision(test.decision); got != test.want {
+				t.Errorf("needsRevision = %v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+)
+
+// Refresh keeps the labels and notes of a workload's sources and revisions. If they cannot be written, pins still can.
+func (r *Engine) Refresh(ctx context.Context, look Look) error {
+	return r.refresh(ctx, look.seen, look.want.pins)
+}
+
+// Limit takes back the restarts for what changes too often, and says which.
+func (r *Engine) Limit(ctx context.Context, look *Look) []notice.Notice {
+	limited := r.limit(ctx, look.seen, &look.want)
+	r.restartInstead(look.Workload, look.seen, &look.want)
+	return limited
+}
+
+// Prepare makes sure of every revision that the change pins. It returns what was made, and what was refused and why.
+func (r *Engine) Prepare(ctx context.Context, look *Look) (made, refused []notice.Notice, err error) {
+	made, refused, err = r.ensure(ctx, look.Workload, r.owner(look.Workload), look.seen, &look.want.pins)
+	if err == nil && len(look.want.inject) > 0 {
+		// Not every pin need be the one that was wanted.
+		look.want.injectAgain(look.seen)
+	}
+	return made, refused, err
+}
+
+// keep makes sure that the revisions of the past stay to which a workload is to be pinned, for those decisions that are chosen (rules 9
+// and 12). shown reports whether a holder of the workload pins one already.
+func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen observed, p plan.Plan, chosen, shown func(plan.Decision) bool) error {
+	for _, d := range p.Decisions {
+		if d.To == (pin.Pin{}) || !chosen(d) {
+			continue
+		}
+		made := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.To.Revision}
+		if err := r.Store.Keep(ctx, d.Source, made, owner, shown(d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
+// source that cannot be copied keeps its pin. It returns what was made, and what was refused and why.
+func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
+	var errs []error
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		if !seen.needsRevision(*d) {
+			continue
+		}
+		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
+		to, created, err := r.Store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number, owner)
+		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
+		switch {
+		case isTerminal:
+			refused = append(refused, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
+			to = d.From
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case created:
+			made = append(made, r.created(obj, seen, *d, to))
+		}
+		if d.To != d.From {
+			p.Repin(d, to)
+		}
+	}
+	return made, refused, errors.Join(errs...)
+}
+
+// created says that a revision was made.
+func (r *Engine) created(obj client.Object, seen observed, d plan.Decision, made pin.Pin) notice.Notice {
+	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.Kind.Resource(), Source: d.Source, To: made}
+	source := seen.sources[d.Source].Object
+	if source != nil {
+		n.SourceObject = source
+	}
+	switch {
+	case source == nil:
+		n.Text = fmt.Sprintf("Created revision %s for the absence of %s, which is optional", made, d.Source)
+	case d.Verdict == plan.InSync:
+		n.Reason, n.Text = notice.RevisionRecreated, fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", made.Revision, d.Source)
+	default:
+		n.Text = fmt.Sprintf("Created revision %s of %s", made, d.Source)
+	}
+	return n
+}
+
+// owner is the workload, as an owner of the revisions that it pins.
+func (r *Engine) owner(obj client.Object) revision.Owner {
+	apiVersion, kind := r.Kind.GVK.ToAPIVersionAndKind()
+	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
+}
+
+// needsRevision tells whether a decision pins current anew, or found it pinned already while its revision is lost: then
+// the source has got back the content that was lost with it (rule 9).
+func (seen observed) needsRevision(d plan.Decision) bool {
+	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {
+		return !seen.sources[d.Source].Exists(d.To.Revision)
+	}
+	return d.To != d.From && d.Verdict != plan.Held
+}
+
+// limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
+func (r *Engine) limit(ctx context.Context, seen observed, want *intent) []notice.Notice {
+	var limited []notice.Notice
+	for i := range want.hashes.Decisions {
+		d := &want.hashes.Decisions[i]
+		if d.To == d.From {
+			continue
+		}
+		hash := seen.sources[d.Source].Hash
+		if hash == "" {
+			hash = content.Hash(d.To.Revision)
+		}
+		err := r.Store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
+		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+			limited = append(limited, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
+			want.hashes.Repin(d, d.From)
+		}
+	}
+	if len(limited) > 0 {
+		want.injectAgain(seen)
+	}
+	return limited
+}
+
+// refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
+// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout goes on without.
+func (r *Engine) refresh(ctx context.Context, seen observed, p plan.Plan) error {
+	var errs []error
+	for _, d := range p.Decisions {
+		if d.Current == (pin.Pin{}) {
+			continue
+		}
+		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
+		if err := r.Store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
+			log.FromContext(ctx).Info("cannot label a source; going on without", "source", d.Source.String(), "error", err.Error())
+		}
+		errs = append(errs, r.Store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
+	}
+	return errors.Join(errs...)
+}

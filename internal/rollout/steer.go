@@ -1,0 +1,109 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+)
+
+// Steering is a move of a workload's pins that a person wants: by hand, but written and noted as the controller does.
+type Steering struct {
+	// After is the plan for the workload as it is to be: what the controller does next, if anything.
+	After plan.Plan
+
+	r    *Engine
+	look Look
+	want intent
+}
+
+// Steer moves pins and hashes of a workload, each to the To of a decision of the look that was changed by hand. A source
+// that is moved away from current is held from then on, whether or not a holder shows that it was on current (rule 4).
+func (r *Engine) Steer(look Look, moves ...plan.Decision) Steering {
+	s := Steering{r: r, look: look}
+	seen := look.seen
+	// Nothing but the moves changes: not even what the controller is about to do by itself.
+	s.want = intent{
+		pins:   plan.Plan{Pins: maps.Clone(seen.pins.Pins)},
+		hashes: plan.Plan{Pins: maps.Clone(seen.hashes.Pins), Held: maps.Clone(look.Hashes.Held)},
+	}
+	after := seen.pins
+	after.Pins, after.Held = s.want.pins.Pins, maps.Clone(seen.pins.Held)
+	for _, move := range moves {
+		if !look.Pinned(move.Source) {
+			s.want.hashes.Decisions = append(s.want.hashes.Decisions, move)
+			s.want.hashes.Pins[move.Source] = move.To
+			delete(s.want.hashes.Held, move.Source)
+			continue
+		}
+		// What is moved by hand is neither held nor in sync before it has moved.
+		if move.Verdict = plan.Held; move.To == move.Current {
+			move.Verdict = plan.Advanced
+		}
+		s.want.pins.Decisions = append(s.want.pins.Decisions, move)
+		s.want.pins.Pins[move.Source] = move.To
+		delete(after.Held, move.Source)
+		if move.Current != (pin.Pin{}) {
+			after.Held[move.Source] = pin.Note{From: move.Current, On: move.To}
+		}
+	}
+	s.After = plan.Make(after)
+	s.want.pins.Held = s.After.Held
+	s.want.injectAgain(seen)
+	return s
+}
+
+// Pinned tells whether a source is pinned, rather than only a reason to restart.
+func (l Look) Pinned(source pin.Source) bool {
+	return slices.ContainsFunc(l.Pins.Decisions, func(d plan.Decision) bool { return d.Source == source })
+}
+
+// Ready makes sure of every revision that is about to be pinned: that of the present content is made if it is missing, with
+// the rights of who asks (rule 9).
+func (s *Steering) Ready(ctx context.Context) error {
+	owner, seen := s.r.owner(s.look.Workload), s.look.seen
+	isOld := func(d plan.Decision) bool { return d.To != d.Current }
+	isShown := func(d plan.Decision) bool { return s.look.shows(d.Source, d.To.Revision) }
+	if err := s.r.keep(ctx, owner, seen, s.want.pins, isOld, isShown); err != nil {
+		return err
+	}
+	_, refused, err := s.r.ensure(ctx, s.look.Workload, owner, seen, &s.want.pins)
+	if err != nil {
+		return err
+	}
+	for _, n := range refused {
+		return &revision.TerminalError{Reason: n.Reason, Message: n.Text}
+	}
+	s.want.injectAgain(seen)
+	return nil
+}
+
+// shows tells whether a holder of the workload pins a revision.
+func (l Look) shows(source pin.Source, revision string) bool {
+	return slices.ContainsFunc(l.RolledOut, func(h plan.Holder) bool { return h.Pins[source].Revision == revision })
+}
+
+// Send writes the move, unless the workload has changed since it was looked at (revision.IsChanged), and gives what the API
+// server made of it.
+func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (client.Object, error) {
+	obj := s.look.Workload.DeepCopyObject().(client.Object)
+	sent, kept, err := s.r.write(ctx, obj, s.look.seen, &s.want, options...)
+	if err == nil && !sent && !kept {
+		err = errors.New(s.r.NotKept().Text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return obj, nil
+}
+
+// Would gives what the workload would be after the move, without asking the API server.
+func (s *Steering) Would() (client.Object, error) {
+	return s.r.Apply(s.look.Workload, s.r.patch(s.look.Workload, s.look.seen, s.want))
+}

@@ -1,0 +1,270 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Written is what came of a write.
+type Written struct {
+	// Sent is true when the workload was patched.
+	Sent bool
+	// Pruned is true when the API server does not keep what is written, so that writing it again is pointless.
+	Pruned bool
+	// Change is what was to be written, and Gave what the template has now; nil where it stayed as it was.
+	Change Change
+	Gave   *Given
+	// Restarted is true when pods are replaced although the template stays.
+	Restarted bool
+}
+
+// Write writes template and notes in one patch. The look's workload then is what the API server made of it.
+func (r *Engine) Write(ctx context.Context, look *Look) (Written, error) {
+	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
+	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: look.want.change(look.seen), Restarted: sent && look.want.restart}
+	if sent && look.want.changes() {
+		w.Gave = &Given{pins: look.want.pins.Pins, hashes: look.want.stamped(look.seen)}
+	}
+	return w, err
+}
+
+// write sends what is to be written, unless it is pointless or nothing. kept is false when the API server does not keep it.
+func (r *Engine) write(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
+	pointless, err := r.leaveToAdmission(ctx, obj, seen, want, options...)
+	if err != nil || pointless {
+		return false, false, err
+	}
+	ops := r.patch(obj, seen, *want)
+	if len(ops) == 0 {
+		return false, true, nil
+	}
+	if err := r.send(ctx, obj, ops, options...); err != nil {
+		return false, false, err
+	}
+	return true, r.keeps(obj, seen, *want), nil
+}
+
+// leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
+// nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
+// alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout. pointless is true when it would
+// not keep the pins: the names of revisions without them would be taken for sources.
+func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
+	if len(want.inject) == 0 || want.onlyInjects() {
+		return false, nil
+	}
+	pinsOnly := *want
+	pinsOnly.inject = nil
+	would := obj.DeepCopyObject().(client.Object)
+	options = append(slices.Clone(options), client.DryRunAll)
+	if err := r.send(ctx, would, r.patch(obj, seen, pinsOnly), options...); err != nil {
+		return false, err
+	}
+	if !r.keeps(would, seen, *want) {
+		return true, nil
+	}
+	template, err := r.Kind.Template(would)
+	if err != nil {
+		return false, err
+	}
+	after := seen
+	after.template = template
+	if len(after.resolved(want.pins.Pins)) == 0 {
+		*want = pinsOnly
+		return false, nil
+	}
+	return false, r.unmoved(ctx, would)
+}
+
+// unmoved fails with revision.Changed if a workload changed while the API server was asked what it would make of it: the webhook does
+// not answer for an object that is no longer the live one (rule 18), so its silence says nothing then.
+func (r *Engine) unmoved(ctx context.Context, asked client.Object) error {
+	live := metadata.New(r.Kind.GVK)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(asked), live)
+	if apierrors.IsNotFound(err) || err == nil && live.ResourceVersion != asked.GetResourceVersion() {
+		return revision.NewChanged("%s %s", r.Kind.Resource(), client.ObjectKeyFromObject(asked))
+	}
+	return err
+}
+
+// keeps reports whether the template has pins and hashes, if it is to have any, after they were written into it: a
+// CustomResourceDefinition whose schema does not specify them prunes them without an error.
+func (r *Engine) keeps(obj client.Object, seen observed, want intent) bool {
+	if !want.changes() {
+		return true
+	}
+	written := r.Template(obj).Annotations
+	return (len(want.pins.Pins) == 0 || written[keys.Pins] != "") && (len(want.stamped(seen)) == 0 || written[keys.Hashes] != "")
+}
+
+// NotKept says that the API server does not keep what is written.
+func (r *Engine) NotKept() notice.Notice {
+	return notice.Notice{Reason: notice.PinsNotKept, Text: fmt.Sprintf(
+		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+
+			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.Kind.Path, r.Kind.Resource())}
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patch gives the operations that bring template and notes to the intent, none if they are there already.
+//
+// The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
+// only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
+func (r *Engine) patch(obj client.Object, seen observed, want intent) []operation {
+	var ops []operation
+	if want.changes() {
+		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.stamped(seen).String())
+	}
+	if seen.follows() || want.release {
+		ops = append(ops, annotate(obj, want.notes(seen))...)
+	}
+	if want.resume {
+		ops = append(ops, r.resumption(obj)...)
+	}
+	if want.restart {
+		ops = append(ops, operation{Op: "add", Path: workload.RestartAtPointer, Value: workload.RestartNow(r.Now())})
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return onlyIfUnchanged(obj, ops)
+}
+
+// onlyIfUnchanged returns the operations behind tests that the object is still the one that they were decided for.
+func onlyIfUnchanged(obj client.Object, ops []operation) []operation {
+	tests := []operation{{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
+	if obj.GetGeneration() > 0 {
+		return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
+	}
+	// Some kind that does not count its generations.
+	return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
+}
+
+// notes gives what the workload itself is to note.
+func (i intent) notes(seen observed) map[string]string {
+	return map[string]string{
+		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.noted(seen).String(),
+	}
+}
+
+// annotate returns the operations that put notes on a workload. Neither the UID nor the generation covers its annotations:
+// where all of them are added as one map, the patch tests that there are none, or it would take away those that others
+// wrote meanwhile.
+func annotate(obj client.Object, notes map[string]string) []operation {
+	// There always is metadata to add annotations to; one that is being created may have no name yet.
+	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
+	ops := setAnnotations("/metadata", existing, notes)
+	if len(ops) == 1 && ops[0].Path == annotationsPath {
+		return []operation{{Op: "test", Path: annotationsPath, Value: json.RawMessage("null")}, ops[0]}
+	}
+	return ops
+}
+
+// annotationsPath is the JSON pointer of an object's annotations.
+const annotationsPath = "/metadata/annotations"
+
+// templateOperations gives the operations that put pins, hashes and names into the template.
+func (r *Engine) templateOperations(seen observed, want intent, pins, hashes string) []operation {
+	ops := setAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
+		keys.Pins: pins, keys.Hashes: hashes,
+	})
+	for _, i := range want.inject {
+		ops = append(ops, operation{Op: "replace", Path: r.Kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
+	}
+	return ops
+}
+
+// setAnnotations gives the operations that put values, or where they are empty nothing, under keys of the annotations at
+// a path, of which neither annotations nor metadata may be there yet.
+func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []operation {
+	var ops []operation
+	added := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		value := values[key]
+		pointer := path + "/annotations/" + strings.ReplaceAll(key, "/", "~1")
+		switch value {
+		case existing.Annotations[key]:
+		case "":
+			ops = append(ops, operation{Op: "remove", Path: pointer})
+		default:
+			added[key] = value
+			ops = append(ops, operation{Op: "add", Path: pointer, Value: value})
+		}
+	}
+	switch {
+	case len(added) == 0 || len(existing.Annotations) > 0:
+		return ops
+	case equality.Semantic.DeepEqual(*existing, metav1.ObjectMeta{}):
+		return []operation{{Op: "add", Path: path, Value: map[string]any{"annotations": added}}}
+	}
+	return []operation{{Op: "add", Path: path + "/annotations", Value: added}}
+}
+
+// send sends the patch; obj then is what the API server made of it.
+func (r *Engine) send(ctx context.Context, obj client.Object, ops []operation, options ...client.PatchOption) error {
+	data, err := json.Marshal(ops)
+	if err != nil {
+		return err
+	}
+	options = append([]client.PatchOption{client.FieldOwner(keys.FieldManager)}, options...)
+	err = r.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
+		return revision.NewChanged("%s %s", r.Kind.Resource(), client.ObjectKeyFromObject(obj))
+	case err != nil:
+		return fmt.Errorf("pin %s %s: %w", r.Kind.Resource(), client.ObjectKeyFromObject(obj), revision.ExplainRefusal(err))
+	}
+	return nil
+}
+
+// TestFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
+// for that; but unlike a validation's refusal, it names no field.
+func TestFailed(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
+}
+
+// Apply returns what a workload would be after some operations, without asking the API server.
+func (r *Engine) Apply(obj client.Object, ops []operation) (client.Object, error) {
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = patch.Apply(document); err != nil {
+		return nil, err
+	}
+	would := r.Kind.New()
+	return would, json.Unmarshal(document, would)
+}
