@@ -22,29 +22,24 @@ func undoTools() []tool {
 // Rule 21.3: the release that was undone is deployed again, by self-heal or by a pipeline. It brings back both halves.
 func TestMatrixUndoAndDeployAgain(t *testing.T) {
 	t.Parallel()
-	for _, tool := range undoTools() {
-		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
-			first := release{image: "app:1", color: "A", injection: injection}
-			upgraded := release{image: "app:2", color: "B", injection: injection}
-			m.undone(first, upgraded)
-			m.tool.deploy(m.world, upgraded)
-			m.rolledOut(upgraded)
-			m.noDrift(upgraded)
-			m.quiet()
-		})
-	}
+	undoneThenDeployed(t, "app:2")
 }
 
 // Rule 21.3: fixed code ends the hold of an undo that was about code, and takes the present configuration along.
 func TestMatrixUndoAndFixedCode(t *testing.T) {
 	t.Parallel()
+	undoneThenDeployed(t, "app:3")
+}
+
+// undoneThenDeployed undoes a release of code and configuration, deploys an image with that configuration, and wants both.
+func undoneThenDeployed(t *testing.T, image string) {
 	for _, tool := range undoTools() {
 		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
 			m.undone(release{image: "app:1", color: "A", injection: injection}, release{image: "app:2", color: "B", injection: injection})
-			fixed := release{image: "app:3", color: "B", injection: injection}
-			m.tool.deploy(m.world, fixed)
-			m.rolledOut(fixed)
-			m.noDrift(fixed)
+			next := release{image: image, color: "B", injection: injection}
+			m.tool.deploy(m.world, next)
+			m.rolledOut(next)
+			m.noDrift(next)
 			m.quiet()
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,17 +159,12 @@ func (v *variant) createPod(b *testing.B, c client.Client) {
 }
 
 func report(b *testing.B, variants []variant) {
-	base := median(variants[0].taken)
+	base := middle(variants[0].taken)
 	for _, v := range variants {
-		b.ReportMetric(float64(median(v.taken).Microseconds())/1000, v.name+"-ms")
-		b.ReportMetric(float64(median(v.taken))/float64(base), v.name+"-ratio")
+		b.ReportMetric(float64(middle(v.taken).Microseconds())/1000, v.name+"-ms")
+		b.ReportMetric(float64(middle(v.taken))/float64(base), v.name+"-ratio")
 	}
 	b.ReportMetric(0, "ns/op") // the sum of all variants says nothing
-}
-
-func median(taken []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(taken))
-	return sorted[len(sorted)/2]
 }
 
 // normalPod has two containers and three references to two ConfigMaps.

@@ -23,6 +23,20 @@ func quantile(values []time.Duration, share float64) time.Duration {
 
 func middle(values []time.Duration) time.Duration { return quantile(values, 0.5) }
 
+// compare patches in turn without (variant 0) and with (variant 1) what is measured, and reports the medians and their ratio.
+func compare(b *testing.B, with string, patch func(variant int) time.Duration) {
+	var taken [2][]time.Duration
+	for b.Loop() {
+		for i := range 2 * patches {
+			taken[i%2] = append(taken[i%2], patch(i%2))
+		}
+	}
+	b.ReportMetric(ms(middle(taken[0])), "without-ms")
+	b.ReportMetric(ms(middle(taken[1])), with)
+	b.ReportMetric(float64(middle(taken[1]))/float64(middle(taken[0])), "ratio")
+	b.ReportMetric(0, "ns/op") // the sum of both says nothing
+}
+
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 const mebibyte = 1 << 20
