@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/go-logr/logr"
@@ -51,6 +52,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&p.ControllerNamespace, "controller-namespace", "",
 		"Namespace of confrev's controller. Default: where a Deployment has its label, or "+view.ControllerNamespace+" without the right to list those of all namespaces")
+	completeConnection(cmd, p)
 	for _, group := range groups(p) {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, verb := range group.verbs {
@@ -63,6 +65,21 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	// Its scripts complete kubectl-confrev. kubectl completes its plugins in a way of its own: docs/cli.md.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	return cmd
+}
+
+// completeConnection completes the flags that choose a cluster and a namespace, as kubectl does.
+func completeConnection(cmd *cobra.Command, p *session.Session) {
+	completion.SetFactoryForCompletion(p.Factory)
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"namespace":            completion.ResourceNameCompletionFunc(p.Factory, "namespace"),
+		"controller-namespace": completion.ResourceNameCompletionFunc(p.Factory, "namespace"),
+		"context":              completion.ContextCompletionFunc,
+		"cluster":              completion.ClusterCompletionFunc,
+		"user":                 completion.UserCompletionFunc,
+	} {
+		// An error is a flag that does not exist, which TestCompletionOfConnectionFlags would find.
+		_ = cmd.RegisterFlagCompletionFunc(flag, complete)
+	}
 }
 
 // group is some verbs, as help and the reference show them together.

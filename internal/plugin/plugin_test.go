@@ -3,6 +3,8 @@ package plugin
 import (
 	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -50,5 +52,35 @@ func TestRenderNeedsNoCluster(t *testing.T) {
 				t.Errorf("a missing file: %d, %q, %q", status, out, errOut)
 			}
 		})
+	}
+}
+
+func TestCompletionOfConnectionFlags(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answers := map[string]string{
+			"/api":               `{"kind":"APIVersions","versions":["v1"]}`,
+			"/apis":              `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+			"/api/v1":            `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"namespaces","singularName":"namespace","kind":"Namespace","verbs":["list"]}]}`,
+			"/api/v1/namespaces": `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"shop"}},{"metadata":{"name":"staging"}}]}`,
+		}
+		_, _ = w.Write([]byte(answers[r.URL.Path]))
+	}))
+	defer api.Close()
+	t.Chdir(t.TempDir())
+	config := `{apiVersion: v1, kind: Config, current-context: prod, contexts: [{name: prod, context: {cluster: blue, user: ann}}, {name: test, context: {}}],
+  clusters: [{name: blue, cluster: {server: "` + api.URL + `"}}], users: [{name: ann, user: {}}]}`
+	if err := os.WriteFile("config", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", "config")
+	t.Setenv("HOME", t.TempDir())
+	for flag, want := range map[string]string{
+		"--context": "prod\ntest\n", "--cluster": "blue\n", "--user": "ann\n", "--namespace": "shop\nstaging\n", "-n": "shop\nstaging\n",
+		"--controller-namespace": "shop\nstaging\n",
+	} {
+		if got := printed(t, "__complete", "status", flag, ""); !strings.HasPrefix(got, want+":") {
+			t.Errorf("%s: %q, want %q", flag, got, want)
+		}
 	}
 }

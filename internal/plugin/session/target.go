@@ -3,11 +3,10 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/controller"
@@ -41,19 +40,15 @@ func (p *Session) Find(ctx context.Context, c *Connection, name string) (Target,
 	if !refers {
 		return found, nil
 	}
-	for _, kind := range found.Installation.Kinds() {
-		if kind.GVK.GroupKind() == named {
-			obj := kind.New()
-			err := c.Get(ctx, client.ObjectKey{Namespace: found.Object.GetNamespace(), Name: referred}, obj)
-			return Target{kind, obj, found.Installation}, err
-		}
+	if slices.ContainsFunc(found.Installation.Kinds(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named }) {
+		return read(ctx, c, found.Object.GetNamespace(), view.Object{GroupKind: named, Name: referred}, found.Installation)
 	}
 	return Target{}, fmt.Errorf("the pod template of %s is in %s %s, which is not a kind of workload that confrev handles", found, named, referred)
 }
 
-// named reads a workload, and what the installation handles it by.
+// Named reads the workload that is named, as the kind that the installation handles it by: the API server may prefer another version.
 func (p *Session) Named(ctx context.Context, c *Connection, name string) (Target, error) {
-	info, err := p.info(c, name)
+	objects, err := p.Objects([]string{name})
 	if err != nil {
 		return Target{}, err
 	}
@@ -61,45 +56,21 @@ func (p *Session) Named(ctx context.Context, c *Connection, name string) (Target
 	if err != nil {
 		return Target{}, err
 	}
-	return asTarget(ctx, c, info, installed)
+	return read(ctx, c, c.Namespace, objects[0], installed)
 }
 
-// info reads one object as kubectl does.
-func (p *Session) info(c *Connection, name string) (*resource.Info, error) {
-	infos, err := p.Factory.NewBuilder().Unstructured().NamespaceParam(c.Namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, name).SingleResourceType().Flatten().Do().Infos()
-	if err != nil {
-		return nil, err
-	}
-	if len(infos) != 1 {
-		return nil, fmt.Errorf("%q names %d objects, want one", name, len(infos))
-	}
-	return infos[0], nil
-}
-
-// asTarget finds the kind that an object is handled as. The API server prefers one version of a kind, and the controller may
-// be configured with another; then the object is read again in that one.
-func asTarget(ctx context.Context, c client.Reader, info *resource.Info, installed view.Installation) (Target, error) {
-	named := info.Mapping.GroupVersionKind
+func read(ctx context.Context, c client.Reader, namespace string, named view.Object, installed view.Installation) (Target, error) {
 	for _, kind := range installed.Kinds() {
-		if kind.GVK.GroupKind() != named.GroupKind() {
-			continue
+		if kind.GVK.GroupKind() == named.GroupKind {
+			obj := kind.New()
+			return Target{kind, obj, installed}, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: named.Name}, obj)
 		}
-		obj := kind.New()
-		if kind.GVK != named {
-			return Target{kind, obj, installed}, c.Get(ctx, client.ObjectKey{Namespace: info.Namespace, Name: info.Name}, obj)
-		}
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(info.Object)
-		if err != nil {
-			return Target{}, err
-		}
-		return Target{kind, obj, installed}, runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj)
 	}
 	if installed.Problem != nil {
 		return Target{}, installed.Problem
 	}
 	return Target{}, fmt.Errorf("%s/%s is not a workload that confrev handles: it handles %s",
-		strings.ToLower(named.Kind), info.Name, plurals(installed.Kinds()))
+		strings.ToLower(named.Kind), named.Name, plurals(installed.Kinds()))
 }
 
 func plurals(kinds []workload.Kind) string {

@@ -3,10 +3,8 @@ package session
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/controller"
@@ -27,20 +25,13 @@ func TestAsTargetTakesAKindInWhateverVersion(t *testing.T) {
 	stored.SetNamespace("default")
 	stored.SetName("web")
 	c := fake.NewClientBuilder().WithObjects(stored).Build()
-	for version, kind := range map[string]string{"v1": "WebApp", "v2": "WebApp", "v3": "Other"} {
-		gvk := schema.GroupVersionKind{Group: "example.com", Version: version, Kind: kind}
-		read := stored.DeepCopy()
-		read.SetGroupVersionKind(gvk)
-		info := &resource.Info{Namespace: "default", Name: "web", Object: read, Mapping: &meta.RESTMapping{GroupVersionKind: gvk}}
-		found, err := asTarget(t.Context(), c, info, installed)
-		if kind == "Other" {
-			if !says(err, "is not a workload that confrev handles") {
-				t.Errorf("%s: %v", gvk, err)
-			}
-			continue
+	for kind, want := range map[string]string{"WebApp": "", "Other": "other/web is not a workload that confrev handles"} {
+		found, err := read(t.Context(), c, "default", view.Object{GroupKind: schema.GroupKind{Group: "example.com", Kind: kind}, Name: "web"}, installed)
+		if !says(err, want) {
+			t.Errorf("%s: %v", kind, err)
 		}
-		if err != nil || found.Kind.GVK.Version != "v1" || found.Object.GetName() != "web" || found.Object.GetObjectKind().GroupVersionKind().Version != "v1" {
-			t.Errorf("%s: %v, %+v", gvk, err, found.Object)
+		if want == "" && (found.Kind.GVK.Version != "v1" || found.Object.GetName() != "web") {
+			t.Errorf("%v, %+v", found.Kind, found.Object)
 		}
 	}
 }
