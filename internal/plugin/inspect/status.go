@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -70,8 +71,16 @@ type statusOptions struct {
 	which       view.Which
 }
 
+var colours = map[string]color.Attribute{
+	string(view.RolledOut): color.FgGreen,
+	string(view.Advancing): color.FgYellow, string(view.Held): color.FgYellow, string(view.Waiting): color.FgYellow, string(view.Paused): color.FgYellow,
+	string(view.Missing): color.FgRed, string(view.NotResolved): color.FgRed, string(view.Failed): color.FgRed,
+}
+
+// NewStatus is the verb status.
 func NewStatus(p *session.Session) *cobra.Command {
 	o := &statusOptions{Session: p}
+	o.Colours = colours
 	cmd := &cobra.Command{
 		Use:               "status [TYPE/NAME | TYPE NAME]...",
 		Short:             "Show what workloads are pinned to, and whether it has reached their pods",

@@ -27,7 +27,7 @@ func (r statusReport) Named() []runtime.Object {
 
 func (r statusReport) Table() *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns(
-		[]string{"Workload", "Source", "Pinned", "Current", "State", "Pods"}, "Mode", "Revision", "Message")}
+		[]string{"Workload", "Source", "Pinned", "Current", printer.StateColumn, "Pods"}, "Mode", "Revision", "Message")}
 	for _, w := range r.Items {
 		if len(w.Sources) == 0 {
 			table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, "<none>", "-", "-", string(w.State), "-", w.Mode, "-", printer.OrDash(w.Message)))

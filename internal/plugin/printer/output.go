@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +24,6 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"confrev.io/confrev/internal/metadata"
-
-	"confrev.io/confrev/internal/view"
 )
 
 // Output is how a verb prints: kubectl's flags, and a table without them.
@@ -32,8 +31,11 @@ type Output struct {
 	Flags *genericclioptions.PrintFlags
 	// NoHeaders leaves out the headings of a table.
 	NoHeaders bool
+	// Colours are those of states on a terminal.
+	Colours map[string]color.Attribute
 }
 
+// Add adds the flags.
 func (o *Output) Add(cmd *cobra.Command) {
 	o.Flags = genericclioptions.NewPrintFlags("")
 	o.Flags.AddFlags(cmd)
@@ -94,6 +96,7 @@ func (o *Output) Print(out io.Writer, r Report, withNamespace bool) error {
 	return printer.PrintObj(&unstructured.Unstructured{Object: content}, out)
 }
 
+// PrintTable prints a table for people.
 func (o *Output) PrintTable(out io.Writer, table *metav1.Table, withNamespace bool) error {
 	var text bytes.Buffer
 	printer := printers.NewTablePrinter(printers.PrintOptions{
@@ -102,7 +105,11 @@ func (o *Output) PrintTable(out io.Writer, table *metav1.Table, withNamespace bo
 	if err := printer.PrintObj(table, &text); err != nil {
 		return err
 	}
-	_, err := io.WriteString(Raw(out), colour(Escaped(text.String()), out))
+	shown := Escaped(text.String())
+	if Terminal(out) && !color.NoColor {
+		shown = o.coloured(shown, table)
+	}
+	_, err := io.WriteString(Raw(out), shown)
 	return err
 }
 
@@ -137,26 +144,30 @@ func Terminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-var states = regexp.MustCompile(`\b(` + strings.Join([]string{
-	string(view.RolledOut), string(view.Advancing), string(view.Held), string(view.Waiting), string(view.Missing),
-	string(view.Paused), string(view.NotResolved), string(view.Failed),
-}, "|") + `)\b`)
+// StateColumn is the column whose cells have colours.
+const StateColumn = "State"
 
-// colour makes states stand out, on a terminal. The layout is done already, so it moves nothing.
-func colour(text string, out io.Writer) string {
-	if !Terminal(out) || os.Getenv("NO_COLOR") != "" {
-		return text
+// coloured gives the states of a table that was laid out their colours: the table's printer shows an escape character as ^[, and
+// colours move nothing that way. Left of a state are names and numbers only, so it is the first of its line.
+func (o *Output) coloured(text string, table *metav1.Table) string {
+	column := slices.IndexFunc(table.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == StateColumn })
+	lines := strings.SplitAfter(text, "\n")
+	first := 1
+	if o.NoHeaders {
+		first = 0
 	}
-	return states.ReplaceAllStringFunc(text, func(word string) string {
-		code := 33
-		switch view.State(word) {
-		case view.RolledOut:
-			code = 32
-		case view.Missing, view.NotResolved, view.Failed:
-			code = 31
+	for i, row := range table.Rows {
+		if column < 0 {
+			break
 		}
-		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", code, word)
-	})
+		state := fmt.Sprint(row.Cells[column])
+		if attribute, has := o.Colours[state]; has {
+			colour := color.New(attribute)
+			colour.EnableColor()
+			lines[first+i] = strings.Replace(lines[first+i], " "+state, " "+colour.Sprint(state), 1)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // OrDash is a cell of a table: a dash when there is nothing to say.

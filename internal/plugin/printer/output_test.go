@@ -1,0 +1,34 @@
+package printer
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/fatih/color"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+// Only the cell of the state has its colour, not a message that speaks of one.
+func TestStatesAreColoured(t *testing.T) {
+	table := &metav1.Table{ColumnDefinitions: Columns([]string{"Workload", StateColumn, "Message"}), Rows: []metav1.TableRow{
+		Row("default", "deployment/web", "Held", "Held until RolledOut"), Row("default", "deployment/api", "RolledOut", "-"),
+	}}
+	for name, noHeaders := range map[string]bool{"with headings": false, "without headings": true} {
+		t.Run(name, func(t *testing.T) {
+			o := &Output{Flags: genericclioptions.NewPrintFlags(""), NoHeaders: noHeaders,
+				Colours: map[string]color.Attribute{"Held": color.FgYellow, "RolledOut": color.FgGreen}}
+			var plain bytes.Buffer
+			if err := o.PrintTable(&plain, table, true); err != nil || strings.Contains(plain.String(), "\x1b") {
+				t.Fatalf("%v, what is no terminal gets %q", err, plain.String())
+			}
+			got := o.coloured(plain.String(), table)
+			for _, want := range []string{" \x1b[33mHeld\x1b[0m", "Held until RolledOut\n", " \x1b[32mRolledOut\x1b[0m"} {
+				if !strings.Contains(got, want) || strings.Count(got, "\x1b[3") != 2 {
+					t.Errorf("got %q, want %q in it", got, want)
+				}
+			}
+		})
+	}
+}
