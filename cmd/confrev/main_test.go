@@ -14,7 +14,7 @@ func TestTheControllerLinksNothingOfThePlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	linked := strings.Fields(string(out))
-	if !slices.Contains(linked, "confrev.io/confrev/internal/controller") {
+	if !slices.Contains(linked, "confrev.io/confrev/internal/reconcile") {
 		t.Fatalf("the list of %d packages is not that of the controller", len(linked))
 	}
 	for _, path := range linked {

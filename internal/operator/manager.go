@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"confrev.io/confrev/internal/controller"
+	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/workload"
 )
 
 // Run runs the controller until ctx ends.
-func Run(ctx context.Context, config *rest.Config, options controller.Options) error {
+func Run(ctx context.Context, config *rest.Config, options reconcile.Options) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
@@ -28,13 +28,13 @@ func Run(ctx context.Context, config *rest.Config, options controller.Options) e
 	if err != nil {
 		return err
 	}
-	if err := controller.SetUp(ctx, manager, options); err != nil {
+	if err := reconcile.SetUp(ctx, manager, options); err != nil {
 		return err
 	}
 	return manager.Start(ctx)
 }
 
-func newManager(config *rest.Config, options controller.Options) (ctrl.Manager, error) {
+func newManager(config *rest.Config, options reconcile.Options) (ctrl.Manager, error) {
 	config = rest.CopyConfig(config)
 	// The API server's own fairness protects it; a limit here only makes one edit of a shared source slow.
 	config.QPS = -1

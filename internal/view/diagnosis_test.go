@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -31,7 +31,7 @@ func unusedRevision() *corev1.ConfigMap {
 func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		live := fake.NewClientBuilder().WithObjects(unusedRevision()).Build()
-		planner, err := controller.NewPlannerOf(t.Context(), live, controller.Options{Grace: time.Minute}, "default", nil)
+		planner, err := reconcile.NewPlannerOf(t.Context(), live, reconcile.Options{Grace: time.Minute}, "default", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -36,7 +36,7 @@ type Installation struct {
 	// refused is why the user may not look; empty for those who may.
 	refused string
 	// Options are those of the controller, or the chart's defaults.
-	Options controller.Options
+	Options reconcile.Options
 	// Problem is what could not be read of the options.
 	Problem error
 }
@@ -136,17 +136,17 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 
 // defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
 // is what confrev.io/restart-on names, with the rights of who asks.
-func defaultOptions() controller.Options {
-	options := controller.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
+func defaultOptions() reconcile.Options {
+	options := reconcile.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
 	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, ControllerNamespace
 	return options
 }
 
 // optionsOf reads the options from the command line of the controller's container, by the controller's own flags.
-func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (controller.Options, error) {
+func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (reconcile.Options, error) {
 	container := containerOf(d)
 	if container == nil {
-		return controller.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
+		return reconcile.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
 	}
 	options, configured, err := operator.Read(container.Args)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
@@ -35,7 +35,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 
 // View is what one look at a namespace, or at all of them, shows.
 type View struct {
-	*controller.Planner
+	*reconcile.Planner
 	Installation Installation
 	// Notes say what is not shown, and why.
 	Notes []string
@@ -52,7 +52,7 @@ func Take(ctx context.Context, live client.WithWatch, installed Installation, na
 
 // take takes the snapshot, again if there is one.
 func (v *View) take(ctx context.Context) (err error) {
-	if v.Planner, err = controller.NewPlanner(ctx, v.live, v.Installation.Options, v.namespace); err != nil {
+	if v.Planner, err = reconcile.NewPlanner(ctx, v.live, v.Installation.Options, v.namespace); err != nil {
 		return err
 	}
 	if err := v.Snapshot.TakePods(ctx); err != nil {

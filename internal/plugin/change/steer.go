@@ -15,13 +15,13 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/controller"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 )
@@ -161,7 +161,7 @@ func (w *writing) write(ctx context.Context, steering *rollout.Steering) (client
 }
 
 // yielded says what was left to the controller.
-func yielded(planner *controller.Planner) []string {
+func yielded(planner *reconcile.Planner) []string {
 	var notes []string
 	for _, err := range planner.Yielded() {
 		notes = append(notes, fmt.Sprintf("confrev's controller has to note on the revision that it is used, since you may not; "+

@@ -1,0 +1,49 @@
+package reconcile
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// Rule 16: confrev's finalizer goes with the namespace; others' stay, and so does everything of a namespace that it keeps out of.
+func TestDeletedNamespaceLosesFinalizer(t *testing.T) {
+	now := metav1.Now()
+	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace, DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
+	for name, test := range map[string]struct {
+		options Options
+		want    []string
+	}{
+		"of a user":     {Options{}, []string{"example.com/keep"}},
+		"confrev's own": {Options{Options: rollout.Options{Namespace: gen.Namespace}}, []string{keys.ProtectFinalizer, "example.com/keep"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := gen.ConfigMap("app", nil)
+			source.Annotations = map[string]string{keys.Attach: "true", keys.Protect: "true"}
+			source.Finalizers, source.DeletionTimestamp = []string{keys.ProtectFinalizer, "example.com/keep"}, &now
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(going.DeepCopy(), source).Build()
+			known := &workload.Kinds{}
+			r := &revisions{options: test.options, kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
+			if _, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}); err != nil {
+				t.Fatal(err)
+			}
+			got := &corev1.ConfigMap{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(source), got); err != nil || !slices.Equal(got.Finalizers, test.want) {
+				t.Errorf("finalizers %q, %v", got.Finalizers, err)
+			}
+		})
+	}
+}

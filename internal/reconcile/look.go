@@ -1,0 +1,227 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/snapshot"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Planner makes the plans that the reconcilers would make, for people who ask. It writes only when told to, with the rights
+// of who asks.
+type Planner struct {
+	Kinds    []workload.Kind
+	Options  Options
+	Snapshot *snapshot.Snapshot
+	live     client.Client
+	store    *revision.Store
+	kinds    *workload.Kinds
+	triggers *rollout.Triggers
+	accounts *rollout.Accounts
+	// hidden is true when Secrets are handled, but the user may not see them.
+	hidden bool
+	yields *yielding
+}
+
+// NewPlanner takes a snapshot of a namespace, or of all when it is empty, to plan with. live reads and writes without a cache.
+func NewPlanner(ctx context.Context, live client.Client, options Options, namespace string) (*Planner, error) {
+	return NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
+}
+
+// NewPlannerOf takes a snapshot of only some kinds, for who has no business with others, and may have no right to list them.
+func NewPlannerOf(ctx context.Context, live client.Client, options Options, namespace string, all []workload.Kind) (*Planner, error) {
+	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
+	seen, err := snapshot.Take(ctx, live, all, options.SourceKinds(), options.Defaults(), namespace)
+	if err != nil {
+		return nil, err
+	}
+	// Secrets that the user may not list are nobody's business; what else there is can be told all the same.
+	hidden := options.Secrets && seen.Refused(revision.GVK(pin.Secret)) != nil
+	options.Secrets = options.Secrets && !hidden
+	known := &workload.Kinds{}
+	for _, kind := range all {
+		known.Add(kind)
+	}
+	yields := &yielding{Writer: live}
+	return &Planner{
+		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
+		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
+		triggers: rollout.NewTriggers(options.Options, live, live),
+		accounts: rollout.NewAccounts(live, time.Now),
+	}, nil
+}
+
+// yielding leaves the notes and owners of a revision that exists to the controller where the user may not write them. Guards let
+// nobody else (rule 17), and who may change a workload may have no right on ConfigMaps; neither is to keep them from rolling
+// back. The controller adds what is missing when it sees the pin.
+type yielding struct {
+	client.Writer
+	refusals []error
+}
+
+func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+	err := y.Writer.Patch(ctx, obj, patch, options...)
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	// Where there are guards, there is a controller.
+	if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+		y.refusals = append(y.refusals, err)
+	}
+	return nil
+}
+
+// Look plans for one workload of the snapshot. With advance, as if its pins might move now whatever confrev.io/advance says.
+func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (rollout.Look, error) {
+	r := p.engine(kind)
+	look, err := r.Look(ctx, obj, rollout.View{Advance: advance})
+	if err != nil {
+		err = fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
+	} else {
+		err = r.Describe(ctx, &look)
+	}
+	if look.Hidden = p.hidden; p.hidden {
+		look.Warnings = slices.DeleteFunc(look.Warnings, func(w notice.Notice) bool { return w.Reason == notice.KindNotEnabled })
+	}
+	return look, err
+}
+
+// Steer moves pins and hashes of a workload; see engine.Steer.
+func (p *Planner) Steer(look rollout.Look, moves ...plan.Decision) rollout.Steering {
+	return p.engine(look.Kind).Steer(look, moves...)
+}
+
+// Yielded are the refusals of what was left to the controller: to note on revisions that they are used.
+func (p *Planner) Yielded() []error { return p.yields.refusals }
+
+// Observe looks at a source of the snapshot and its revisions. It reads data only where no metadata tells.
+func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Source) (revision.Observation, error) {
+	ref := revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name}
+	meta := revision.Metadata(ref)
+	err := p.Snapshot.Get(ctx, client.ObjectKeyFromObject(meta), meta)
+	if apierrors.IsNotFound(err) {
+		return p.store.Observe(ctx, ref, nil, "")
+	}
+	if err != nil {
+		return revision.Observation{}, err
+	}
+	return p.store.Observe(ctx, ref, meta, "")
+}
+
+// Labelled returns the revisions of a source as their labels describe them, for who may not read the key of the namespace.
+func (p *Planner) Labelled(namespace string, source pin.Source) []plan.Revision {
+	var all []plan.Revision
+	for _, obj := range p.Snapshot.Sources(source.Kind) {
+		if obj.GetNamespace() == namespace && revision.IsRevision(obj) && revision.SourceOf(source.Kind, obj) == source {
+			all = append(all, revision.Labelled(obj))
+		}
+	}
+	return all
+}
+
+// Derived reports whether what looks like a revision is proven to be one that the controller may delete (rule 20). It reads its data.
+func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object) (bool, error) {
+	meta := revision.Metadata(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	if err := p.Snapshot.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
+		return false, err
+	}
+	return p.store.Derived(ctx, meta)
+}
+
+// Pods gives the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
+func (p *Planner) Pods(look rollout.Look) ([]client.Object, error) {
+	var pods []client.Object
+	owners := slices.Clone(look.Holders)
+	for _, roller := range look.Rollers {
+		owners = append(owners, roller.Object)
+	}
+	for _, owner := range owners {
+		found, err := p.Snapshot.Indexed(snapshot.Pod, index.ByController, string(owner.GetUID()))
+		if err != nil {
+			return nil, err
+		}
+		pods = append(pods, found...)
+	}
+	return slices.DeleteFunc(pods, func(pod client.Object) bool { return pod.GetDeletionTimestamp() != nil }), nil
+}
+
+// Workloads gives the workloads of the snapshot that have templates of their own and that confrev does not keep out of, not
+// looked at yet.
+func (p *Planner) Workloads() []rollout.Look {
+	var looks []rollout.Look
+	for _, kind := range p.Kinds {
+		for _, obj := range p.Snapshot.Objects(kind.GVK) {
+			if _, _, refers := kind.WorkloadRef(obj); !refers && !p.Options.Excluded(obj.GetNamespace()) {
+				looks = append(looks, rollout.Look{Kind: kind, Workload: obj})
+			}
+		}
+	}
+	return looks
+}
+
+// UsersOf gives the workloads of the snapshot to which a source may matter, not looked at yet.
+func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]rollout.Look, error) {
+	var looks []rollout.Look
+	for _, kind := range p.Kinds {
+		for _, value := range []string{source.String(), index.AnyOf(source.Kind)} {
+			found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.BySource, value)
+			if err != nil {
+				return nil, err
+			}
+			for _, obj := range found {
+				looks = append(looks, rollout.Look{Kind: kind, Workload: obj})
+			}
+		}
+	}
+	return looks, nil
+}
+
+// PinnersOf gives the holders and workloads whose templates pin a revision.
+func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.Source) ([]client.Object, error) {
+	var all []client.Object
+	for _, kind := range p.Kinds {
+		found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.ByPin, revision.String())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	for _, holder := range p.kinds.Holders() {
+		found, err := index.List(ctx, p.Snapshot, holder.NewList(), namespace, index.ByPin, revision.String())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// Workload finds a workload of the snapshot; nil when there is none.
+func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client.Object {
+	found, err := p.Snapshot.Indexed(kind.GVK, snapshot.ByName, name.String())
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	return found[0]
+}
+
+func (p *Planner) engine(kind workload.Kind) *rollout.Engine {
+	return &rollout.Engine{
+		Kind: kind, Kinds: p.kinds, Options: p.Options.Options, Client: p.Snapshot, Live: p.live, Whole: p.Snapshot, Store: p.store, Triggers: p.triggers,
+		Accounts: p.accounts, Now: time.Now,
+	}
+}

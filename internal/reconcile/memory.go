@@ -1,0 +1,94 @@
+package reconcile
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
+)
+
+// memory is what this process knows of one workload beyond the cache. Losing it costs a wait or a repeated warning,
+// never a rollout.
+type memory struct {
+	uid types.UID
+	// generation and wrote are those of the last write. Until the cache shows them, it is behind: pins that it does not
+	// show in any holder were rolled out all the same (rule 4).
+	generation int64
+	wrote      *rollout.Given
+	reverts    plan.Reverts
+	// refused is true when the last write was refused by the policy that confines confrev's own account.
+	refused  bool
+	rollouts rollouts
+	settling plan.Settling
+	// template are the template's pins when it was last looked at.
+	template string
+	// reported are the conditions that were last warned of, so that each is said once.
+	reported notice.Reported
+}
+
+// follow notes the pins of the template. When someone else moves them, settling starts again (rule 21.2).
+func (m *memory) follow(template string) {
+	if m.template != "" && m.template != template {
+		m.settling = plan.Settling{}
+	}
+	m.template = template
+}
+
+// settle returns how long to wait before a change may be written (rule 2).
+func (m *memory) settle(change rollout.Change, quiet time.Duration, now time.Time) time.Duration {
+	if change.Text == "" {
+		m.settling = plan.Settling{}
+		return 0
+	}
+	m.settling = m.settling.Observe(change.Text, now)
+	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
+	// where nothing else resolves them.
+	if change.Urgent || change.OnlyInjects {
+		return 0
+	}
+	return m.settling.Remaining(quiet, now)
+}
+
+// wroteNow notes a write that rolls the workload out.
+func (m *memory) wroteNow(generation int64, w rollout.Written, now time.Time) {
+	m.generation = generation
+	if w.Gave != nil {
+		m.wrote = w.Gave
+		m.reverts.Wrote(w.Change.Text, now)
+	}
+	if w.Restarted || len(w.Change.Advances) > 0 {
+		m.rollouts.wrote(now)
+	}
+	m.settling = plan.Settling{}
+}
+
+// memories keeps a memory per workload. A reconciler never works on one workload twice at a time, so only the map needs
+// a lock.
+type memories struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*memory
+}
+
+func newMemories() *memories { return &memories{of: map[types.NamespacedName]*memory{}} }
+
+// get gives the memory of the workload with this UID; that of an earlier one of the same name is forgotten.
+func (m *memories) get(name types.NamespacedName, uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.of[name]; known != nil && known.uid == uid {
+		return known
+	}
+	fresh := &memory{uid: uid}
+	m.of[name] = fresh
+	return fresh
+}
+
+func (m *memories) forget(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, name)
+}

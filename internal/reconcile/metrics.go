@@ -1,0 +1,35 @@
+package reconcile
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// The metrics, served together with controller-runtime's own.
+var (
+	metricDeleted = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "confrev_revisions_deleted_total",
+		Help: "Unused revisions deleted by confrev. Most are deleted by Kubernetes' garbage collector, which this does not count.",
+	})
+	metricOwners = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "confrev_owners_attached_total", Help: "Owners attached to revisions.",
+	})
+	metricPlan = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "confrev_plan_duration_seconds", Help: "Time to observe a workload's sources and to plan.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
+	})
+	metricAdmission = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "confrev_admission_duration_seconds",
+		Help:    "Time to answer a request of the workload webhook, by what came of it: patched, unchanged, or error.",
+		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
+	}, []string{"workload", "result"})
+	metricLatency = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "confrev_change_to_pin_seconds",
+		Help:    "Time from noticing a source's change to having written the pin, the settle time included.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(metricDeleted, metricOwners, metricPlan, metricLatency, metricAdmission)
+}

@@ -1,0 +1,399 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/workload"
+)
+
+// users are those whose templates pin one revision or, for an attached source, name it.
+type users struct {
+	holders []user
+	// workloads are those among the templates, and those of the holders, by UID.
+	workloads map[types.UID]client.Object
+	templates []user
+}
+
+// user is one holder or workload and its template's pins.
+type user struct {
+	obj  client.Object
+	kind metav1.TypeMeta
+	pins string
+}
+
+func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 0 }
+
+// pinners finds who pins a revision, in the cache.
+func (r *revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
+	return r.find(ctx, ref, index.ByPin, index.ByPin)
+}
+
+// namers finds whose templates name a source, in the cache.
+func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
+	found, err := r.find(ctx, ref, index.BySource, index.ByReference)
+	if err != nil {
+		return users{}, err
+	}
+	// The index knows of more than references.
+	found.templates = slices.DeleteFunc(found.templates, func(u user) bool { return !r.refers(u, ref) })
+	found.workloads = map[types.UID]client.Object{}
+	for _, t := range found.templates {
+		found.workloads[t.obj.GetUID()] = t.obj
+	}
+	return found, nil
+}
+
+// refers tells whether a workload's template names a source.
+func (r *revisions) refers(u user, ref revision.Ref) bool {
+	kind, known := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+	if !known {
+		return false
+	}
+	uses, err := kind.Uses(u.obj)
+	return err == nil && slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == ref.Source() })
+}
+
+// find finds the workloads and the holders that the given indexes have under a source or revision.
+func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
+	found := users{workloads: map[types.UID]client.Object{}}
+	for _, kind := range r.kinds.All() {
+		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)
+		if err != nil {
+			return users{}, err
+		}
+		found.templates = append(found.templates, templates...)
+		for _, t := range templates {
+			found.workloads[t.obj.GetUID()] = t.obj
+		}
+	}
+	for _, holder := range r.kinds.Holders() {
+		pins := func(obj client.Object) string { return holder.Facts(obj).Pins }
+		holders, err := r.indexed(ctx, holder.GVK, holder.NewList(), ref, ofHolders, pins)
+		if err != nil {
+			return users{}, err
+		}
+		found.holders = append(found.holders, holders...)
+	}
+	return found, nil
+}
+
+// indexed finds the objects of one kind that an index has under a source or revision.
+func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, field string,
+	pins func(client.Object) string,
+) ([]user, error) {
+	objects, err := index.List(ctx, r.client, into, ref.Namespace, field, ref.Text())
+	if err != nil {
+		return nil, fmt.Errorf("find the %ss that use %s: %w", gvk.Kind, ref, err)
+	}
+	var found []user
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() == nil {
+			apiVersion, kind := gvk.ToAPIVersionAndKind()
+			found = append(found, user{obj: o, kind: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, pins: pins(o)})
+		}
+	}
+	return found, nil
+}
+
+// attached tells whether some of the users of a source asks for it to be attached.
+func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users) (bool, error) {
+	owners := slices.Clone(found.templates)
+	for _, h := range found.holders {
+		if c := metav1.GetControllerOf(h.obj); c != nil && !slices.ContainsFunc(owners, func(u user) bool { return u.obj.GetUID() == c.UID }) {
+			obj, err := r.workload(ctx, ref.Namespace, *c)
+			if err != nil {
+				return false, err
+			}
+			if obj != nil {
+				owners = append(owners, user{obj: obj, kind: metav1.TypeMeta{APIVersion: c.APIVersion, Kind: c.Kind}})
+			}
+		}
+	}
+	for _, u := range owners {
+		kind, _ := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+		if attaches, err := r.attaches(ctx, kind, u.obj, ref); attaches || err != nil {
+			return attaches, err
+		}
+	}
+	return false, nil
+}
+
+// workload gets the workload that an owner reference names from the cache; nil when it is not there, or not the same.
+func (r *revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
+	kind, known := r.kinds.Of(owner)
+	if !known {
+		return nil, nil
+	}
+	obj := kind.New()
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, obj)
+	if err != nil || obj.GetUID() != owner.UID {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return obj, nil
+}
+
+// attaches tells whether a workload asks for a source to be attached.
+func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
+	if named, name, refers := kind.WorkloadRef(obj); refers {
+		i := slices.IndexFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+		if i < 0 {
+			return false, nil
+		}
+		kind = r.kinds.All()[i]
+		obj = kind.New()
+		if err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: name}, obj); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+	}
+	asked, _, err := rollout.Config(ctx, r.client, r.kinds, r.options.Options, kind, obj)
+	if err != nil || asked.Mode != optin.Attach {
+		return false, err
+	}
+	use := []podspec.Use{{Source: ref.Source(), All: true}}
+	selection := asked.Track.Select(use, false, func(pin.Source) optin.Traits { return optin.Traits{} })
+	return len(selection.Uses) > 0, nil
+}
+
+// owners are the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
+// Without the workload, the garbage collector would take the revision along with its last known holder although a newer
+// one pins it that confrev has not seen yet: in this moment, or all the time that confrev is down.
+//
+// A holder's controller may be no workload that confrev knows, such as an Experiment of Argo Rollouts. It rolls nothing out
+// to pin the revision anew, and confrev may have no right to read it; then the holder alone is an owner.
+func (r *revisions) owners(u users) []revision.Owner {
+	var owners []revision.Owner
+	known := map[types.UID]bool{}
+	add := func(o revision.Owner) {
+		if !known[o.UID] {
+			known[o.UID] = true
+			owners = append(owners, o)
+		}
+	}
+	for _, t := range u.templates {
+		add(t.owner())
+	}
+	for _, h := range u.holders {
+		add(h.owner())
+		if c := metav1.GetControllerOf(h.obj); c != nil && r.kinds.IsWorkload(*c) {
+			add(revision.Owner{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID})
+		}
+	}
+	return owners
+}
+
+func (u user) owner() revision.Owner {
+	return revision.Owner{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind, Name: u.obj.GetName(), UID: u.obj.GetUID()}
+}
+
+// objects are the workloads that a notice about them is about.
+func (u users) objects() []notice.Object {
+	all := make([]notice.Object, 0, len(u.workloads))
+	for _, w := range u.workloads {
+		all = append(all, w)
+	}
+	return all
+}
+
+// source gives the source that the users pin to a revision, and the highest number that they pin it with.
+func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok bool) {
+	for _, user := range append(slices.Clone(u.templates), u.holders...) {
+		pins, err := pin.Parse(user.pins)
+		if err != nil {
+			continue
+		}
+		for s, p := range pins {
+			if s.Kind == ref.Kind && p.Revision == ref.Name && p.Number > number {
+				source, number, ok = s, p.Number, true
+			}
+		}
+	}
+	return source, number, ok
+}
+
+// alive returns the users from the first on that the API server still has, with the workloads of the holders; none if it has none.
+// One is enough to keep a revision for, and there may be thousands.
+func (r *revisions) alive(ctx context.Context, all users) (users, error) {
+	alive := users{workloads: maps.Clone(all.workloads)}
+	for i, u := range all.templates {
+		living, err := r.lives(ctx, u)
+		if err != nil {
+			return users{}, err
+		}
+		if living {
+			alive.templates, alive.holders = all.templates[i:], all.holders
+			alive.addWorkloads()
+			return alive, nil
+		}
+		delete(alive.workloads, u.obj.GetUID())
+	}
+	for i, u := range all.holders {
+		living, err := r.lives(ctx, u)
+		if err != nil {
+			return users{}, err
+		}
+		if living {
+			alive.holders = all.holders[i:]
+			break
+		}
+	}
+	alive.addWorkloads()
+	return alive, nil
+}
+
+// addWorkloads adds the workloads of the holders, by what those say of them.
+func (u *users) addWorkloads() {
+	for _, h := range u.holders {
+		owner := metav1.GetControllerOf(h.obj)
+		if owner == nil || u.workloads[owner.UID] != nil {
+			continue
+		}
+		about := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
+		about.Namespace, about.Name, about.UID = h.obj.GetNamespace(), owner.Name, owner.UID
+		u.workloads[owner.UID] = about
+	}
+}
+
+// lives reports whether the API server still has a user.
+func (r *revisions) lives(ctx context.Context, u user) (bool, error) {
+	live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil, nil
+}
+
+// page is how many objects a live look reads at a time.
+const page = 500
+
+// uses tells whether a workload or holder, as the API server has it, uses what is about to be deleted.
+type uses func(facts workload.Facts) bool
+
+// needs makes the uses of a revision, by a pin or by its name, names those of an attached source.
+func needs(ref revision.Ref) uses {
+	return func(facts workload.Facts) bool {
+		return slices.Contains(index.Pins(facts.Pins), ref.Text()) || slices.Contains(facts.References, ref.Text())
+	}
+}
+
+func names(ref revision.Ref) uses {
+	return func(facts workload.Facts) bool { return slices.Contains(facts.References, ref.Text()) }
+}
+
+// inUse looks at the API server whether any template or holder uses something (rule 13). Where workloads own it, they and
+// their holders are who could: nothing else was ever pinned to it by confrev. Else the whole namespace is looked through.
+func (r *revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata, uses uses) (bool, error) {
+	if len(obj.OwnerReferences) == 0 || r.store.Anchored(obj) {
+		return r.usedInNamespace(ctx, obj.Namespace, uses)
+	}
+	var holders []below
+	for _, reference := range obj.OwnerReferences {
+		kind, known := r.kinds.Of(reference)
+		if !known {
+			continue
+		}
+		owner, err := r.owning(ctx, kind, obj.Namespace, reference)
+		if err != nil {
+			return false, err
+		}
+		if owner == nil {
+			continue
+		}
+		if uses(kind.Facts(owner)) {
+			return true, nil
+		}
+		holders = addBelow(holders, below{kind.Holder, kind.Selector(owner)})
+	}
+	for _, b := range holders {
+		if used, err := r.usedAmong(ctx, b.kind.NewList(), obj.Namespace, b.selector, b.kind.Facts, uses); used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+// below are the holders of one kind to look at.
+type below struct {
+	kind     workload.HolderKind
+	selector labels.Selector
+}
+
+// addBelow makes it one look for each kind: where several workloads have holders of a kind, at all of the namespace. To the API
+// server it costs as much as a look at those of one, since it reads all of them for its selector.
+func addBelow(all []below, b below) []below {
+	if i := slices.IndexFunc(all, func(other below) bool { return other.kind == b.kind }); i >= 0 {
+		all[i].selector = labels.Everything()
+		return all
+	}
+	return append(all, b)
+}
+
+// owning returns the workload that an owner reference names, as the API server has it; nil when it is gone.
+func (r *revisions) owning(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference) (client.Object, error) {
+	obj := kind.New()
+	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: reference.Name}, obj)
+	if err != nil || obj.GetUID() != reference.UID {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return obj, nil
+}
+
+func (r *revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
+	for _, kind := range r.kinds.All() {
+		if used, err := r.usedAmong(ctx, kind.NewList(), namespace, labels.Everything(), kind.Facts, uses); used || err != nil {
+			return used, err
+		}
+	}
+	for _, holder := range r.kinds.Holders() {
+		if used, err := r.usedAmong(ctx, holder.NewList(), namespace, labels.Everything(), holder.Facts, uses); used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+func (r *revisions) usedAmong(ctx context.Context, into client.ObjectList, namespace string, selector labels.Selector,
+	facts func(client.Object) workload.Facts, uses uses,
+) (bool, error) {
+	for {
+		err := r.live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+			client.Limit(page), client.Continue(into.GetContinue()))
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			// The kind is served no more, and its objects are gone with it.
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look live for users: %w", err)
+		}
+		objects, err := index.Items(into)
+		if err != nil {
+			return false, err
+		}
+		for _, o := range objects {
+			if uses(facts(o)) {
+				return true, nil
+			}
+		}
+		if into.GetContinue() == "" {
+			return false, nil
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/notice/sink"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/workload"
+)
+
+// world is an API server with some objects, and the reconciler of Deployments on it.
+type world struct {
+	*workloads
+	client client.WithWatch
+}
+
+func newWorld(objects ...client.Object) *world {
+	c := fake.NewClientBuilder().WithObjects(objects...).
+		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
+		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).Build()
+	kinds := &workload.Kinds{}
+	return &world{client: c, workloads: &workloads{
+		Engine: &rollout.Engine{
+			Kind: workload.Deployment, Kinds: kinds, Options: rollout.Options{Injection: optin.Admission}, Client: c, Live: c, Whole: c,
+			Store: revision.NewStore(c, c, c, time.Now, kinds, 100), Accounts: rollout.NewAccounts(c, time.Now), Now: time.Now,
+		},
+		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
+	}}
+}
+
+// admitted returns the object that comes of a request to update one.
+func (w *world) admitted(t *testing.T, obj, old client.Object) *appsv1.Deployment {
+	t.Helper()
+	answer, err := w.Admit(t.Context(), rollout.Request{Object: obj, Old: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Patch == nil {
+		return obj.(*appsv1.Deployment)
+	}
+	patched, err := w.Apply(obj, answer.Patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patched.(*appsv1.Deployment)
+}
