@@ -201,7 +201,7 @@ func decided(look rollout.Look, source pin.Source) bool {
 }
 
 func changeOf(d plan.Decision) SourceChange {
-	change := SourceChange{Source: d.Source.String(), Verdict: string(d.Verdict), Because: because(d)}
+	change := SourceChange{Source: d.Source.String(), Verdict: string(d.Verdict), Because: Because(d)}
 	if d.From != (pin.Pin{}) {
 		change.From = d.From.String()
 	}
@@ -209,34 +209,6 @@ func changeOf(d plan.Decision) SourceChange {
 		change.To = d.To.String()
 	}
 	return change
-}
-
-func because(d plan.Decision) string {
-	switch d.Verdict {
-	case plan.InSync:
-		if d.From != d.To {
-			return fmt.Sprintf("rolled out to revision %d with the workload", d.To.Number)
-		}
-		return "nothing changes of what the workload uses"
-	case plan.Pinned:
-		return fmt.Sprintf("pinned for the first time, to revision %d", d.To.Number)
-	case plan.Advanced:
-		return fmt.Sprintf("revision %d -> %d", d.From.Number, d.To.Number)
-	case plan.Held:
-		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
-	case plan.Waiting:
-		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
-	case plan.KeyMissing:
-		return fmt.Sprintf("lacks %q, which a container requires: nothing rolls out", d.Keys)
-	case plan.SourceMissing:
-		return "does not exist, and a container requires it"
-	case plan.Absent:
-		if d.From != d.To {
-			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
-		}
-		return "does not exist, and is optional"
-	}
-	return "could not be looked at"
 }
 
 // changesTemplate reports whether more than the pins of a workload's template changes, and what it was pinned to.

@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
@@ -60,10 +59,8 @@ type progress struct {
 // judge gives the state of one source of a workload, and what to say of it.
 func (p progress) judge(d plan.Decision) (State, string) {
 	switch d.Verdict {
-	case plan.SourceMissing:
-		return Missing, fmt.Sprintf("%s does not exist", d.Source)
-	case plan.KeyMissing:
-		return Missing, fmt.Sprintf("%s lacks %s", d.Source, strings.Join(d.Keys, ", "))
+	case plan.SourceMissing, plan.KeyMissing:
+		return Missing, d.Source.String() + " " + Because(d)
 	case plan.Held:
 		if p.failed {
 			return p.rollout()
@@ -72,7 +69,7 @@ func (p progress) judge(d plan.Decision) (State, string) {
 	case plan.Waiting:
 		return Waiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
 	case plan.Unknown:
-		return Unknown, "could not be seen"
+		return Unknown, Because(d)
 	}
 	switch {
 	case p.paused != "" && (d.From != d.To || p.rolling != ""):

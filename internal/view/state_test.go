@@ -50,9 +50,9 @@ func TestJudge(t *testing.T) {
 		"paused before the change":                    {decided(plan.Advanced, one, two), progress{paused: "spec.paused is set"}, Paused, "spec.paused is set"},
 		"paused in mid-rollout":                       {decided(plan.InSync, two, two), progress{paused: "spec.paused is set", rolling: "1 of 2"}, Paused, "spec.paused is set"},
 		"paused with nothing left to do":              {decided(plan.InSync, two, two), progress{paused: "spec.paused is set"}, RolledOut, ""},
-		"source missing, which goes before the pause": {decided(plan.SourceMissing, pin.Pin{}, pin.Pin{}), progress{paused: "waits"}, Missing, "configmap/app does not exist"},
-		"key missing":                                 {plan.Decision{Source: app, Verdict: plan.KeyMissing, Keys: []string{"a", "b"}}, progress{}, Missing, "configmap/app lacks a, b"},
-		"not to be seen":                              {decided(plan.Unknown, one, one), progress{}, Unknown, "could not be seen"},
+		"source missing, which goes before the pause": {decided(plan.SourceMissing, pin.Pin{}, pin.Pin{}), progress{paused: "waits"}, Missing, "configmap/app does not exist, and a container requires it"},
+		"key missing":                                 {plan.Decision{Source: app, Verdict: plan.KeyMissing, Keys: []string{"a", "b"}}, progress{}, Missing, `configmap/app lacks ["a" "b"], which a container requires: nothing rolls out`},
+		"not to be seen":                              {decided(plan.Unknown, one, one), progress{}, Unknown, "could not be looked at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, says := test.progress.judge(test.decision); got != test.want || says != test.says {

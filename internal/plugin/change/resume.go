@@ -11,6 +11,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/view"
 )
 
 const resumeLong = `End a hold: let a workload that was rolled back go on with the present content of its sources.
@@ -91,15 +92,11 @@ func stays(t session.Target, d plan.Decision) string {
 	case plan.InSync:
 		return fmt.Sprintf("has its present content already (revision %d)", d.From.Number)
 	case plan.Held:
-		return fmt.Sprintf("is held at revision %d; to go on: kubectl confrev resume %s", d.From.Number, t)
+		return fmt.Sprintf("%s; to go on: kubectl confrev resume %s", view.Because(d), t)
 	case plan.Waiting:
-		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says; to roll it out: kubectl confrev advance %s", d.From.Number, t)
+		return fmt.Sprintf("%s; to roll it out: kubectl confrev advance %s", view.Because(d), t)
 	case plan.Pinned, plan.Advanced:
 		return "is about to be rolled out by the controller"
-	case plan.SourceMissing, plan.Absent:
-		return "does not exist"
-	case plan.KeyMissing:
-		return fmt.Sprintf("lacks %q, which a container requires", d.Keys)
 	}
-	return "could not be looked at"
+	return view.Because(d)
 }

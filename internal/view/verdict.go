@@ -1,0 +1,36 @@
+package view
+
+import (
+	"fmt"
+
+	"confrev.io/confrev/internal/plan"
+)
+
+// Because says of a source what its verdict means for a workload. status, preview and the verbs that move pins use these words.
+func Because(d plan.Decision) string {
+	switch d.Verdict {
+	case plan.InSync:
+		if d.From != d.To {
+			return fmt.Sprintf("rolled out to revision %d with the workload", d.To.Number)
+		}
+		return "nothing changes of what the workload uses"
+	case plan.Pinned:
+		return fmt.Sprintf("pinned for the first time, to revision %d", d.To.Number)
+	case plan.Advanced:
+		return fmt.Sprintf("revision %d -> %d", d.From.Number, d.To.Number)
+	case plan.Held:
+		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
+	case plan.Waiting:
+		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
+	case plan.KeyMissing:
+		return fmt.Sprintf("lacks %q, which a container requires: nothing rolls out", d.Keys)
+	case plan.SourceMissing:
+		return "does not exist, and a container requires it"
+	case plan.Absent:
+		if d.From != d.To {
+			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
+		}
+		return "does not exist, and is optional"
+	}
+	return "could not be looked at"
+}
