@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -29,7 +30,7 @@ type assembly struct {
 	workloads func(workload.Kind) *workloads
 	revisions *revisions
 	keeper    controller.TypedController[revision.Ref]
-	admitter  *admitter
+	handler   *webhook.Workloads
 	running   []*workloads
 	// waiting are the kinds that could not be put to work yet, problems what was last logged of them.
 	waiting  []workload.Kind
@@ -135,7 +136,7 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 		}
 	}
 	a.running = append(a.running, added)
-	a.admitter.add(added)
+	a.handler.Add(added.Engine)
 	if err := a.keeper.Watch(watch(a.manager.GetCache(), kind.New(), a.revisions.usedBy(a.revisions.templateUses(kind)))); err != nil {
 		return err
 	}

@@ -109,9 +109,9 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
-	admitter := &admitter{of: map[schema.GroupKind]*workloads{}}
+	handler := &webhook.Workloads{Gate: gate, Notices: notices, Elected: manager.Elected()}
 	assembly := &assembly{
-		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper, admitter: admitter,
+		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper, handler: handler,
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *workloads {
@@ -121,7 +121,7 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 					Whole: manager.GetAPIReader(), Store: store, Triggers: triggers, Accounts: accounts, Now: time.Now,
 				},
 				rolloutsPerHour: o.RolloutsPerHour, workers: o.Workers, cache: manager.GetCache(), notices: notices, gate: gate,
-				memory: newMemories(), elected: manager.Elected(),
+				memory: newMemories(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}
 		},
@@ -129,13 +129,13 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 	if err := assembly.look(ctx); err != nil {
 		return err
 	}
-	admitter.add(assembly.workloads(workload.StandAloneJob))
+	handler.Add(assembly.workloads(workload.StandAloneJob).Engine)
 	if o.Injection == optin.Admission {
 		if err := manager.AddReadyzCheck("policies", gate.Check); err != nil {
 			return err
 		}
 	}
-	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: admitter, Gate: gate}
+	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
 	return errors.Join(manager.Add(gate), manager.Add(assembly), server.AddTo(manager))
 }
 

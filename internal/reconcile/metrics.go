@@ -18,11 +18,6 @@ var (
 		Name: "confrev_plan_duration_seconds", Help: "Time to observe a workload's sources and to plan.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
 	})
-	metricAdmission = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "confrev_admission_duration_seconds",
-		Help:    "Time to answer a request of the workload webhook, by what came of it: patched, unchanged, or error.",
-		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
-	}, []string{"workload", "result"})
 	metricLatency = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "confrev_change_to_pin_seconds",
 		Help:    "Time from noticing a source's change to having written the pin, the settle time included.",
@@ -31,5 +26,5 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(metricDeleted, metricOwners, metricPlan, metricLatency, metricAdmission)
+	metrics.Registry.MustRegister(metricDeleted, metricOwners, metricPlan, metricLatency)
 }

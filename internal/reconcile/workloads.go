@@ -43,23 +43,11 @@ type workloads struct {
 	notices notice.Sink
 	gate    *gate.Gate
 	memory  *memories
-	// elected is closed once this process leads; it ends when it no longer does.
-	elected <-chan struct{}
 
 	controller controller.Controller
 	// followed are the kinds of other objects that are watched, since some workload restarts on them.
 	mu       sync.Mutex
 	followed map[schema.GroupVersionKind]bool
-}
-
-// leads reports whether the reconcilers run in this process.
-func (r *workloads) leads() bool {
-	select {
-	case <-r.elected:
-		return true
-	default:
-		return false
-	}
 }
 
 // retrySoon is when to look again after the world moved on between looking and writing: the cache is about to show it.

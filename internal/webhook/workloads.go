@@ -1,0 +1,144 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Workloads answers the workload webhook: it decides about a workload within the request that creates or updates it, so that its first
+// holder is right already, and a deploy takes along what else has changed (rules 2 and 7). What it misses, the reconcilers repair
+// (rule 18). Every replica answers.
+type Workloads struct {
+	Gate    *gate.Gate
+	Notices notice.Sink
+	// Elected is closed once the reconcilers run in this process.
+	Elected <-chan struct{}
+
+	mu      sync.RWMutex
+	engines map[schema.GroupKind]*rollout.Engine
+}
+
+// Add makes it answer for workloads of one more kind.
+func (w *Workloads) Add(engine *rollout.Engine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.engines == nil {
+		w.engines = map[schema.GroupKind]*rollout.Engine{}
+	}
+	w.engines[engine.Kind.GVK.GroupKind()] = engine
+}
+
+func (w *Workloads) engine(kind metav1.GroupVersionKind) *rollout.Engine {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.engines[schema.GroupKind{Group: kind.Group, Kind: kind.Kind}]
+}
+
+// Handle answers a request. It lets every one through, whatever happens: failurePolicy Ignore covers a webhook that does not answer, not
+// one that says no.
+func (w *Workloads) Handle(ctx context.Context, request admission.Request) admission.Response {
+	engine := w.engine(request.Kind)
+	if engine == nil || engine.Options.Excluded(request.Namespace) {
+		return admission.Allowed("")
+	}
+	started := engine.Now()
+	patch, warnings, err := w.answer(ctx, engine, request)
+	admissionDuration.WithLabelValues(engine.Kind.Resource(), result(patch, err)).Observe(engine.Now().Sub(started).Seconds())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot plan for a workload at its admission; it is let through as it is",
+			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
+		return admission.Allowed("").WithWarnings("confrev could not pin this workload within the request; it does so right after")
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: patchType(patch)}}.
+		WithWarnings(warnings...)
+}
+
+func patchType(patch []byte) *admissionv1.PatchType {
+	if len(patch) == 0 {
+		return nil
+	}
+	return new(admissionv1.PatchTypeJSONPatch)
+}
+
+// result is what came of a request, for the metric.
+func result(patch []byte, err error) string {
+	switch {
+	case err != nil:
+		return "error"
+	case len(patch) > 0:
+		return "patched"
+	}
+	return "unchanged"
+}
+
+// answer returns the JSON patch that a request needs, none if it needs none, and what the user should know.
+func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request admission.Request) (patch []byte, warnings []string, err error) {
+	obj, err := decode(engine.Kind, request.Object.Raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Where the request's path alone names the namespace, the object does not.
+	obj.SetNamespace(request.Namespace)
+	var old client.Object
+	if request.Operation == admissionv1.Update {
+		if old, err = decode(engine.Kind, request.OldObject.Raw); err != nil {
+			return nil, nil, err
+		}
+	}
+	answer, err := engine.Admit(ctx, rollout.Request{
+		Object: obj, Old: old, DryRun: request.DryRun != nil && *request.DryRun, Unresolved: w.Gate.Problem() != nil, OwnAtOnce: !w.leads(),
+	})
+	for _, made := range answer.Made {
+		w.Notices.Send(ctx, made)
+	}
+	if err != nil || len(answer.Patch) == 0 {
+		return nil, texts(answer.Warnings), err
+	}
+	patch, err = json.Marshal(answer.Patch)
+	return patch, texts(answer.Warnings), err
+}
+
+func (w *Workloads) leads() bool {
+	select {
+	case <-w.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
+// maxWarning is how long a warning to the user may be; the API server cuts longer ones when there are many.
+const maxWarning = 256
+
+// texts returns what to say to the sender of a request.
+func texts(all []notice.Notice) []string {
+	var said []string
+	for _, w := range all {
+		if !w.Normal {
+			said = append(said, notice.Cut("confrev: "+w.Text, maxWarning))
+		}
+	}
+	return said
+}
+
+func decode(kind workload.Kind, raw []byte) (client.Object, error) {
+	obj := kind.New()
+	if err := json.Unmarshal(raw, obj); err != nil {
+		return nil, fmt.Errorf("read a %s: %w", kind.Resource(), err)
+	}
+	return obj, nil
+}
