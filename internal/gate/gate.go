@@ -72,7 +72,7 @@ func NewGate(reader client.Reader, prefix string, now func() time.Time) *Gate {
 	}
 }
 
-// Serves reports the Gate that the pod webhook is served, with the certificate that serving returns. It must be called before
+// Serves informs the Gate that the pod webhook is served, with the certificate that serving returns. It must be called before
 // Start.
 func (g *Gate) Serves(serving func() (*tls.Certificate, error)) { g.serving = serving }
 
