@@ -103,7 +103,7 @@ func groups(p *session.Session) []group {
 
 // Run runs the plugin and gives its exit status: 0 for success, 1 for an error, and what a verb says of its own.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	// The library of the controller would complain that nobody reads its log, and client-go logs what is an error anyway.
+	// The library of the controller would complain that nothing reads its log, and client-go logs what is an error anyway.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	streams = printer.Screened(streams)
@@ -123,7 +123,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	return 1
 }
 
-// explain gives an error as one line that says what to do next.
+// explain returns an error as one line that says what to do next.
 func explain(err error) string {
 	text := printer.OneLine(strings.TrimSpace(err.Error()))
 	var unreachable *net.OpError

@@ -20,7 +20,7 @@ type Severity string
 const (
 	// SeverityError: the promise is not kept, or nothing works.
 	SeverityError Severity = "Error"
-	// SeverityWarning: somebody should act.
+	// SeverityWarning: someone should act.
 	SeverityWarning Severity = "Warning"
 	// SeverityInfo is no fault.
 	SeverityInfo Severity = "Info"

@@ -80,7 +80,7 @@ func (d *doctor) guards(ctx context.Context) error {
 	return nil
 }
 
-// webhook looks at the webhook for workloads and at whom it trusts.
+// webhook looks at the webhook for workloads and at the clients that it trusts.
 func (d *doctor) webhook(ctx context.Context) error {
 	name := d.Installation.Options.PolicyPrefix + "-pin-workloads"
 	gvk, about := admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"), client.ObjectKey{Name: name}

@@ -125,7 +125,7 @@ func (d *doctor) pause(look rollout.Look) {
 // leakMargin is how much longer than twice its grace time a revision that nothing uses may stay.
 const leakMargin = 10 * time.Second
 
-// revisions finds revisions that nobody uses and that should be gone.
+// revisions finds revisions that nothing uses and that should be gone.
 func (d *doctor) revisions(ctx context.Context) error {
 	for _, kind := range pin.Kinds {
 		for _, obj := range d.Snapshot.Sources(kind) {

@@ -85,7 +85,7 @@ func (v *View) History(ctx context.Context, objects []Object, sizes bool) (*Hist
 	return list, err
 }
 
-// sourcesOf gives the sources that were named, and those of the workloads that were named, each once.
+// sourcesOf returns the sources that were named, and those of the workloads that were named, each once.
 func (v *View) sourcesOf(ctx context.Context, objects []Object) ([]pin.Source, error) {
 	var all []pin.Source
 	for _, o := range objects {
@@ -179,7 +179,7 @@ func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, e
 	history := SourceHistory{Namespace: v.namespace, Source: source.String(), Of: source, Revisions: []RevisionEntry{}}
 	seen, err := v.Observe(ctx, v.namespace, source)
 	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
-		// The revisions are known all the same, but not which of them is current.
+		// The revisions are still known, but not which of them is current.
 		v.Notes = append(v.Notes, terminal.Message)
 		seen.Revisions, err = v.Labelled(v.namespace, source), nil
 	}

@@ -149,7 +149,7 @@ func (o *overlay) List(ctx context.Context, list client.ObjectList, options ...c
 	return meta.SetList(list, items)
 }
 
-// as gives an edited object as an item of a list: its metadata, where the list is one of metadata.
+// as returns an edited object as an item of a list: its metadata, where the list is one of metadata.
 func (o *overlay) as(list client.ObjectList, one Edit) (runtime.Object, error) {
 	if _, is := list.(*metav1.PartialObjectMetadataList); !is {
 		return one.After, nil

@@ -29,7 +29,7 @@ func TestAForecastOfAnUndo(t *testing.T) {
 	}
 }
 
-// preview speaks of the time of a rollout as undo does.
+// preview words the time of a rollout as undo does.
 func TestWhenAForecastRollsOut(t *testing.T) {
 	paused := gen.Deployment("web")
 	paused.Spec.Paused = true

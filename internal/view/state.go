@@ -14,7 +14,7 @@ import (
 // State is how far a workload is with a source's present content.
 type State string
 
-// The states, from the one that most needs somebody's attention on.
+// The states, from the one that most needs attention.
 const (
 	Missing     State = "Missing"
 	Failed      State = "Failed"
@@ -56,7 +56,7 @@ type progress struct {
 	pods []pin.Set
 }
 
-// judge gives the state of one source of a workload, and what to say of it.
+// judge returns the state of one source of a workload, and what to say of it.
 func (p progress) judge(d plan.Decision) (State, string) {
 	switch d.Verdict {
 	case plan.SourceMissing, plan.KeyMissing:
@@ -121,7 +121,7 @@ func (p progress) without(d plan.Decision) (n int) {
 	return n
 }
 
-// worst gives the state that most needs attention.
+// worst returns the state that most needs attention.
 func worst(all []State) State {
 	for _, s := range byUrgency {
 		if slices.Contains(all, s) {
@@ -131,5 +131,5 @@ func worst(all []State) State {
 	return Untracked
 }
 
-// runsOn tells whether pods of a kind live on and are replaced, rather than end with the configuration that they began with.
+// runsOn reports whether pods of a kind live on and are replaced, rather than end with the configuration that they began with.
 func runsOn(kind workload.Kind) bool { return !kind.RunsJobs() }

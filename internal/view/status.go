@@ -84,7 +84,7 @@ type PodCount struct {
 	Count    int           `json:"count"`
 }
 
-// Warning is what confrev warns of. A notice is no fault: somebody asked for it to be so.
+// Warning is what confrev warns of. A notice is not a fault: a user asked for it.
 type Warning struct {
 	Reason string `json:"reason"`
 	Note   string `json:"note"`
@@ -162,7 +162,7 @@ func (v *View) choose(which Which) ([]rollout.Look, error) {
 }
 
 // Follow calls changed with the status of workloads, and again after each change to the cluster, until it is done, or ctx ends. When
-// somebody waits, what is missing is looked at once more before it is believed, since that would end the wait.
+// a user waits, what is missing is looked at once more before it is believed, since that would end the wait.
 func (v *View) Follow(ctx context.Context, which Which, waiting bool, changed func(*StatusList) (done bool, err error)) error {
 	confirmed := false
 	step := func() (bool, error) {

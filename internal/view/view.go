@@ -1,6 +1,6 @@
 // Package view answers questions about what confrev does, as data that marshals to JSON: which configuration each workload runs,
 // what became of it before, who uses a source, what is wrong, and what an edit would lead to. The plugin prints it; a dashboard
-// could serve it. It asks the API server with the rights of whoever asks, and writes nothing. It imports no cobra, no printers and
+// could serve it. It asks the API server with the rights of the user who asks, and writes nothing. It imports no cobra, no printers and
 // nothing of kubectl.
 package view
 

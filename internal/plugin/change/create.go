@@ -34,7 +34,7 @@ kubectl confrev create configmap app-values --from-literal=level=debug --owner=d
 const createSecretExample = `# A Secret whose changes roll deployment/web out
 kubectl confrev create secret generic db --from-literal=user=app --owner=deployment/web`
 
-// newCreate groups kubectl's own commands that create sources, with an owner beside.
+// newCreate groups kubectl's own commands that create sources, with an additional flag for the owner.
 func NewCreate(p *session.Session) *cobra.Command {
 	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd := &cobra.Command{
@@ -173,7 +173,7 @@ func (w *writing) own(ctx context.Context, c *session.Connection, obj client.Obj
 	return ownerNotes(source, owner, tracked), err
 }
 
-// printFlagsOf gives the flags for printing that one of kubectl's commands has got, with what they were set to.
+// printFlagsOf returns the flags for printing that one of kubectl's commands has got, with what they were set to.
 func printFlagsOf(cmd *cobra.Command, done string) *genericclioptions.PrintFlags {
 	flags := genericclioptions.NewPrintFlags(done).WithTypeSetter(clientgoscheme.Scheme)
 	own := &cobra.Command{}

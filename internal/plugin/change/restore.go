@@ -74,7 +74,7 @@ func (u *undo) overwrite(ctx context.Context, c *session.Connection, namespace s
 	u.print.NamePrintFlags.Operation = strings.Replace(u.print.NamePrintFlags.Operation, "rolled back", "restored", 1)
 	return u.printed(source,
 		fmt.Sprintf("has the content of revision %d (%s) again", d.To.Number, d.To.Revision),
-		"everybody who tracks it rolls out to that content, as after any edit; what deploys it (GitOps, Helm) may overwrite it")
+		"every workload that tracks it rolls out to that content, as after any edit; the tool that deploys it (GitOps, Helm) may overwrite it")
 }
 
 func setContent(source, from client.Object) {

@@ -29,7 +29,7 @@ func NewResume(p *session.Session) *cobra.Command {
 	return newForward(p, "resume", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
 }
 
-const advanceLong = `Roll out what has changed, on a workload that waits for somebody to say so (annotation confrev.io/advance: manual or
+const advanceLong = `Roll out what has changed, on a workload that waits for approval (annotation confrev.io/advance: manual or
 on-deploy), or while no controller runs. Without SOURCE, for all sources that wait.`
 
 const advanceExample = `# Roll out the changes that wait
@@ -39,7 +39,7 @@ kubectl confrev advance deployment/web
 kubectl confrev advance deployment/web configmap/app`
 
 func NewAdvance(p *session.Session) *cobra.Command {
-	return newForward(p, "advance", "Roll out changes that wait for somebody to say so", advanceLong, advanceExample, "advanced",
+	return newForward(p, "advance", "Roll out changes that wait for approval", advanceLong, advanceExample, "advanced",
 		plan.Waiting, plan.Advanced, plan.Pinned)
 }
 

@@ -132,7 +132,7 @@ func ownerNotes(source pin.Source, workload, tracked string) []string {
 	return notes
 }
 
-// trackOwned lists a source in the workload's annotation confrev.io/track, before the workload becomes its owner: whoever may
+// trackOwned lists a source in the workload's annotation confrev.io/track, before the workload becomes its owner: a user who may
 // write owners into a source has no say about workloads, so the reference by itself opts nothing in. It does nothing where the
 // source is tracked already, or where the workload or its namespace consents to ownerReferences. It returns what to say of it.
 func (w *writing) trackOwned(ctx context.Context, c *session.Connection, workload string, source pin.Source) (said string, err error) {

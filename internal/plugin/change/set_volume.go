@@ -20,7 +20,7 @@ import (
 const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
 
 With --type, a volume is added and mounted at --mount-path; a volume of that name with the same content is used as it is. With
---remove, the volume --name and all its mounts go. With neither, volumes are listed. A change of the template is a rollout.`
+--remove, the volume --name and all its mounts go. With neither, volumes are listed. A change to the template is a rollout.`
 
 const setVolumeExample = `# Mount a ConfigMap
 kubectl confrev set volume deployment/web -t configmap --configmap-name=app --mount-path=/etc/app

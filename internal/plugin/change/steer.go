@@ -71,7 +71,7 @@ func (o *onWorkload) Fill(cmd *cobra.Command, args []string) error {
 	return o.complete(cmd)
 }
 
-// untilUnchanged decides and writes anew when what was decided on changed under our hands.
+// untilUnchanged decides and writes again if the objects have changed since the decision.
 func untilUnchanged(decideAndWrite func() error) error {
 	changed := func(err error) bool {
 		return apierrors.IsConflict(err) || revision.IsChanged(err) || rollout.TestFailed(err)

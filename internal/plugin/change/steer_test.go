@@ -37,18 +37,18 @@ func TestTrackEditsTheList(t *testing.T) {
 		want    string
 		err     string
 	}{
-		"all":                          {addTracked, "configmap/app", nil, "all", ""},
-		"the first":                    {addTracked, "", []string{"cm/app"}, "configmap/app", ""},
-		"one after none":               {addTracked, "none", []string{"configmap/app"}, "configmap/app", ""},
-		"one beside another, sorted":   {addTracked, "secret/db", []string{"configmap/app"}, "configmap/app,secret/db", ""},
-		"one that is there":            {addTracked, "configmap/app", []string{"configmap/app"}, "configmap/app", ""},
-		"one of all":                   {addTracked, "all", []string{"configmap/app"}, "all", ""},
-		"one beside what is malformed": {addTracked, "app", []string{"configmap/app"}, "", "malformed"},
-		"out, altogether":              {dropTracked, "all", nil, "none", ""},
-		"one out":                      {dropTracked, "configmap/app, secret/db", []string{"secret/db"}, "configmap/app", ""},
-		"the last out":                 {dropTracked, "configmap/app", []string{"configmap/app"}, "none", ""},
-		"one out of all":               {dropTracked, "all", []string{"configmap/app"}, "", "has no exceptions"},
-		"one out that is not in":       {dropTracked, "configmap/app", []string{"secret/db"}, "", "does not list secret/db"},
+		"all":                     {addTracked, "configmap/app", nil, "all", ""},
+		"the first":               {addTracked, "", []string{"cm/app"}, "configmap/app", ""},
+		"one after none":          {addTracked, "none", []string{"configmap/app"}, "configmap/app", ""},
+		"one and another, sorted": {addTracked, "secret/db", []string{"configmap/app"}, "configmap/app,secret/db", ""},
+		"one that is there":       {addTracked, "configmap/app", []string{"configmap/app"}, "configmap/app", ""},
+		"one of all":              {addTracked, "all", []string{"configmap/app"}, "all", ""},
+		"one and a malformed one": {addTracked, "app", []string{"configmap/app"}, "", "malformed"},
+		"out, altogether":         {dropTracked, "all", nil, "none", ""},
+		"one out":                 {dropTracked, "configmap/app, secret/db", []string{"secret/db"}, "configmap/app", ""},
+		"the last out":            {dropTracked, "configmap/app", []string{"configmap/app"}, "none", ""},
+		"one out of all":          {dropTracked, "all", []string{"configmap/app"}, "", "has no exceptions"},
+		"one out that is not in":  {dropTracked, "configmap/app", []string{"secret/db"}, "", "does not list secret/db"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestAddAndRemoveVolumes(t *testing.T) {
 	}
 }
 
-// What changes under our hands is decided anew, a few times; other errors are not.
+// After a concurrent change, the decision is made again, a few times; after other errors, it is not.
 func TestUntilUnchanged(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, "web", nil)
 	broken := errors.New("broken")

@@ -20,12 +20,12 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-const trackLong = `Let a change of ConfigMaps and Secrets roll a workload out: sets its annotation confrev.io/track.
+const trackLong = `Roll a workload out when its ConfigMaps and Secrets change: sets its annotation confrev.io/track.
 
-Without SOURCE: all that its pod template refers to, now and later. With SOURCE: these, beside those that it tracks already.
+Without SOURCE: all that its pod template refers to, now and later. With SOURCE: these, in addition to those that it already tracks.
 The controller pins what is new at once, and a first pin is a rollout. Secrets count only where the controller handles them.`
 
-const trackExample = `# Only one ConfigMap, and a Secret beside it
+const trackExample = `# Only one ConfigMap, and then also a Secret
 kubectl confrev track deployment/web configmap/app
 kubectl confrev track deployment/web secret/db
 
@@ -99,7 +99,7 @@ func (t *tracking) track(ctx context.Context, c *session.Connection) error {
 	return t.printed(found.Object, append(notes, stillOwned(ctx, c, found, after, t.sources)...)...)
 }
 
-// annotate sets annotations of an object, if it is still as it was read: a list that somebody else edits meanwhile is not to
+// annotate sets annotations of an object, if it is still as it was read: a list that another user edits meanwhile is not to
 // be lost.
 func (w *writing) annotate(ctx context.Context, c *session.Connection, obj client.Object, annotations map[string]string) error {
 	if w.dryRun == cmdutil.DryRunClient {
@@ -126,7 +126,7 @@ func orNothing(text string) string {
 	return text
 }
 
-// addTracked gives the annotation with more sources; without any, "all".
+// addTracked returns the annotation with more sources; without any, "all".
 func addTracked(_ session.Target, before string, sources []pin.Source) (string, error) {
 	if len(sources) == 0 || strings.TrimSpace(before) == "all" {
 		return "all", nil
@@ -138,7 +138,7 @@ func addTracked(_ session.Target, before string, sources []pin.Source) (string, 
 	return listText(append(listed, sources...)), nil
 }
 
-// dropTracked gives the annotation with fewer sources; without any, "none".
+// dropTracked returns the annotation with fewer sources; without any, "none".
 func dropTracked(t session.Target, before string, sources []pin.Source) (string, error) {
 	if len(sources) == 0 {
 		return "none", nil

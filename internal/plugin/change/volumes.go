@@ -17,7 +17,7 @@ type volumeRequest struct {
 	readOnly                                                 bool
 }
 
-// add gives the operations that mount the volume.
+// add returns the operations that mount the volume.
 func (r volumeRequest) add(spec *corev1.PodSpec) ([]patchOperation, error) {
 	volume, err := r.volume()
 	if err != nil {
@@ -40,7 +40,7 @@ func (r volumeRequest) add(spec *corev1.PodSpec) ([]patchOperation, error) {
 	return append(ops, mounts...), err
 }
 
-// mounts gives the operations that mount a volume in the containers that are asked for.
+// mounts returns the operations that mount a volume in the containers that are asked for.
 func (r volumeRequest) mounts(spec *corev1.PodSpec, mount corev1.VolumeMount) ([]patchOperation, error) {
 	var ops []patchOperation
 	for _, name := range r.containers {
@@ -104,7 +104,7 @@ func (r volumeRequest) volume() (corev1.Volume, error) {
 	return volume, nil
 }
 
-// removeVolume gives the operations that take a volume and its mounts away, the last of each list first.
+// removeVolume returns the operations that remove a volume and its mounts, the last of each list first.
 func removeVolume(spec *corev1.PodSpec, name string) ([]patchOperation, error) {
 	if name == "" {
 		return nil, fmt.Errorf("which volume? Give --name")

@@ -80,7 +80,7 @@ func (d *diff) Fill(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Run compares. The exit status says whether there are differences.
+// Run compares. The exit status reports whether there are differences.
 func (d *diff) Run(ctx context.Context) error {
 	differ, err := d.run(ctx)
 	switch {
@@ -246,7 +246,7 @@ func numbersOf(source pin.Source, metas []metav1.PartialObjectMetadata) named {
 	return n
 }
 
-// choose gives what to compare.
+// choose returns what to compare.
 func (n named) choose(from, to string) (old, now pin.Pin, err error) {
 	if len(n.sorted) == 0 {
 		return old, now, fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", n.source)
@@ -284,7 +284,7 @@ func (n named) only(number int64) (pin.Pin, error) {
 	return pin.Pin{Revision: names[0], Number: number}, nil
 }
 
-// before gives the number of the revision before one, or before the source.
+// before returns the number of the revision before one, or before the source.
 func (n named) before(number int64) (int64, error) {
 	for _, candidate := range slices.Backward(n.sorted) {
 		if number == 0 || candidate < number {

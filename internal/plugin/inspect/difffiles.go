@@ -23,7 +23,7 @@ import (
 // files are what is given to the diff program, by name.
 type files map[string][]byte
 
-// values gives the values of a ConfigMap or Secret by key.
+// values returns the values of a ConfigMap or Secret by key.
 func values(obj client.Object) map[string][]byte {
 	all := map[string][]byte{}
 	switch o := obj.(type) {
@@ -50,7 +50,7 @@ func addFiles(before, after files, old, now map[string][]byte, masked bool) {
 	}
 }
 
-// shownAs gives a value as the diff program sees it. The masks are those of kubectl diff.
+// shownAs returns a value as the diff program sees it. The masks are those of kubectl diff.
 func shownAs(value []byte, masked, same, both bool, side string) []byte {
 	switch {
 	case masked && same:

@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const doctorLong = `Look at the installation and at a namespace, and say what is not right and how to mend it.
+const doctorLong = `Diagnose problems of the installation and of a namespace, and suggest fixes.
 
 What you may not see is said, and not judged. Exit status: 0 when nothing is wrong, 3 when there is an error or a warning, 1 when
 the command itself failed.`
@@ -40,7 +40,7 @@ func NewDoctor(p *session.Session) *cobra.Command {
 	o := &doctorOptions{Session: p}
 	cmd := &cobra.Command{
 		Use:               "doctor",
-		Short:             "Say what is not right, and how to mend it",
+		Short:             "Diagnose problems and suggest fixes",
 		Long:              doctorLong,
 		Example:           session.Examples(doctorExample),
 		Args:              cobra.NoArgs,

@@ -94,7 +94,7 @@ func NewStatus(p *session.Session) *cobra.Command {
 	flags.StringVarP(&o.selector, "selector", "l", "", "Selector (label query) of workloads, as kubectl get takes it.")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "Show again what changes, until interrupted.")
 	flags.BoolVar(&o.wait, "wait", false, "Wait until all is rolled out.")
-	flags.DurationVar(&o.timeout, "timeout", 0, "How long to --wait at the most; 0 for ever.")
+	flags.DurationVar(&o.timeout, "timeout", 0, "The length of time to --wait. Zero means wait forever.")
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	return session.Command(cmd, o)
 }

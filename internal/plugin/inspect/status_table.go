@@ -54,7 +54,7 @@ func name(n *view.RevisionName) string {
 	return n.Name
 }
 
-// podsText gives counts of pods: "2@4,1@3".
+// podsText returns counts of pods: "2@4,1@3".
 func podsText(counts []view.PodCount) string {
 	var texts []string
 	for _, c := range counts {

@@ -14,15 +14,15 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const usesLong = `Show which workloads use a source, and what a change of it would do to each.
+const usesLong = `Show which workloads use a source, and what a change to it would do to each.
 
  *  Rolls: it is rolled out, which replaces the pods.
  *  Restarts: the same, in mode restart: the pods read the source itself.
  *  NextJob: the next Job has it.
- *  Waits: it changes nothing until somebody says so.
+ *  Waits: nothing changes until a person approves it.
  *  Stays: nothing happens.
 
-KEYS are those that the workload uses; a change of others does nothing.`
+KEYS are those that the workload uses; a change to others does nothing.`
 
 const usesExample = `
 		# Who would roll if this ConfigMap changed?
@@ -41,7 +41,7 @@ func NewUses(p *session.Session) *cobra.Command {
 	o := &usesOptions{Session: p}
 	cmd := &cobra.Command{
 		Use:               "uses TYPE/NAME...",
-		Short:             "Show who uses a source, and what a change of it would do",
+		Short:             "Show what uses a source, and what a change to it would do",
 		Long:              usesLong,
 		Example:           session.Examples(usesExample),
 		Args:              session.NeedsObjects,

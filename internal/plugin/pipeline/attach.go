@@ -48,7 +48,7 @@ const attachExamples = `
 	# All ConfigMaps and Secrets with a label
 	kubectl confrev attach --rollout web --selector release=7
 
-	# To the newest ReplicaSet with a label, whoever made it
+	# To the newest ReplicaSet with a label, whatever created it
 	kubectl confrev attach --replicaset-selector configMap=app-7 --configmaps app-7`
 
 // attachOptions are what is attached to what.
@@ -279,7 +279,7 @@ func (o *attachOptions) permitted(ctx context.Context, c *session.Connection, wa
 	return nil
 }
 
-// workload gives the kind and name of the workload; no name when only ReplicaSets are looked for.
+// workload returns the kind and name of the workload; no name when only ReplicaSets are looked for.
 func (o *attachOptions) workload() (workload.Kind, string) {
 	if o.rollout != "" {
 		return workload.Rollout, o.rollout

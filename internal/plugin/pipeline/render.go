@@ -34,7 +34,7 @@ type renderFlags struct {
 const renderLong = `Give configuration a new name whenever it changes, in manifests, before they are applied.
 
 Each ConfigMap and Secret that a workload of the same stream refers to gets an immutable copy behind it, named by its
-content as the controller names revisions, and the workload refers to the copy. So a change of configuration is an
+content as the controller names revisions, and the workload refers to the copy. So a change to configuration is an
 ordinary rollout, and old pods keep the old content, without anything in the cluster. If the controller is installed, it
 deletes each copy with the last ReplicaSet that uses it.
 
@@ -77,7 +77,7 @@ type renderOptions struct {
 	options render.Options
 }
 
-// Fill reads the flags, and the files that they name but for manifests.
+// Fill reads the flags, and the files that they name, except manifests.
 func (r *renderOptions) Fill(*cobra.Command, []string) (err error) {
 	r.options, err = r.flags.options()
 	return err
@@ -174,7 +174,7 @@ func (f *renderFlags) read(in io.Reader) ([]render.File, error) {
 	return files, nil
 }
 
-// manifests gives the file of a name, or those in the directory of that name, as kubectl chooses them.
+// manifests returns the file of a name, or those in the directory of that name, as kubectl chooses them.
 func (f *renderFlags) manifests(name string) ([]string, error) {
 	var paths []string
 	start := name

@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// screen shows text to people. Annotations, names and messages may be written by people whom the reader does not trust, so
+// screen shows text to people. Annotations, names and messages may be written by people that the reader does not trust, so
 // nothing that passes through it reaches the terminal as a control sequence. All streams of the plugin are screens; what must
 // not be changed, such as rendered manifests and JSON, is written to what is behind one (raw).
 type screen struct{ out io.Writer }

@@ -107,7 +107,7 @@ func (p *Session) Objects(args []string) ([]view.Object, error) {
 	return all, nil
 }
 
-// SplitArgs tells the workload from what follows it. Like kubectl, it takes both TYPE/NAME and TYPE NAME.
+// SplitArgs separates the workload from what follows it. Like kubectl, it takes both TYPE/NAME and TYPE NAME.
 func SplitArgs(args []string) (workload string, rest []string, err error) {
 	switch {
 	case len(args) == 0:

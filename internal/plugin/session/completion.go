@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// completionPatience is how long somebody who pressed the tabulator waits.
+// completionPatience is how long a user who pressed the tab key waits.
 const completionPatience = 5 * time.Second
 
 // CompleteWorkload completes TYPE/NAME of a workload.

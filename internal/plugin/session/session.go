@@ -47,7 +47,7 @@ type Connection struct {
 	Namespace string
 }
 
-// Connect finds the cluster. It talks to nobody yet.
+// Connect finds the cluster. It does not connect to it yet.
 func (p *Session) Connect() (*Connection, error) {
 	config, err := p.Factory.ToRESTConfig()
 	if err != nil {
@@ -98,7 +98,7 @@ func AddAll(cmd *cobra.Command, all *bool) {
 	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "Look at all namespaces, whatever --namespace says.")
 }
 
-// Examples gives the Examples of a verb as cobra wants them.
+// Examples returns the Examples of a verb as cobra wants them.
 func Examples(text string) string { return templates.Examples(text) }
 
 // PrintNotes says on standard error what a report does not show.

@@ -27,7 +27,7 @@ type Target struct {
 	Installation view.Installation
 }
 
-// String gives the form that kubectl takes: "deployment/web".
+// String returns the form that kubectl takes: "deployment/web".
 func (t Target) String() string { return t.Kind.Resource() + "/" + t.Object.GetName() }
 
 // find reads a workload. One that has its template in another workload leads there.
