@@ -187,7 +187,7 @@ func (r *Engine) concerns(obj, old client.Object, deploying bool) bool {
 		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetLabels()), optin.Relevant(old.GetLabels()))
 }
 
-// Template gives a workload's pod template; an empty one where there is none.
+// Template returns a workload's pod template; an empty one where there is none.
 func (r *Engine) Template(obj client.Object) *corev1.PodTemplateSpec {
 	template, err := r.Kind.Template(obj)
 	if err != nil {
@@ -196,13 +196,13 @@ func (r *Engine) Template(obj client.Object) *corev1.PodTemplateSpec {
 	return template
 }
 
-// deploys tells whether an update changes anything of the template but what confrev writes there itself.
+// deploys reports whether an update changes anything of the template but what confrev writes there itself.
 func (r *Engine) deploys(obj, old client.Object) bool {
 	pins, before := r.pinsOf(obj), r.pinsOf(old)
 	return !equality.Semantic.DeepEqual(asWritten(r.Template(obj), pins, before), asWritten(r.Template(old), before))
 }
 
-// asWritten gives a template without what confrev writes into it: pins, hashes, and names of what is pinned.
+// asWritten returns a template without what confrev writes into it: pins, hashes, and names of what is pinned.
 func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTemplateSpec {
 	written := &corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: *podspec.Original(&template.Spec, pins...)}
 	written.Annotations = map[string]string{}
@@ -215,8 +215,8 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 }
 
 // viewOf looks at sources with a reader that is live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
-// What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change of the template
-// beside the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
+// What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change to the template
+// in addition to the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
 		old: old, reader: sources, eager: true, deploys: deploying, request: true,
@@ -235,7 +235,7 @@ func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying
 	return v
 }
 
-// admissionPatch gives the operations that bring a request's object to the intent.
+// admissionPatch returns the operations that bring a request's object to the intent.
 func (r *Engine) admissionPatch(obj, old client.Object, seen observed, want intent, isUndo bool) []operation {
 	pins, hashes := seen.notes.pins, seen.notes.stamped
 	if want.changes() {

@@ -81,7 +81,7 @@ func noticeText(said []notice.Notice) string {
 	return strings.Join(lines, "\n")
 }
 
-// admitted gives the object that comes of a request, and fails if asking again would change more: the API server may call
+// admitted returns the object that comes of a request, and fails if asking again would change more: the API server may call
 // a webhook twice.
 func (w *admissionWorld) admitted(t *testing.T, obj, old client.Object, dryRun bool) client.Object {
 	t.Helper()
@@ -218,7 +218,7 @@ func TestWhatIsNoConcernReadsNothing(t *testing.T) {
 	noted := gen.Annotated("deployment.kubernetes.io/revision", "3")
 	deleted := func(d *appsv1.Deployment) { now := metav1.Now(); d.DeletionTimestamp = &now }
 	for name, obj := range map[string]*appsv1.Deployment{
-		"the same": gen.Web("1"), "a label": gen.Web("1", labelled), "scaled": gen.Web("1", scaled), "somebody's annotation": gen.Web("1", noted),
+		"the same": gen.Web("1"), "a label": gen.Web("1", labelled), "scaled": gen.Web("1", scaled), "someone's annotation": gen.Web("1", noted),
 		"being deleted": gen.Web("2", deleted),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestWhatIsNoConcernReadsNothing(t *testing.T) {
 	}
 }
 
-// With injection into the template, the names are put in within the same request, whoever writes.
+// With injection into the template, the names are put in within the same request, anyone who writes.
 func TestAdmissionInjects(t *testing.T) {
 	into := gen.Annotated(keys.Injection, "template")
 	name := func(d *appsv1.Deployment) string {
@@ -297,7 +297,7 @@ func TestAdmitJobs(t *testing.T) {
 	}
 }
 
-// Rule 18: a request about a workload that the API server does not have, or not any more, is let through as it is. Nothing is said and
+// Rule 18: a request about a workload that the API server does not have, or no longer, is let through as it is. Nothing is said and
 // nothing is made, whatever the request says.
 func TestAdmitBelievesOnlyWhatIsLive(t *testing.T) {
 	tests := map[string]func(*appsv1.Deployment){

@@ -28,7 +28,7 @@ func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o 
 	return kind.Config(obj, referring, namespace, o.Defaults()), referring, nil
 }
 
-// LeftAlone tells whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
+// LeftAlone reports whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
 // server refuses revisions and events in it.
 func (o Options) LeftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	if o.Excluded(name) {

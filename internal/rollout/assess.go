@@ -64,7 +64,7 @@ func (l Look) Paused() bool { return PausedByUs(l.Kind, l.Workload) && !l.want.r
 // Resumes reports whether confrev's own pause of the workload ends with the change.
 func (l Look) Resumes() bool { return l.want.resume }
 
-// String gives the workload as kubectl takes it: "deployment/web".
+// String returns the workload as kubectl takes it: "deployment/web".
 func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
 
 // Rotates reports whether a source that the workload follows has the policy rotate.
@@ -107,7 +107,7 @@ func (r *Engine) Look(ctx context.Context, obj client.Object, v View) (Look, err
 	return look, nil
 }
 
-// Describe completes a look for people: with all that the template refers to, and with who rolls it out.
+// Describe completes a look for people: with all that the template refers to, and with anyone who rolls it out.
 func (r *Engine) Describe(ctx context.Context, look *Look) (err error) {
 	// A template that is none has been warned of.
 	if look.seen.template != nil {

@@ -21,7 +21,7 @@ type intent struct {
 	restart bool
 }
 
-// changes tells whether the template must be written.
+// changes reports whether the template must be written.
 func (i intent) changes() bool {
 	return i.pins.Changed() || i.hashes.Changed() || i.release || len(i.inject) > 0
 }
@@ -35,7 +35,7 @@ func (i intent) text() string {
 	return text
 }
 
-// onlyInjects tells whether nothing but the names of references changes.
+// onlyInjects reports whether nothing but the names of references changes.
 func (i intent) onlyInjects() bool {
 	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
 }
@@ -55,7 +55,7 @@ func (r *Engine) intend(seen observed) intent {
 	return want
 }
 
-// injectAgain finds the references to change anew, after some pin or hash is not to change after all.
+// injectAgain finds the references to change again, after some pin or hash is not to change after all.
 func (i *intent) injectAgain(seen observed) {
 	i.inject = nil
 	if !seen.unbounded && (i.release || seen.follows()) {
@@ -96,12 +96,12 @@ func (i intent) advances() []pin.Source {
 	return sources
 }
 
-// needsPolicies tells whether an intent writes pins that only admission resolves.
+// needsPolicies reports whether an intent writes pins that only admission resolves.
 func (seen observed) needsPolicies(want intent) bool {
 	return seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
 }
 
-// stamped gives the hashes that the template should have: those of the plan but the ones that are only noted.
+// stamped returns the hashes that the template should have: those of the plan but the ones that are only noted.
 func (i intent) stamped(seen observed) pin.Set {
 	stamped := pin.Set{}
 	for source, p := range i.hashes.Pins {
@@ -112,7 +112,7 @@ func (i intent) stamped(seen observed) pin.Set {
 	return stamped
 }
 
-// noted gives the hashes that the workload itself should note: those of its opting in, until its template has others.
+// noted returns the hashes that the workload itself should note: those of its opting in, until its template has others.
 func (i intent) noted(seen observed) pin.Set {
 	noted := pin.Set{}
 	for source, p := range seen.baseline {

@@ -166,7 +166,7 @@ func (r *Engine) endHolds(ctx context.Context, obj, old client.Object, seen *obs
 	return r.intend(*seen), nil
 }
 
-// deploy is a change of code while something is held.
+// deploy is a change to code while something is held.
 type deploy struct {
 	*Engine
 	// holders are those that the plans were made of; nil for what no holder shows yet.
@@ -244,7 +244,7 @@ func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, e
 	return podspec.CodeOf(&template.Spec, pins), nil
 }
 
-// sayHeld tells whoever changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
+// sayHeld reports anyone who changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
 // how to go on (rule 21.4).
 func (r *Engine) sayHeld(obj, old client.Object, seen observed, want intent) []notice.Notice {
 	why := "to which the workload was rolled back"

@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// named gives the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
+// named returns the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
 func (r *Engine) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	var found []pin.Source
 	for _, kind := range r.Options.SourceKinds() {
@@ -42,7 +42,7 @@ func (r *Engine) named(ctx context.Context, seen *observed) ([]pin.Source, error
 	return found, nil
 }
 
-// unreferenced gives what makes the workload restart beside what its template refers to.
+// unreferenced returns what makes the workload restart next to what its template refers to.
 func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	all, err := r.named(ctx, seen)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source
 	return wanted, nil
 }
 
-// restartsOn tells whether the user names an object in confrev.io/restart-on.
+// restartsOn reports whether the user names an object in confrev.io/restart-on.
 func (seen *observed) restartsOn(object pin.Source) bool {
 	return slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == object })
 }
@@ -80,9 +80,9 @@ func (seen *observed) sayNotThere(object pin.Source) {
 // absent stands for the hash of an object that does not exist.
 const absent = "absent"
 
-// setHash gives the plan of hashes what a source or other object holds now. One that the workload has only just begun to
+// setHash returns the plan of hashes what a source or other object holds now. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
-// The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start anew anyhow.
+// The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start again anyway.
 // One that is not there is noted too, so that its appearance is a change (rule 6), unless pods could not start without it.
 //
 // plain is the hash of the present content without a key: what was stated before there was one is compared with it (rule 22).
@@ -124,7 +124,7 @@ func (seen *observed) first(use podspec.Use, source plan.Source) pin.Pin {
 	return pin.Pin{Revision: source.Name, Number: 1}
 }
 
-// frozen tells whether pods of the template read a revision of a source.
+// frozen reports whether pods of the template read a revision of a source.
 func (seen *observed) frozen(source pin.Source) bool {
 	_, pinned := seen.pins.Pins[source]
 	return pinned && seen.asked.Mode != optin.Revision

@@ -30,7 +30,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// hashed gives what becomes of a template and its workload's notes when configmap/app holds now, "" if it is not there.
+// hashed returns what becomes of a template and its workload's notes when configmap/app holds now, "" if it is not there.
 func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, now string) (wantStamped, wantNoted string, p plan.Plan) {
 	t.Helper()
 	use := podspec.Use{Source: gen.Source("configmap/app"), All: true, Required: required}
@@ -341,7 +341,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 	}
 }
 
-// Only a workload that opted in is told that nobody handles the kind that has its template.
+// Only a workload that opted in is told that no one handles the kind that has its template.
 func TestMisdirected(t *testing.T) {
 	all := &workload.Kinds{}
 	all.Add(workload.Deployment)

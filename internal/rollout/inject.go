@@ -9,8 +9,8 @@ import (
 // injection is a reference of the template that is to name something else.
 type injection = podspec.Replacement
 
-// injections gives the references of the template that do not name what they should: with injection into the template the
-// revision that their source is pinned to, else the source. changing tells whether pins are about to replace those that
+// injections returns the references of the template that do not name what they should: with injection into the template the
+// revision that their source is pinned to, else the source. changing reports whether pins are about to replace those that
 // the template has.
 func (seen observed) injections(pins pin.Set, changing bool) []injection {
 	if !changing {
@@ -37,5 +37,5 @@ func (seen observed) resolved(pins pin.Set) []injection {
 	})
 }
 
-// follows tells whether the workload is opted in to anything that is planned.
+// follows reports whether the workload is opted in to anything that is planned.
 func (seen observed) follows() bool { return len(seen.pins.Uses)+len(seen.hashes.Uses) > 0 }

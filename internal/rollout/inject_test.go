@@ -78,7 +78,7 @@ func TestInjection(t *testing.T) {
 		"also with a switch of injection": {
 			before: state{both, "", "app-bbbbbbbbbb", "db-bbbbbbbbbb"}, injection: optin.Admission, pins: "configmap/app=app-bbbbbbbbbb@1",
 			after: state{"configmap/app=app-bbbbbbbbbb@1", "", "app", "db"}},
-		"a reference to something else is nobody's business": {
+		"a reference to something else is no one's business": {
 			before: state{both, "", "other", "db"}, injection: optin.Admission, pins: both, after: state{both, "", "other", "db"}},
 	}
 	for name, test := range tests {
@@ -123,7 +123,7 @@ func inject(t *testing.T, before *appsv1.Deployment, mode optin.Mode, injection 
 	return sent(t, before, seen, want)
 }
 
-// sent gives what a fake API server has of a workload after the patch.
+// sent returns what a fake API server has of a workload after the patch.
 func sent(t *testing.T, before *appsv1.Deployment, seen observed, want intent) *appsv1.Deployment {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(before.DeepCopy()).Build()
@@ -329,7 +329,7 @@ func TestFingerprint(t *testing.T) {
 	})
 }
 
-// A fingerprint that differs from look to look makes the workload roll for ever.
+// A fingerprint that differs from look to look makes the workload roll forever.
 func TestFingerprintIsStable(t *testing.T) {
 	const text = `{"spec":{"a":"1","b":"2","c":"3","d":"4","e":{"name":"x"},"f":{"name":"y"},"g":{"name":"z"}}}`
 	for name, fields := range map[string][]optin.Field{

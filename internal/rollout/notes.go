@@ -14,7 +14,7 @@ import (
 // from, by pin and by hash.
 type notes struct{ pins, stamped, noted, held, heldHashes string }
 
-// notesOf gives the notes of a workload. A request that takes some of them away altogether, as kubectl replace does, does
+// notesOf returns the notes of a workload. A request that takes some of them away altogether, as kubectl replace does, does
 // not mean to: they are those of the old object then.
 func (r *Engine) notesOf(obj, old client.Object, seen *observed) notes {
 	template, annotations := seen.template.Annotations, obj.GetAnnotations()
@@ -38,7 +38,7 @@ func (seen *observed) readNotes() {
 	var err error
 	n := seen.notes
 	if seen.pins.Pins, err = pin.Parse(n.pins); err != nil && len(seen.pins.Uses) > 0 {
-		seen.say(notice.MalformedPins, "annotation %s of the pod template was malformed, so it is written anew: %v", keys.Pins, err)
+		seen.say(notice.MalformedPins, "annotation %s of the pod template was malformed, so it is written again: %v", keys.Pins, err)
 	}
 	if seen.hashes.Pins, err = pin.ParseHashes(n.stamped); err != nil && len(seen.hashes.Uses) > 0 {
 		seen.say(notice.MalformedPins, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)

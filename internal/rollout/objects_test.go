@@ -52,7 +52,7 @@ func (r reversed) List(ctx context.Context, list client.ObjectList, options ...c
 	return meta.SetList(list, objects)
 }
 
-// forbiddenReader lets nobody read anything.
+// forbiddenReader lets no one read anything.
 func forbiddenReader(t *testing.T) client.Client {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)

@@ -78,7 +78,7 @@ func newObserved(namespace string, reader client.Reader) observed {
 	}
 }
 
-// pinsOf gives the pins of a workload's template; none when there is no workload, or when they are malformed.
+// pinsOf returns the pins of a workload's template; none when there is no workload, or when they are malformed.
 func (r *Engine) pinsOf(obj client.Object) pin.Set {
 	if obj == nil {
 		return nil
@@ -96,7 +96,7 @@ type view struct {
 	wrote *Given
 	// reader reads the metadata of sources.
 	reader client.Reader
-	// stays tells whether its pins may not move now.
+	// stays reports whether its pins may not move now.
 	stays func(optin.Advance) bool
 	// eager is true where types of Secrets are looked up although nothing else may change: in a request that changes the template.
 	eager bool

@@ -42,7 +42,7 @@ func (o Options) SourceKinds() []pin.Kind {
 
 func (o Options) Enabled(kind pin.Kind) bool { return slices.Contains(o.SourceKinds(), kind) }
 
-// Excluded tells whether confrev keeps out of a namespace (rule 18).
+// Excluded reports whether confrev keeps out of a namespace (rule 18).
 func (o Options) Excluded(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
 }

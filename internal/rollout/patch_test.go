@@ -131,7 +131,7 @@ func TestThePatchBringsPinsAndNoteAndNothingElse(t *testing.T) {
 			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA), gen.Annotated(keys.Held, "oops")),
 			gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)), planFor(pinA, pinA, ""),
 		},
-		"malformed pins are written anew": {
+		"malformed pins are written again": {
 			gen.Deployment("web", gen.Tracking("all"), gen.Pinned("oops")), gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA)), planFor("", pinA, ""),
 		},
 	}

@@ -105,7 +105,7 @@ func (r *Engine) owner(obj client.Object) revision.Owner {
 	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
 }
 
-// needsRevision tells whether a decision pins current anew, or found it pinned already while its revision is lost: then
+// needsRevision reports whether a decision pins current again, or found it pinned already while its revision is lost: then
 // the source has got back the content that was lost with it (rule 9).
 func (seen observed) needsRevision(d plan.Decision) bool {
 	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {

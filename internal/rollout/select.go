@@ -68,7 +68,7 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	return nil
 }
 
-// traits gives what the sources of a template say of themselves.
+// traits returns what the sources of a template say of themselves.
 func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
@@ -84,7 +84,7 @@ func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed)
 	return traits, nil
 }
 
-// describe gives what a source says of itself. One that does not exist has no metadata, and its name still counts.
+// describe returns what a source says of itself. One that does not exist has no metadata, and its name still counts.
 func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
 	if !r.Options.Enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
@@ -100,7 +100,7 @@ func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source
 	return about, problems, nil
 }
 
-// metadata gives the metadata of a source; nil when it does not exist.
+// metadata returns the metadata of a source; nil when it does not exist.
 func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.PartialObjectMetadata, error) {
 	if meta, known := seen.metas[source]; known {
 		return meta, nil

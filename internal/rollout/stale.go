@@ -50,7 +50,7 @@ func (r *Engine) standing(seen *observed, source pin.Source, about optin.Traits)
 }
 
 // dropped returns the sources that a request has no pin of, and of which confrev would drop the pin from an undo to one of the
-// templates: it may have done so already when the API server asks again. reader reads what the plan reads anyhow.
+// templates: it may have done so already when the API server asks again. reader reads what the plan reads anyway.
 func (r *Engine) dropped(ctx context.Context, reader client.Reader, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
 	templates = slices.DeleteFunc(slices.Clone(templates), func(t plan.Template) bool { return t.Code != request.Code })
 	if len(templates) == 0 {

@@ -123,7 +123,7 @@ func TestAnUndoThatDroppedAPinIsKnownAgain(t *testing.T) {
 	}
 }
 
-// Rule 21.6: to ask what an undo would have dropped reads nothing that the plan does not read anyhow, however many pins a request takes
+// Rule 21.6: to ask what an undo would have dropped reads nothing that the plan does not read anyway, however many pins a request takes
 // away (kubectl replace).
 func TestWhatARequestDropsIsReadOnce(t *testing.T) {
 	const sources = 20

@@ -59,13 +59,13 @@ func (r *Engine) Steer(look Look, moves ...plan.Decision) Steering {
 	return s
 }
 
-// Pinned tells whether a source is pinned, rather than only a reason to restart.
+// Pinned reports whether a source is pinned, rather than only a reason to restart.
 func (l Look) Pinned(source pin.Source) bool {
 	return slices.ContainsFunc(l.Pins.Decisions, func(d plan.Decision) bool { return d.Source == source })
 }
 
 // Ready makes sure of every revision that is about to be pinned: that of the present content is made if it is missing, with
-// the rights of who asks (rule 9).
+// the rights of anyone who asks (rule 9).
 func (s *Steering) Ready(ctx context.Context) error {
 	owner, seen := s.r.owner(s.look.Workload), s.look.seen
 	isOld := func(d plan.Decision) bool { return d.To != d.Current }
@@ -84,7 +84,7 @@ func (s *Steering) Ready(ctx context.Context) error {
 	return nil
 }
 
-// shows tells whether a holder of the workload pins a revision.
+// shows reports whether a holder of the workload pins a revision.
 func (l Look) shows(source pin.Source, revision string) bool {
 	return slices.ContainsFunc(l.RolledOut, func(h plan.Holder) bool { return h.Pins[source].Revision == revision })
 }
@@ -103,7 +103,7 @@ func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (cli
 	return obj, nil
 }
 
-// Would gives what the workload would be after the move, without asking the API server.
+// Would returns what the workload would be after the move, without asking the API server.
 func (s *Steering) Would() (client.Object, error) {
 	return s.r.Apply(s.look.Workload, s.r.patch(s.look.Workload, s.look.seen, s.want))
 }

@@ -10,7 +10,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// warnings gives what the user should know of a plan, but for what is said of writes. frozen tells whether pods have
+// warnings returns what the user should know of a plan, except for what is said of writes. frozen reports whether pods have
 // revisions to go on with.
 func warnings(p plan.Plan, frozen bool) []notice.Notice {
 	var all []notice.Notice

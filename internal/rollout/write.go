@@ -65,7 +65,7 @@ func (r *Engine) write(ctx context.Context, obj client.Object, seen observed, wa
 }
 
 // leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
-// nobody who owns those fields loses them (injection template). The API server is asked what it would make of the pins
+// no one who owns those fields loses them (injection template). The API server is asked what it would make of the pins
 // alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout. pointless is true when it would
 // not keep the pins: the names of revisions without them would be taken for sources.
 func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
@@ -130,7 +130,7 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// patch gives the operations that bring template and notes to the intent, none if they are there already.
+// patch returns the operations that bring template and notes to the intent, none if they are there already.
 //
 // The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
 // only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
@@ -164,7 +164,7 @@ func onlyIfUnchanged(obj client.Object, ops []operation) []operation {
 	return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
 }
 
-// notes gives what the workload itself is to note.
+// notes returns what the workload itself is to note.
 func (i intent) notes(seen observed) map[string]string {
 	return map[string]string{
 		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.noted(seen).String(),
@@ -187,7 +187,7 @@ func annotate(obj client.Object, notes map[string]string) []operation {
 // annotationsPath is the JSON pointer of an object's annotations.
 const annotationsPath = "/metadata/annotations"
 
-// templateOperations gives the operations that put pins, hashes and names into the template.
+// templateOperations returns the operations that put pins, hashes and names into the template.
 func (r *Engine) templateOperations(seen observed, want intent, pins, hashes string) []operation {
 	ops := setAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
@@ -198,7 +198,7 @@ func (r *Engine) templateOperations(seen observed, want intent, pins, hashes str
 	return ops
 }
 
-// setAnnotations gives the operations that put values, or where they are empty nothing, under keys of the annotations at
+// setAnnotations returns the operations that put values, or where they are empty nothing, under keys of the annotations at
 // a path, of which neither annotations nor metadata may be there yet.
 func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []operation {
 	var ops []operation
@@ -241,7 +241,7 @@ func (r *Engine) send(ctx context.Context, obj client.Object, ops []operation, o
 	return nil
 }
 
-// TestFailed tells whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
+// TestFailed reports whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
 // for that; but unlike a validation's refusal, it names no field.
 func TestFailed(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)

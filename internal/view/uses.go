@@ -46,7 +46,7 @@ type UseEntry struct {
 	Namespace string `json:"namespace"`
 	Source    string `json:"source"`
 	Workload  string `json:"workload"`
-	// Effect is what a change of a key that it uses would do.
+	// Effect is what a change to a key that it uses would do.
 	Effect Effect `json:"effect"`
 	Reason string `json:"reason,omitempty"`
 	// Keys are those that it uses; none means all.
@@ -83,7 +83,7 @@ func (v *View) Uses(ctx context.Context, objects []Object) (*UseList, error) {
 	return list, nil
 }
 
-// uses gives the workloads that use a source.
+// uses returns the workloads that use a source.
 func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) {
 	candidates, err := v.UsersOf(ctx, v.namespace, source)
 	if err != nil {
@@ -109,7 +109,7 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 	return entries, nil
 }
 
-// use judges what a change of a source would do to a workload, and whether it uses it at all.
+// use judges what a change to a source would do to a workload, and whether it uses it at all.
 func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
 	entry := UseEntry{
 		Namespace: look.Workload.GetNamespace(), Source: source.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
@@ -151,12 +151,12 @@ func (v *View) effect(look rollout.Look, d plan.Decision) (Effect, string) {
 	case look.Kind.StartsJobs():
 		return NextJob, ""
 	case d.Verdict == plan.Held:
-		return Rolls, "held now; a change of the source ends that"
+		return Rolls, "held now; a change to the source ends that"
 	}
 	return Rolls, ""
 }
 
-// whyNot tells why a workload does not follow a source that its template refers to.
+// whyNot reports why a workload does not follow a source that its template refers to.
 func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 	asked := look.Asked
 	traits := v.traits(look, source)
@@ -183,7 +183,7 @@ func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 	return "not tracked: see the annotation " + keys.Track
 }
 
-// traits gives what a source says of itself.
+// traits returns what a source says of itself.
 func (v *View) traits(look rollout.Look, source pin.Source) optin.Traits {
 	for _, obj := range v.Snapshot.Sources(source.Kind) {
 		if obj.GetNamespace() == look.Workload.GetNamespace() && obj.GetName() == source.Name {
@@ -194,7 +194,7 @@ func (v *View) traits(look rollout.Look, source pin.Source) optin.Traits {
 	return optin.Traits{}
 }
 
-// jobs gives the Jobs that no controller made and that use a source: their templates never change.
+// jobs returns the Jobs that no controller made and that use a source: their templates never change.
 func (v *View) jobs(source pin.Source) []UseEntry {
 	var entries []UseEntry
 	for _, obj := range v.Snapshot.Objects(workload.Job.GVK) {

@@ -24,7 +24,7 @@ The workload is pinned to an earlier revision of its sources, and held there unt
 SOURCE, all sources go back to what the workload had before its last change of configuration. Without --to-revision, a source
 goes back to the revision before, among those that the workload has rolled out and still knows.
 
-With --restore-source the old content is written back into the source itself instead: everybody who uses the source gets it, as
+With --restore-source the old content is written back into the source itself instead: everyone who uses the source gets it, as
 with any other edit, and nothing is held. Without --to-revision, that is the content that the workload is held on, or else the
 one before. It needs a right to change the source.`
 
@@ -157,7 +157,7 @@ func backTogether(t session.Target, look rollout.Look, all []plan.Decision) (mov
 	return move{}, fmt.Errorf("%s has rolled out no earlier configuration that still exists", t)
 }
 
-// earlier gives the pin of a source that has a number, or the one before the present one.
+// earlier returns the pin of a source that has a number, or the one before the present one.
 func earlier(d plan.Decision, look rollout.Look, number int64) (pin.Pin, error) {
 	source := look.Sources[d.Source]
 	var before pin.Pin
