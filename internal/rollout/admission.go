@@ -216,7 +216,7 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 
 // viewOf looks at sources with a reader that is live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
 // What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change to the template
-// in addition to the pins, pins stay: sources settle first, and who writes pins by hand is taken at his word.
+// in addition to the pins, pins stay: sources settle first, and manually written pins are respected.
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
 		old: old, reader: sources, eager: true, deploys: deploying, request: true,

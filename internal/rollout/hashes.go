@@ -42,7 +42,7 @@ func (r *Engine) named(ctx context.Context, seen *observed) ([]pin.Source, error
 	return found, nil
 }
 
-// unreferenced returns what makes the workload restart next to what its template refers to.
+// unreferenced returns what makes the workload restart in addition to what its template refers to.
 func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	all, err := r.named(ctx, seen)
 	if err != nil {

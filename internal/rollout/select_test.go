@@ -60,7 +60,7 @@ func TestSelectUses(t *testing.T) {
 		"ignored, restart":                  {asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("restart")}, source: map[string]string{keys.Policy: "ignore"}, hashed: "configmap/web secret/db"},
 		"a policy that is none":             {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app")}, source: map[string]string{keys.Policy: "x"}, pinned: "configmap/app", warned: "InvalidMode"},
 		"a leader's lock, listed (rule 10)": {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app")}, source: map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}, warned: revision.NeverCopied},
-		"restart on one next to pins":        {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app"), gen.Annotated(keys.RestartOn, "configmap/extra")}, pinned: "configmap/app", hashed: "configmap/extra"},
+		"restart on one next to pins":       {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app"), gen.Annotated(keys.RestartOn, "configmap/extra")}, pinned: "configmap/app", hashed: "configmap/extra"},
 		"restart on one alone":              {asks: []gen.DeploymentModifier{gen.Annotated(keys.RestartOn, "persistentvolumeclaims.v1/data,configmap/extra")}, hashed: "configmap/extra persistentvolumeclaims.v1/data"},
 		"restart on what restarts anyway":   {asks: []gen.DeploymentModifier{gen.Tracking("configmap/app"), mode("restart"), gen.Annotated(keys.RestartOn, "configmap/app")}, hashed: "configmap/app"},
 		"Reloader's auto":                   {asks: []gen.DeploymentModifier{gen.Annotated(auto, "true")}, hashed: "configmap/app configmap/web secret/db"},
@@ -78,11 +78,11 @@ func TestSelectUses(t *testing.T) {
 			asks: []gen.DeploymentModifier{gen.Tracking("configmap/app"), mode("restart")}, source: map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}, warned: revision.NeverCopied},
 		"a leader's lock among all, restart": {
 			asks: []gen.DeploymentModifier{gen.Tracking("all"), mode("restart")}, source: map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}, hashed: "configmap/web secret/db"},
-		"none, and restart on one":           {asks: []gen.DeploymentModifier{gen.Tracking("none"), gen.Annotated(keys.RestartOn, "configmap/extra")}},
+		"none, and restart on one":            {asks: []gen.DeploymentModifier{gen.Tracking("none"), gen.Annotated(keys.RestartOn, "configmap/extra")}},
 		"Reloader's list next to auto: false": {asks: []gen.DeploymentModifier{gen.Annotated(reload, "extra"), gen.Annotated(auto, "false")}, hashed: "configmap/extra"},
-		"Reloader's opt-out":                 {asks: []gen.DeploymentModifier{gen.Annotated(reload, "extra"), gen.Annotated("reloader.stakater.com/ignore", "true")}},
-		"Reloader's opt-out, and restart on": {asks: []gen.DeploymentModifier{gen.Annotated(auto, "false"), gen.Annotated(keys.RestartOn, "configmap/extra")}, hashed: "configmap/extra"},
-		"Reloader's annotation, unreadable":  {asks: []gen.DeploymentModifier{gen.Annotated(auto, "yes")}, warned: "InvalidCompat"},
+		"Reloader's opt-out":                  {asks: []gen.DeploymentModifier{gen.Annotated(reload, "extra"), gen.Annotated("reloader.stakater.com/ignore", "true")}},
+		"Reloader's opt-out, and restart on":  {asks: []gen.DeploymentModifier{gen.Annotated(auto, "false"), gen.Annotated(keys.RestartOn, "configmap/extra")}, hashed: "configmap/extra"},
+		"Reloader's annotation, unreadable":   {asks: []gen.DeploymentModifier{gen.Annotated(auto, "yes")}, warned: "InvalidCompat"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

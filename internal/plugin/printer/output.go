@@ -62,7 +62,7 @@ type Report interface {
 	// Table is for people; columns with a priority are for -o wide.
 	Table() *metav1.Table
 	// Object is the whole as one object with apiVersion and kind;
-	// Named are the objects that it speaks of, for -o name.
+	// Named are the objects that it is about, for -o name.
 	Object() any
 	Named() []runtime.Object
 }
@@ -147,7 +147,7 @@ func Terminal(out io.Writer) bool {
 // StateColumn is the column whose cells have colours.
 const StateColumn = "State"
 
-// coloured gives the states of a table that was laid out their colours: the table's printer shows an escape character as ^[, and
+// coloured returns the states of a table that was laid out their colours: the table's printer shows an escape character as ^[, and
 // colours move nothing that way. Left of a state are names and numbers only, so it is the first of its line.
 func (o *Output) coloured(text string, table *metav1.Table) string {
 	column := slices.IndexFunc(table.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == StateColumn })

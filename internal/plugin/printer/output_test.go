@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// Only the cell of the state has its colour, not a message that speaks of one.
+// Only the cell of the state has its color, not a message that is about one.
 func TestStatesAreColoured(t *testing.T) {
 	table := &metav1.Table{ColumnDefinitions: Columns([]string{"Workload", StateColumn, "Message"}), Rows: []metav1.TableRow{
 		Row("default", "deployment/web", "Held", "Held until RolledOut"), Row("default", "deployment/api", "RolledOut", "-"),
