@@ -167,8 +167,8 @@ func TestReleaseRefused(t *testing.T) {
 		change func(*release)
 		want   string
 	}{
-		"a version without v":       {func(r *release) { r.version = "1.2.3" }, "no version such as v1.2.3"},
-		"half a version":            {func(r *release) { r.version = "v1.2" }, "no version such as v1.2.3"},
+		"a version without v":       {func(r *release) { r.version = "1.2.3" }, "not a version such as v1.2.3"},
+		"half a version":            {func(r *release) { r.version = "v1.2" }, "not a version such as v1.2.3"},
 		"another platform":          {func(r *release) { r.platforms = []string{"plan9/amd64"} }, "choose from linux/amd64"},
 		"what cannot be built":      {func(r *release) { r.build = func(context.Context, string, archive, string) error { return io.EOF } }, "linux/amd64: EOF"},
 		"pages that cannot be made": {func(r *release) { r.manuals = func(context.Context, string) error { return io.EOF } }, "manual pages: EOF"},

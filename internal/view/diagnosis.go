@@ -35,20 +35,20 @@ type Diagnosis struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Versions are those of all that takes part; empty where the user may not see them.
+// Versions are those of all components; empty if the user may not see them.
 type Versions struct {
 	Server     string `json:"server"`
 	Plugin     string `json:"plugin"`
 	Controller string `json:"controller,omitempty"`
 }
 
-// Finding is one thing that is not right, or worth knowing.
+// Finding is one problem, or one thing worth knowing.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	// Reason is one word for scripts.
 	Reason    string `json:"reason"`
 	Namespace string `json:"namespace,omitempty"`
-	// Object is as kubectl takes it: deployment/web.
+	// Object is the object as kubectl takes it: deployment/web.
 	Object  string `json:"object"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
@@ -58,7 +58,7 @@ type Finding struct {
 	Name string                  `json:"-"`
 }
 
-// DiagnosisOptions say how to judge.
+// DiagnosisOptions are the options of a diagnosis.
 type DiagnosisOptions struct {
 	// Server is the version of the API server.
 	Server string
@@ -97,7 +97,7 @@ func (d *doctor) find(s Severity, reason string, gvk schema.GroupVersionKind, ob
 	})
 }
 
-// read reads an object; there is none when it is not there, or may not be seen, which is noted.
+// read reads an object. It returns none if it does not exist or may not be seen; the latter is noted.
 func (d *doctor) read(ctx context.Context, obj client.Object, namespace, name string) (found, seen bool, err error) {
 	err = d.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -107,7 +107,7 @@ func (d *doctor) read(ctx context.Context, obj client.Object, namespace, name st
 	return seen, seen, err
 }
 
-// judged reports whether something could be looked at. That the user may not is noted, and no error.
+// judged reports whether something could be checked. If the user may not see it, that is noted, and not an error.
 func (d *doctor) judged(err error) (bool, error) {
 	if apierrors.IsForbidden(err) {
 		d.note("not judged: %v", err)

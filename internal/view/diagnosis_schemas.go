@@ -11,10 +11,10 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// customResourceDefinition is the kind of the objects that define kinds.
+// customResourceDefinition is the kind of the objects that define custom resources.
 var customResourceDefinition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// schemas looks whether the API server keeps what confrev writes into workloads of kinds that custom resources define.
+// schemas checks whether the API server keeps what confrev writes to workloads that are custom resources.
 func (d *doctor) schemas(ctx context.Context) error {
 	for _, kind := range d.Kinds {
 		mapping, err := d.live.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version)

@@ -31,7 +31,7 @@ type HistoryList struct {
 	Notes           []string        `json:"notes,omitempty"`
 }
 
-// SourceHistory has the revisions of one source, from the lowest number on.
+// SourceHistory has the revisions of one source, in ascending order of their numbers.
 type SourceHistory struct {
 	Namespace string          `json:"namespace"`
 	Source    string          `json:"source"`
@@ -45,9 +45,9 @@ type SourceHistory struct {
 type RevisionEntry struct {
 	RevisionName `json:",inline"`
 	Created      metav1.Time `json:"created"`
-	// Current is true when it has the source's present content.
+	// Current is true if it has the source's present content.
 	Current bool `json:"current"`
-	// Workloads have it in their templates or in those of their holders; Holders are these.
+	// Workloads have it in their templates or in those of their holders; Holders are the latter.
 	Workloads []string `json:"workloads,omitempty"`
 	Holders   []string `json:"holders,omitempty"`
 	Pods      int      `json:"pods"`
@@ -113,7 +113,7 @@ func (v *View) sourcesOf(ctx context.Context, objects []Object) ([]pin.Source, e
 	return slices.Compact(all), nil
 }
 
-// known complains of a source that does not exist and never had a revision, or that the user may not see.
+// known returns an error for a source that neither exists nor ever had a revision, or that the user may not see.
 func (v *View) known(source pin.Source, o Object) error {
 	if err := v.Snapshot.Refused(revision.GVK(source.Kind)); err != nil {
 		return err

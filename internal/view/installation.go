@@ -25,19 +25,19 @@ import (
 // ControllerNamespace is where the chart's documentation installs the controller.
 const ControllerNamespace = "confrev-system"
 
-// Installation is what the user may see of the controller.
+// Installation is what the user may see of the controller's installation.
 type Installation struct {
-	// Deployment is nil when there is none, or none that the user may see.
+	// Deployment is nil if there is none, or none that the user may see.
 	Deployment *appsv1.Deployment
-	// Namespace is where it is, or where it was looked for.
+	// Namespace is where it is, or where it was searched for.
 	Namespace string
 	// others are further Deployments that look like it.
 	others []string
-	// refused is why the user may not look; empty for those who may.
+	// refused is why the user may not see it; empty otherwise.
 	refused string
 	// Options are those of the controller, or the chart's defaults.
 	Options reconcile.Options
-	// Problem is what could not be read of the options.
+	// Problem says which options could not be read.
 	Problem error
 }
 
@@ -68,17 +68,17 @@ func (i Installation) empty(gvk schema.GroupVersionKind) client.Object {
 func (i Installation) Notes() []string {
 	var notes []string
 	if len(i.others) > 0 {
-		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is taken, and not %s; choose with --controller-namespace",
+		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is used, and not %s; choose with --controller-namespace",
 			i.Deployment.Namespace, i.Deployment.Name, strings.Join(i.others, ", ")))
 	}
 	if i.Problem != nil {
-		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are taken: %v", i.Problem))
+		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are used: %v", i.Problem))
 	}
 	return notes
 }
 
-// FindInstallation looks for the controller, to plan with its own options: in a namespace, or in all when it is empty. Who may not
-// list Deployments everywhere may still see them where the documentation installs the controller.
+// FindInstallation finds the controller, to plan with its options, in a namespace, or in all if it is empty. Users who may not
+// list Deployments in all namespaces may still see it where the documentation installs it.
 func FindInstallation(ctx context.Context, c client.Client, namespace string) (Installation, error) {
 	found := Installation{Options: defaultOptions(), Namespace: cmp.Or(namespace, ControllerNamespace)}
 	all, err := controllers(ctx, c, namespace)
@@ -124,7 +124,7 @@ func controllers(ctx context.Context, c client.Reader, namespace string) ([]apps
 	return all, err
 }
 
-// containerOf is the controller's container; nil when there is none.
+// containerOf returns the controller's container; nil if there is none.
 func containerOf(d *appsv1.Deployment) *corev1.Container {
 	containers := d.Spec.Template.Spec.Containers
 	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "confrev" })

@@ -20,7 +20,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// rotates says of a source that it has the policy rotate.
+// rotates describes a source that has the policy rotate.
 const rotates = "rotates: pods read it live, and no undo brings old content back"
 
 // Effect is what a change to a source would do to a workload.
@@ -170,7 +170,7 @@ func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 	case traits.Never != "":
 		return "never copied: " + traits.Never
 	case asked.Mode == optin.Attach && asked.Track.Enabled():
-		return "mode attach: the name is taken to be unique per deploy"
+		return "mode attach: the name is assumed to be unique per deploy"
 	}
 	if traits.Owned && !asked.Track.None() {
 		return fmt.Sprintf("its ownerReference to the workload opts nothing in without %s: true", keys.Owners)

@@ -21,7 +21,7 @@ import (
 // is applied by mistake, where an empty value would replace the real one.
 const mask = "***"
 
-// printed prints an object that was written, and for people what there is to say about it.
+// printed prints an object that was written, and notes about it for people.
 func (w *writing) printed(obj client.Object, notes ...string) error {
 	objects, err := w.print.ToPrinter()
 	if err != nil {
@@ -30,7 +30,7 @@ func (w *writing) printed(obj client.Object, notes ...string) error {
 	return w.printObject(objects, obj, notes...)
 }
 
-// unchanged says that an object needs no write, and why.
+// unchanged prints that an object needs no write, and why.
 func (w *writing) unchanged(obj client.Object, notes ...string) error {
 	if *w.print.OutputFormat != "" {
 		return w.printed(obj)
@@ -57,8 +57,8 @@ func (w *writing) printObject(objects printers.ResourcePrinter, obj client.Objec
 	return w.say(notes...)
 }
 
-// shown is an object as it may be printed. Only what was made from the command line and never met the API server keeps the
-// values of a Secret: the output of "create secret --dry-run=client -o yaml" is there to be applied.
+// shown returns an object as it may be printed. Only an object that was made from the command line and never sent to the API
+// server keeps the values of a Secret, so that the output of "create secret --dry-run=client -o yaml" can be applied.
 func (w *writing) shown(obj client.Object) (runtime.Object, error) {
 	if obj.GetObjectKind().GroupVersionKind() != revision.GVK(pin.Secret) || w.fromInput && w.dryRun == cmdutil.DryRunClient {
 		return obj, nil
@@ -66,7 +66,7 @@ func (w *writing) shown(obj client.Object) (runtime.Object, error) {
 	return masked(obj)
 }
 
-// masked is a copy of a Secret without its values. Annotations of other tools may hold a copy of the whole object, as
+// masked returns a copy of a Secret without its values. Annotations of other tools may contain a copy of the whole object, as
 // kubectl.kubernetes.io/last-applied-configuration does, so they are masked too.
 func masked(obj client.Object) (runtime.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -93,7 +93,7 @@ func masked(obj client.Object) (runtime.Object, error) {
 	return copied, nil
 }
 
-// typed makes an object say what it is, which typed clients leave out.
+// typed sets the kind of an object, which typed clients leave out.
 func typed(obj client.Object) error {
 	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
 	if err == nil {

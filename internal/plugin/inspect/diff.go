@@ -41,7 +41,7 @@ kubectl confrev diff configmap/app --from=2 --to=source
 # What a workload would get: what it runs against the sources as they are now
 kubectl confrev diff deployment/web`
 
-// statusOfFailure is the exit status of diff where 1 says that there are differences.
+// statusOfFailure is the exit status of a failed diff, since 1 says that there are differences.
 const statusOfFailure = 2
 
 type diff struct {

@@ -19,7 +19,7 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-// statusNotYet is the exit status of what is not, or not yet, as it should be.
+// statusNotYet is the exit status for what is not, or not yet, as it should be.
 const statusNotYet = 3
 
 // statusFailed is the exit status of a rollout that failed.
