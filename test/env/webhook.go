@@ -6,11 +6,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
 )
 
 // WaitWebhook waits until the API server asks confrev about workloads: it has to learn of the webhook's configuration, and
@@ -36,16 +35,7 @@ func (c *Cluster) WaitWebhook(ctx context.Context) error {
 }
 
 func probeOfWebhook() *appsv1.Deployment {
-	labels := map[string]string{"app": "webhook-probe"}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "webhook-probe", Annotations: map[string]string{keys.Track: "all"}},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1", EnvFrom: []corev1.EnvFromSource{{
-					ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "webhook-probe"}}}}}}},
-			},
-		},
-	}
+	probe := gen.Unsaved(gen.Deployment("webhook-probe", gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/webhook-probe"))))
+	probe.Namespace = metav1.NamespaceDefault
+	return probe
 }
