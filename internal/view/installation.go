@@ -135,7 +135,7 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 }
 
 // defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
-// is what confrev.io/restart-on names, with the rights of who asks.
+// is what confrev.io/restart-on names, with the rights of the user who asks.
 func defaultOptions() reconcile.Options {
 	options := reconcile.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
 	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, ControllerNamespace

@@ -122,7 +122,7 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 	return all, nil
 }
 
-// concerned gives the workloads that are edited or refer to an edited source, each once.
+// concerned returns the workloads that are edited or refer to an edited source, each once.
 func concerned(ctx context.Context, planner *reconcile.Planner, namespace string, edits Edits) ([]rollout.Look, error) {
 	var all []rollout.Look
 	seen := map[string]bool{}
