@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ type Request struct {
 
 // answer is what a request needs: the operations of a JSON patch, what its user should know, and what was made for it.
 type answer struct {
-	Patch    []operation
+	Patch    []jsonpatch.Operation
 	Warnings []notice.Notice
 	Made     []notice.Notice
 }
@@ -236,7 +237,7 @@ func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying
 }
 
 // admissionPatch returns the operations that bring a request's object to the intent.
-func (r *Engine) admissionPatch(obj, old client.Object, seen observed, want intent, isUndo bool) []operation {
+func (r *Engine) admissionPatch(obj, old client.Object, seen observed, want intent, isUndo bool) []jsonpatch.Operation {
 	pins, hashes := seen.notes.pins, seen.notes.stamped
 	if want.changes() {
 		pins, hashes = want.pins.Pins.String(), want.stamped(seen).String()
@@ -250,7 +251,7 @@ func (r *Engine) admissionPatch(obj, old client.Object, seen observed, want inte
 	if waiting := seen.awaited(want.pins); old == nil && r.Kind.Pauses && len(waiting) > 0 && !r.Kind.Paused(obj) {
 		// Kubernetes makes no ReplicaSet of a new Deployment that is paused (rule 7).
 		noted[keys.Paused] = strings.Join(waiting, ",")
-		ops = append(ops, operation{Op: "add", Path: "/spec/paused", Value: true})
+		ops = append(ops, jsonpatch.Operation{Operation: "add", Path: "/spec/paused", Value: true})
 	}
 	return append(ops, annotate(obj, noted)...)
 }

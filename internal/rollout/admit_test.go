@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gomodules.xyz/jsonpatch/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 }
 
 // ask sends a request to the use case, and returns the operations that it needs and what its user should know.
-func (w *admissionWorld) ask(ctx context.Context, obj, old client.Object, dryRun bool) ([]operation, []notice.Notice, error) {
+func (w *admissionWorld) ask(ctx context.Context, obj, old client.Object, dryRun bool) ([]jsonpatch.Operation, []notice.Notice, error) {
 	answer, err := w.Admit(ctx, Request{Object: obj, Old: old, DryRun: dryRun, OwnAtOnce: w.ownAtOnce})
 	return answer.Patch, answer.Warnings, err
 }
@@ -123,7 +124,7 @@ func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bo
 		t.Fatal(err)
 	}
 	if len(ops) == 0 {
-		ops = []operation{}
+		ops = []jsonpatch.Operation{}
 	}
 	result, err := w.Apply(obj, ops)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,10 +39,10 @@ func PausedByUs(kind workload.Kind, obj client.Object) bool {
 }
 
 // resumption returns the operations that take back confrev's own pause (rule 7).
-func (r *Engine) resumption(obj client.Object) []operation {
+func (r *Engine) resumption(obj client.Object) []jsonpatch.Operation {
 	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
 	if r.Kind.Paused(obj) {
-		ops = append(ops, operation{Op: "remove", Path: "/spec/paused"})
+		ops = append(ops, jsonpatch.Operation{Operation: "remove", Path: "/spec/paused"})
 	}
 	return ops
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gomodules.xyz/jsonpatch/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,26 +43,26 @@ func TestSetAnnotationsTouchesItsKeysOnly(t *testing.T) {
 	tests := map[string]struct {
 		existing metav1.ObjectMeta
 		values   map[string]string
-		want     []operation
+		want     []jsonpatch.Operation
 	}{
-		"a value among others":                    {of(other), pins("v"), []operation{{Op: "add", Path: at + "pins", Value: "v"}}},
-		"a value that takes another's place":      {of(has), pins("v"), []operation{{Op: "add", Path: at + "pins", Value: "v"}}},
+		"a value among others":                    {of(other), pins("v"), []jsonpatch.Operation{{Operation: "add", Path: at + "pins", Value: "v"}}},
+		"a value that takes another's place":      {of(has), pins("v"), []jsonpatch.Operation{{Operation: "add", Path: at + "pins", Value: "v"}}},
 		"a value that is there already":           {of(has), pins("old"), nil},
-		"a value where there is no map":           {labelled, pins("v"), []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
-		"a value in an empty map":                 {of(map[string]string{}), pins("v"), []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
-		"a value where there is no metadata":      {metav1.ObjectMeta{}, pins("v"), []operation{{Op: "add", Path: "/a", Value: map[string]any{"annotations": pins("v")}}}},
-		"nothing takes a value's place":           {of(has), pins(""), []operation{{Op: "remove", Path: at + "pins"}}},
-		"nothing takes the place of the only one": {of(alone), pins(""), []operation{{Op: "remove", Path: at + "pins"}}},
+		"a value where there is no map":           {labelled, pins("v"), []jsonpatch.Operation{{Operation: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"a value in an empty map":                 {of(map[string]string{}), pins("v"), []jsonpatch.Operation{{Operation: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"a value where there is no metadata":      {metav1.ObjectMeta{}, pins("v"), []jsonpatch.Operation{{Operation: "add", Path: "/a", Value: map[string]any{"annotations": pins("v")}}}},
+		"nothing takes a value's place":           {of(has), pins(""), []jsonpatch.Operation{{Operation: "remove", Path: at + "pins"}}},
+		"nothing takes the place of the only one": {of(alone), pins(""), []jsonpatch.Operation{{Operation: "remove", Path: at + "pins"}}},
 		"nothing where there is nothing":          {of(other), pins(""), nil},
 		"nothing where there is no map at all":    {labelled, pins(""), nil},
 		"nothing where there is no metadata":      {metav1.ObjectMeta{}, pins(""), nil},
 		"nothing where there is an empty value":   {of(pins("")), pins(""), nil},
-		"two values where there is no map":        {labelled, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: "/a/annotations", Value: map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}},
-		"two values where there is no metadata":   {metav1.ObjectMeta{}, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: "/a", Value: map[string]any{"annotations": map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}}},
-		"one of two values where there is none":   {labelled, map[string]string{keys.Pins: "v", keys.Hashes: ""}, []operation{{Op: "add", Path: "/a/annotations", Value: pins("v")}}},
-		"two values among others, sorted":         {of(other), map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []operation{{Op: "add", Path: at + "hashes", Value: "w"}, {Op: "add", Path: at + "pins", Value: "v"}}},
-		"one comes and the other goes":            {of(both), map[string]string{keys.Pins: "v", keys.Hashes: ""}, []operation{{Op: "remove", Path: at + "hashes"}, {Op: "add", Path: at + "pins", Value: "v"}}},
-		"the only one goes and the other comes":   {of(alone), map[string]string{keys.Pins: "", keys.Hashes: "w"}, []operation{{Op: "add", Path: at + "hashes", Value: "w"}, {Op: "remove", Path: at + "pins"}}},
+		"two values where there is no map":        {labelled, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []jsonpatch.Operation{{Operation: "add", Path: "/a/annotations", Value: map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}},
+		"two values where there is no metadata":   {metav1.ObjectMeta{}, map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []jsonpatch.Operation{{Operation: "add", Path: "/a", Value: map[string]any{"annotations": map[string]string{keys.Pins: "v", keys.Hashes: "w"}}}}},
+		"one of two values where there is none":   {labelled, map[string]string{keys.Pins: "v", keys.Hashes: ""}, []jsonpatch.Operation{{Operation: "add", Path: "/a/annotations", Value: pins("v")}}},
+		"two values among others, sorted":         {of(other), map[string]string{keys.Pins: "v", keys.Hashes: "w"}, []jsonpatch.Operation{{Operation: "add", Path: at + "hashes", Value: "w"}, {Operation: "add", Path: at + "pins", Value: "v"}}},
+		"one comes and the other goes":            {of(both), map[string]string{keys.Pins: "v", keys.Hashes: ""}, []jsonpatch.Operation{{Operation: "remove", Path: at + "hashes"}, {Operation: "add", Path: at + "pins", Value: "v"}}},
+		"the only one goes and the other comes":   {of(alone), map[string]string{keys.Pins: "", keys.Hashes: "w"}, []jsonpatch.Operation{{Operation: "add", Path: at + "hashes", Value: "w"}, {Operation: "remove", Path: at + "pins"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -221,8 +222,8 @@ func TestPatchRequiresPlannedGeneration(t *testing.T) {
 	d.Generation = 7
 	seen, intended := seenIn(d, planFor(pinA, pinB, ""))
 	ops := (&Engine{Kind: workload.Deployment}).patch(d, seen, intended)
-	want := []operation{
-		{Op: "test", Path: "/metadata/uid", Value: d.UID}, {Op: "test", Path: "/metadata/generation", Value: int64(7)},
+	want := []jsonpatch.Operation{
+		{Operation: "test", Path: "/metadata/uid", Value: d.UID}, {Operation: "test", Path: "/metadata/generation", Value: int64(7)},
 	}
 	if len(ops) < 3 {
 		t.Fatalf("patch %+v", ops)

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"gomodules.xyz/jsonpatch/v2"
+	evanphx "gopkg.in/evanphx/json-patch.v4"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,19 +124,12 @@ func (r *Engine) NotKept() notice.Notice {
 			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.Kind.Path, r.Kind.Resource())}
 }
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
 // patch returns the operations that bring template and notes to the intent, none if they are there already.
 //
 // The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
 // only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
-func (r *Engine) patch(obj client.Object, seen observed, want intent) []operation {
-	var ops []operation
+func (r *Engine) patch(obj client.Object, seen observed, want intent) []jsonpatch.Operation {
+	var ops []jsonpatch.Operation
 	if want.changes() {
 		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.stamped(seen).String())
 	}
@@ -146,7 +140,7 @@ func (r *Engine) patch(obj client.Object, seen observed, want intent) []operatio
 		ops = append(ops, r.resumption(obj)...)
 	}
 	if want.restart {
-		ops = append(ops, operation{Op: "add", Path: workload.RestartAtPointer, Value: workload.RestartNow(r.Now())})
+		ops = append(ops, jsonpatch.Operation{Operation: "add", Path: workload.RestartAtPointer, Value: workload.RestartNow(r.Now())})
 	}
 	if len(ops) == 0 {
 		return nil
@@ -155,13 +149,13 @@ func (r *Engine) patch(obj client.Object, seen observed, want intent) []operatio
 }
 
 // onlyIfUnchanged returns the operations behind tests that the object is still the one that they were decided for.
-func onlyIfUnchanged(obj client.Object, ops []operation) []operation {
-	tests := []operation{{Op: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
+func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.Operation {
+	tests := []jsonpatch.Operation{{Operation: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
 	if obj.GetGeneration() > 0 {
-		return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
+		return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
 	}
 	// Some kind that does not count its generations.
-	return slices.Concat(tests, []operation{{Op: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
+	return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
 }
 
 // notes returns what the workload itself is to note.
@@ -174,12 +168,12 @@ func (i intent) notes(seen observed) map[string]string {
 // annotate returns the operations that put notes on a workload. Neither the UID nor the generation covers its annotations:
 // where all of them are added as one map, the patch tests that there are none, or it would take away those that others
 // wrote meanwhile.
-func annotate(obj client.Object, notes map[string]string) []operation {
+func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation {
 	// There always is metadata to add annotations to; one that is being created may have no name yet.
 	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
 	ops := setAnnotations("/metadata", existing, notes)
 	if len(ops) == 1 && ops[0].Path == annotationsPath {
-		return []operation{{Op: "test", Path: annotationsPath, Value: json.RawMessage("null")}, ops[0]}
+		return []jsonpatch.Operation{{Operation: "test", Path: annotationsPath, Value: json.RawMessage("null")}, ops[0]}
 	}
 	return ops
 }
@@ -188,20 +182,20 @@ func annotate(obj client.Object, notes map[string]string) []operation {
 const annotationsPath = "/metadata/annotations"
 
 // templateOperations returns the operations that put pins, hashes and names into the template.
-func (r *Engine) templateOperations(seen observed, want intent, pins, hashes string) []operation {
+func (r *Engine) templateOperations(seen observed, want intent, pins, hashes string) []jsonpatch.Operation {
 	ops := setAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
 	})
 	for _, i := range want.inject {
-		ops = append(ops, operation{Op: "replace", Path: r.Kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
+		ops = append(ops, jsonpatch.Operation{Operation: "replace", Path: r.Kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
 	}
 	return ops
 }
 
 // setAnnotations returns the operations that put values, or where they are empty nothing, under keys of the annotations at
 // a path, of which neither annotations nor metadata may be there yet.
-func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []operation {
-	var ops []operation
+func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []jsonpatch.Operation {
+	var ops []jsonpatch.Operation
 	added := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := values[key]
@@ -209,23 +203,23 @@ func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 		switch value {
 		case existing.Annotations[key]:
 		case "":
-			ops = append(ops, operation{Op: "remove", Path: pointer})
+			ops = append(ops, jsonpatch.Operation{Operation: "remove", Path: pointer})
 		default:
 			added[key] = value
-			ops = append(ops, operation{Op: "add", Path: pointer, Value: value})
+			ops = append(ops, jsonpatch.Operation{Operation: "add", Path: pointer, Value: value})
 		}
 	}
 	switch {
 	case len(added) == 0 || len(existing.Annotations) > 0:
 		return ops
 	case equality.Semantic.DeepEqual(*existing, metav1.ObjectMeta{}):
-		return []operation{{Op: "add", Path: path, Value: map[string]any{"annotations": added}}}
+		return []jsonpatch.Operation{{Operation: "add", Path: path, Value: map[string]any{"annotations": added}}}
 	}
-	return []operation{{Op: "add", Path: path + "/annotations", Value: added}}
+	return []jsonpatch.Operation{{Operation: "add", Path: path + "/annotations", Value: added}}
 }
 
 // send sends the patch; obj then is what the API server made of it.
-func (r *Engine) send(ctx context.Context, obj client.Object, ops []operation, options ...client.PatchOption) error {
+func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Operation, options ...client.PatchOption) error {
 	data, err := json.Marshal(ops)
 	if err != nil {
 		return err
@@ -249,12 +243,12 @@ func TestFailed(err error) bool {
 }
 
 // Apply returns what a workload would be after some operations, without asking the API server.
-func (r *Engine) Apply(obj client.Object, ops []operation) (client.Object, error) {
+func (r *Engine) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Object, error) {
 	text, err := json.Marshal(ops)
 	if err != nil {
 		return nil, err
 	}
-	patch, err := jsonpatch.DecodePatch(text)
+	patch, err := evanphx.DecodePatch(text)
 	if err != nil {
 		return nil, err
 	}
