@@ -94,7 +94,7 @@ func (a *assembly) report(ctx context.Context, kind workload.Kind, problem strin
 	}
 }
 
-// obstacle tells why a kind cannot be put to work now; empty when it can.
+// obstacle reports why a kind cannot be put to work now; empty when it can.
 func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, error) {
 	for _, gvk := range []schema.GroupVersionKind{kind.GVK, kind.Holder.GVK} {
 		list := metadata.NewList(gvk)
@@ -117,7 +117,7 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 	if err := a.index(ctx, kind); err != nil {
 		return err
 	}
-	// The revisions' reconciler must know the kind's workloads before it judges that nobody uses a revision.
+	// The revisions' reconciler must know the kind's workloads before it judges that no one uses a revision.
 	a.kinds.Add(kind)
 	added := a.workloads(kind)
 	if err := added.setUp(a.manager); err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // Planner makes the plans that the reconcilers would make, for people who ask. It writes only when told to, with the rights
-// of who asks.
+// of anyone who asks.
 type Planner struct {
 	Kinds    []workload.Kind
 	Options  Options
@@ -42,14 +42,14 @@ func NewPlanner(ctx context.Context, live client.Client, options Options, namesp
 	return NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
 }
 
-// NewPlannerOf takes a snapshot of only some kinds, for who has no business with others, and may have no right to list them.
+// NewPlannerOf takes a snapshot of only some kinds, for anyone who has no business with others, and may have no right to list them.
 func NewPlannerOf(ctx context.Context, live client.Client, options Options, namespace string, all []workload.Kind) (*Planner, error) {
 	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
 	seen, err := snapshot.Take(ctx, live, all, options.SourceKinds(), options.Defaults(), namespace)
 	if err != nil {
 		return nil, err
 	}
-	// Secrets that the user may not list are nobody's business; what else there is can be told all the same.
+	// Secrets that the user may not list are no one's business; what else there is can be told anyway.
 	hidden := options.Secrets && seen.Refused(revision.GVK(pin.Secret)) != nil
 	options.Secrets = options.Secrets && !hidden
 	known := &workload.Kinds{}
@@ -66,7 +66,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 }
 
 // yielding leaves the notes and owners of a revision that exists to the controller where the user may not write them. Guards let
-// nobody else (rule 17), and who may change a workload may have no right on ConfigMaps; neither is to keep them from rolling
+// no one else (rule 17), and who may change a workload may have no right on ConfigMaps; neither is to keep them from rolling
 // back. The controller adds what is missing when it sees the pin.
 type yielding struct {
 	client.Writer
@@ -122,7 +122,7 @@ func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Sour
 	return p.store.Observe(ctx, ref, meta, "")
 }
 
-// Labelled returns the revisions of a source as their labels describe them, for who may not read the key of the namespace.
+// Labelled returns the revisions of a source as their labels describe them, for anyone who may not read the key of the namespace.
 func (p *Planner) Labelled(namespace string, source pin.Source) []plan.Revision {
 	var all []plan.Revision
 	for _, obj := range p.Snapshot.Sources(source.Kind) {
@@ -142,7 +142,7 @@ func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object)
 	return p.store.Derived(ctx, meta)
 }
 
-// Pods gives the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
+// Pods returns the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
 func (p *Planner) Pods(look rollout.Look) ([]client.Object, error) {
 	var pods []client.Object
 	owners := slices.Clone(look.Holders)
@@ -159,7 +159,7 @@ func (p *Planner) Pods(look rollout.Look) ([]client.Object, error) {
 	return slices.DeleteFunc(pods, func(pod client.Object) bool { return pod.GetDeletionTimestamp() != nil }), nil
 }
 
-// Workloads gives the workloads of the snapshot that have templates of their own and that confrev does not keep out of, not
+// Workloads returns the workloads of the snapshot that have templates of their own and that confrev does not keep out of, not
 // looked at yet.
 func (p *Planner) Workloads() []rollout.Look {
 	var looks []rollout.Look
@@ -173,7 +173,7 @@ func (p *Planner) Workloads() []rollout.Look {
 	return looks
 }
 
-// UsersOf gives the workloads of the snapshot to which a source may matter, not looked at yet.
+// UsersOf returns the workloads of the snapshot to which a source may matter, not looked at yet.
 func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]rollout.Look, error) {
 	var looks []rollout.Look
 	for _, kind := range p.Kinds {
@@ -190,7 +190,7 @@ func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Sour
 	return looks, nil
 }
 
-// PinnersOf gives the holders and workloads whose templates pin a revision.
+// PinnersOf returns the holders and workloads whose templates pin a revision.
 func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.Source) ([]client.Object, error) {
 	var all []client.Object
 	for _, kind := range p.Kinds {

@@ -26,9 +26,9 @@ import (
 // Options are what the command line says of the controller.
 type Options struct {
 	rollout.Options
-	// Grace is how long a revision that nobody uses is kept (rule 13).
+	// Grace is how long a revision that no one uses is kept (rule 13).
 	Grace time.Duration
-	// Kinds are configured kinds of workloads, beside those that confrev knows.
+	// Kinds are configured kinds of workloads, in addition to those that confrev knows.
 	Kinds []workload.Kind
 	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
 	RevisionsPerHour int
@@ -45,12 +45,12 @@ type Options struct {
 	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
 	HealthAddress, MetricsAddress string
 	// MetricsSecure serves metrics over TLS, to clients with the right to get them. MetricsCertDir has the certificate (tls.crt, tls.key);
-	// without it, one is made at each start that nobody knows.
+	// without it, one is made at each start that no one knows.
 	MetricsSecure  bool
 	MetricsCertDir string
 }
 
-// Validate tells what is wrong with the options, in the words of the command line's flags.
+// Validate reports what is wrong with the options, in the words of the command line's flags.
 func (o Options) Validate() error {
 	var problems []error
 	if o.Settle < 0 {

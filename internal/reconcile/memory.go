@@ -16,7 +16,7 @@ import (
 type memory struct {
 	uid types.UID
 	// generation and wrote are those of the last write. Until the cache shows them, it is behind: pins that it does not
-	// show in any holder were rolled out all the same (rule 4).
+	// show in any holder were rolled out anyway (rule 4).
 	generation int64
 	wrote      *rollout.Given
 	reverts    plan.Reverts
@@ -75,7 +75,7 @@ type memories struct {
 
 func newMemories() *memories { return &memories{of: map[types.NamespacedName]*memory{}} }
 
-// get gives the memory of the workload with this UID; that of an earlier one of the same name is forgotten.
+// get returns the memory of the workload with this UID; that of an earlier one of the same name is forgotten.
 func (m *memories) get(name types.NamespacedName, uid types.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,11 +21,11 @@ import (
 )
 
 // reporter makes notices of what became of a workload's pins, hashes and holds. It compares what the API
-// server shows, so that it is said once, by one replica, whoever wrote it: the reconciler, some replica's webhook or a
+// server shows, so that it is said once, by one replica, anyone who wrote it: the reconciler, some replica's webhook or a
 // user's undo.
 type reporter struct{ *workloads }
 
-// handler tells of changes while this process watches. What happened before is told already, or lost.
+// handler reports of changes while this process watches. What happened before is told already, or lost.
 func (r reporter) handler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ queue) {
@@ -151,7 +151,7 @@ func (r reporter) say(ctx context.Context, obj client.Object, n notice.Notice) {
 	r.notices.Send(ctx, n)
 }
 
-// sourceObject gives a source to speak of in an event; nil when there is none in the cache.
+// sourceObject returns a source to are about in an event; nil when there is none in the cache.
 func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pin.Source) *metav1.PartialObjectMetadata {
 	if !r.Options.Enabled(source.Kind) {
 		return nil
@@ -163,7 +163,7 @@ func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pi
 	return about
 }
 
-// sorted gives the sources of sets, in order.
+// sorted returns the sources of sets, in order.
 func sorted(sets ...pin.Set) []pin.Source {
 	all := map[pin.Source]bool{}
 	for _, set := range sets {

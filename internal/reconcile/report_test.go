@@ -21,7 +21,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// What became of a workload is read off the objects before and after, whoever wrote them.
+// What became of a workload is read off the objects before and after, anyone who wrote them.
 func TestTell(t *testing.T) {
 	const (
 		a, b, c = "configmap/app=app-bbbbbbbbbb@1", "configmap/app=app-cccccccccc@2", "configmap/app=app-bbbbbbbbbb@3"
@@ -111,7 +111,7 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 	}
 }
 
-// told gives the notes of the events that a reporter sends, those on the workload only.
+// told returns the notes of the events that a reporter sends, those on the workload only.
 func told(do func(reporter)) []string {
 	recorded := events.NewFakeRecorder(10)
 	do(reporter{&workloads{Engine: &rollout.Engine{Kind: workload.Deployment, Client: fake.NewClientBuilder().Build()}, notices: sink.Events(recorded)}})

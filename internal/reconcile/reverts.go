@@ -28,7 +28,7 @@ func (r *workloads) reverter(ctx context.Context, obj client.Object, times int) 
 		other, times, plan.RetryReverted, r.Kind.Resource(), keys.Track)
 }
 
-// latestManagers gives the field managers, other than confrev, that wrote an object last. They are noted by the second.
+// latestManagers returns the field managers, other than confrev, that wrote an object last. They are noted by the second.
 func latestManagers(entries []metav1.ManagedFieldsEntry) []string {
 	var latest time.Time
 	var managers []string

@@ -23,8 +23,8 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// revisions reconciles revisions: whoever pins one owns it, one that vanished while in use comes back, and one that
-// nobody uses goes (rules 9, 12 and 13).
+// revisions reconciles revisions: anyone who pins one owns it, one that vanished while in use comes back, and one that
+// no one uses goes (rules 9, 12 and 13).
 type revisions struct {
 	options Options
 	kinds   *workload.Kinds
@@ -160,7 +160,7 @@ func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata
 	deleted, wait, err := r.store.Sweep(ctx, obj, grace, inUse)
 	if deleted {
 		metricDeleted.Inc()
-		log.FromContext(ctx).Info("deleted what nobody uses any more")
+		log.FromContext(ctx).Info("deleted what no one uses any more")
 	}
 	return wait, err
 }

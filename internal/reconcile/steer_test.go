@@ -56,7 +56,7 @@ func revisionNameOf(value string) string {
 	return content.RevisionName("app", content.FromConfigMap(gen.ConfigMap("app", map[string]string{"v": value})).Hash(), 0)
 }
 
-// madeOf makes a revision of ConfigMap app that nobody owns.
+// madeOf makes a revision of ConfigMap app that no one owns.
 func madeOf(name, number, value string) *corev1.ConfigMap {
 	made := gen.ConfigMap(name, map[string]string{"v": value})
 	hash := content.FromConfigMap(made).Hash()
@@ -117,7 +117,7 @@ func TestSteeringNoticesThatTheWorkloadChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := steering.Send(t.Context()); err == nil {
-		t.Error("it was written all the same")
+		t.Error("it was written anyway")
 	}
 }
 
@@ -151,7 +151,7 @@ func TestSteeringToWhatIsGone(t *testing.T) {
 	}
 }
 
-// A snapshot has only the metadata of sources: whoever wants more is told so.
+// A snapshot has only the metadata of sources: anyone who wants more is told so.
 func TestSnapshotRefusesATypeThatItHasNot(t *testing.T) {
 	planner, _, _ := steered(t)
 	key := client.ObjectKey{Namespace: gen.Namespace, Name: "app"}

@@ -61,7 +61,7 @@ func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error)
 	return found, nil
 }
 
-// refers tells whether a workload's template names a source.
+// refers reports whether a workload's template names a source.
 func (r *revisions) refers(u user, ref revision.Ref) bool {
 	kind, known := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
 	if !known {
@@ -113,7 +113,7 @@ func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, in
 	return found, nil
 }
 
-// attached tells whether some of the users of a source asks for it to be attached.
+// attached reports whether some of the users of a source asks for it to be attached.
 func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users) (bool, error) {
 	owners := slices.Clone(found.templates)
 	for _, h := range found.holders {
@@ -150,7 +150,7 @@ func (r *revisions) workload(ctx context.Context, namespace string, owner metav1
 	return obj, nil
 }
 
-// attaches tells whether a workload asks for a source to be attached.
+// attaches reports whether a workload asks for a source to be attached.
 func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
 	if named, name, refers := kind.WorkloadRef(obj); refers {
 		i := slices.IndexFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
@@ -177,7 +177,7 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 // one pins it that confrev has not seen yet: in this moment, or all the time that confrev is down.
 //
 // A holder's controller may be no workload that confrev knows, such as an Experiment of Argo Rollouts. It rolls nothing out
-// to pin the revision anew, and confrev may have no right to read it; then the holder alone is an owner.
+// to pin the revision again, and confrev may have no right to read it; then the holder alone is an owner.
 func (r *revisions) owners(u users) []revision.Owner {
 	var owners []revision.Owner
 	known := map[types.UID]bool{}
@@ -212,7 +212,7 @@ func (u users) objects() []notice.Object {
 	return all
 }
 
-// source gives the source that the users pin to a revision, and the highest number that they pin it with.
+// source returns the source that the users pin to a revision, and the highest number that they pin it with.
 func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok bool) {
 	for _, user := range append(slices.Clone(u.templates), u.holders...) {
 		pins, err := pin.Parse(user.pins)
@@ -284,7 +284,7 @@ func (r *revisions) lives(ctx context.Context, u user) (bool, error) {
 // page is how many objects a live look reads at a time.
 const page = 500
 
-// uses tells whether a workload or holder, as the API server has it, uses what is about to be deleted.
+// uses reports whether a workload or holder, as the API server has it, uses what is about to be deleted.
 type uses func(facts workload.Facts) bool
 
 // needs makes the uses of a revision, by a pin or by its name, names those of an attached source.

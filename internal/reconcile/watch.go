@@ -43,7 +43,7 @@ func (r *revisions) itself(kind pin.Kind) refHandler {
 	}
 }
 
-// kept tells whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
+// kept reports whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
 // attached or once was.
 func kept(obj client.Object) bool { return revision.IsRevision(obj) || attachable(obj) }
 
@@ -55,7 +55,7 @@ func attachable(obj client.Object) bool {
 // used are what an object's template uses: the revisions that it pins, and the sources that it names.
 type used struct{ pins, names []string }
 
-// templateUses gives what a workload's template uses. What it names matters only where it is to be attached.
+// templateUses returns what a workload's template uses. What it names matters only where it is to be attached.
 func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	return func(obj client.Object) used {
 		u := used{pins: index.Pins(kind.PinsText(obj))}
@@ -66,7 +66,7 @@ func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	}
 }
 
-// holderUses gives what a holder's template uses.
+// holderUses returns what a holder's template uses.
 func holderUses(kind workload.HolderKind) func(client.Object) used {
 	return func(obj client.Object) used {
 		facts := kind.Facts(obj)

@@ -82,7 +82,7 @@ func (r *workloads) follow(c cache.Cache, other workload.Kind) error {
 		func(_ context.Context, obj client.Object) []reconcile.Request { return r.referred(other, obj) })))
 }
 
-// referred gives the workload of this kind that an object of another kind names as the one that has its template.
+// referred returns the workload of this kind that an object of another kind names as the one that has its template.
 func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
 	named, name, ok := kind.WorkloadRef(obj)
 	if !ok || named != r.Kind.GVK.GroupKind() {
@@ -241,7 +241,7 @@ func (r *workloads) obstacle(ctx context.Context, look rollout.Look, known *memo
 	return wait, []notice.Notice{problem}
 }
 
-// obstructed tells whether something keeps a change from being written now, what to say of it and when to look again.
+// obstructed reports whether something keeps a change from being written now, what to say of it and when to look again.
 func (r *workloads) obstructed(ctx context.Context, obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
 	if change.Text == "" {
 		return 0, notice.Notice{}
