@@ -28,8 +28,8 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const pluginLong = `See and steer what confrev does: which configuration each workload is rolled out with, what changed, who uses it, and how to
-go back. It needs your own rights only.`
+const pluginLong = `Inspect and control rollouts of configuration, with your own permissions: which configuration each workload is rolled out with,
+what changed, who uses it, and how to go back.`
 
 // Command is kubectl-confrev.
 func Command(streams genericiooptions.IOStreams) *cobra.Command {

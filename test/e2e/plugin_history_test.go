@@ -68,7 +68,7 @@ func TestPluginHistoryRefused(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
 	revision := w.WaitPinned("web", "app", "color", "A").Revision
-	w.pluginFails(1, "say of what", "history")
+	w.pluginFails(1, "no object given", "history")
 	w.pluginFails(1, "a name is missing", "history", "configmap")
 	w.pluginFails(1, `configmaps "nothing" not found`, "history", "configmap/nothing")
 	w.pluginFails(1, `deployments.apps "stranger" not found`, "history", "deploy", "stranger")

@@ -151,7 +151,7 @@ func TestPluginSetVolume(t *testing.T) {
 		t.Errorf("left are %v and %v", spec.Volumes, spec.Containers[0].VolumeMounts)
 	}
 
-	w.confrev("set", "volume").fails(1, "which workload")
+	w.confrev("set", "volume").fails(1, "no workload given")
 	w.confrev("set", "volume", "deployment/none").fails(1, `deployments.apps "none" not found`)
 	w.confrev("set", "volume", "deployment/web", "-t", "nfs", "--mount-path=/x").fails(1, "--type=nfs: want configmap")
 	w.confrev("set", "volume", "deployment/web", "-t", "secret", "--mount-path=/x").fails(1, "needs --secret-name")

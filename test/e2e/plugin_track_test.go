@@ -66,7 +66,7 @@ func TestPluginTrackSaysWhatIsWrong(t *testing.T) {
 	w.Create(deployment("web"), deployment("odd", gen.Tracking("nonsense")))
 	reader := w.account("reader", rights("apps", []string{"deployments"}, "get"))
 	for _, verb := range []string{"track", "untrack"} {
-		w.confrev(verb).fails(1, "which workload")
+		w.confrev(verb).fails(1, "no workload given")
 		w.confrev(verb, "deployment/none").fails(1, `deployments.apps "none" not found`)
 		w.confrev(verb, "deployment/web", "app").fails(1, "configmap/NAME or secret/NAME")
 		w.confrev(verb, "deployment/odd", "configmap/app").fails(1, "malformed", "nonsense")

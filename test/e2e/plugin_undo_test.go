@@ -150,7 +150,7 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 	reader := w.account("reader", rights("apps", []string{"deployments", "replicasets"}, "get", "list"),
 		rights("", []string{"configmaps", "namespaces"}, "get", "list"))
 	for _, verb := range []string{"undo", "resume", "advance"} {
-		w.confrev(verb).fails(1, "which workload")
+		w.confrev(verb).fails(1, "no workload given")
 		w.confrev(verb, "web").fails(1, "want TYPE/NAME")
 		w.confrev(verb, "deployment/none").fails(1, `deployments.apps "none" not found`)
 		w.confrev(verb, "nothing/web").fails(1, `the server doesn't have a resource type "nothing"`)

@@ -71,7 +71,7 @@ func TestPluginUsesRefused(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
 	w.WaitPinned("web", "app", "color", "A")
-	w.pluginFails(1, "say of what", "uses")
+	w.pluginFails(1, "no object given", "uses")
 	w.pluginFails(1, `configmaps "nothing" not found`, "uses", "configmap/nothing")
 	w.pluginFails(1, "deployments.apps/web is not a source", "uses", "deployment/web")
 	w.pluginFails(1, "cannot reach the API server", "uses", "configmap/app", w.unreachable())

@@ -47,7 +47,7 @@ func parseSlashed(mapper meta.RESTMapper, args []string) ([]view.Object, error) 
 	for _, arg := range args {
 		kind, name, ok := strings.Cut(arg, "/")
 		if !ok || name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("%q is no TYPE/NAME, such as deployment/web", arg)
+			return nil, fmt.Errorf("%q is not a TYPE/NAME, such as deployment/web", arg)
 		}
 		found, err := parseKind(mapper, kind)
 		if err != nil {
@@ -86,7 +86,7 @@ func parseKind(mapper meta.RESTMapper, text string) (view.Object, error) {
 // NeedsObjects demands that objects are named.
 func NeedsObjects(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("say of what: kubectl confrev %s; see --help", cmd.Use)
+		return fmt.Errorf("no object given: kubectl confrev %s; see --help", cmd.Use)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (p *Session) Objects(args []string) ([]view.Object, error) {
 func SplitArgs(args []string) (workload string, rest []string, err error) {
 	switch {
 	case len(args) == 0:
-		return "", nil, fmt.Errorf("which workload? Name one, such as deployment/web")
+		return "", nil, fmt.Errorf("no workload given; name one, such as deployment/web")
 	case strings.Contains(args[0], "/"):
 		return args[0], args[1:], nil
 	case len(args) == 1 || strings.Contains(args[1], "/"):

@@ -24,8 +24,8 @@ func TestParseArguments(t *testing.T) {
 		"deployment web api":           "deployments.apps/web deployments.apps/api",
 		"deployment,statefulset":       "deployments.apps/ statefulsets.apps/",
 		"deployment":                   "deployments.apps/",
-		"deployment/web api":           `error: "api" is no TYPE/NAME, such as deployment/web`,
-		"deployment/":                  `error: "deployment/" is no TYPE/NAME, such as deployment/web`,
+		"deployment/web api":           `error: "api" is not a TYPE/NAME, such as deployment/web`,
+		"deployment/":                  `error: "deployment/" is not a TYPE/NAME, such as deployment/web`,
 		"deployment deployment/web":    "error: there is no need to name a resource type again: write deployment/web, or deployment NAME",
 		"web":                          `error: the server doesn't have a resource type "web"`,
 	} {
@@ -53,7 +53,7 @@ func TestSplitArgsTakesWhatKubectlTakes(t *testing.T) {
 	}{
 		"type and name in one":       {[]string{"deployment/web", "configmap/app"}, "deployment/web", []string{"configmap/app"}, ""},
 		"type and name in two":       {[]string{"deploy", "web", "configmap/app"}, "deploy/web", []string{"configmap/app"}, ""},
-		"nothing":                    {nil, "", nil, "which workload"},
+		"nothing":                    {nil, "", nil, "no workload given"},
 		"a name alone":               {[]string{"web"}, "", nil, `"web" is not a workload`},
 		"a name alone with a source": {[]string{"web", "configmap/app"}, "", nil, `"web" is not a workload`},
 	}
