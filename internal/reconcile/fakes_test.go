@@ -111,7 +111,7 @@ func TestKept(t *testing.T) {
 		"one that was attached":         {metav1.ObjectMeta{UID: "u", Annotations: map[string]string{keys.Attached: "u"}}, true},
 		"another one was attached":      {metav1.ObjectMeta{UID: "u", Annotations: map[string]string{keys.Attached: "v"}}, false},
 		"one that is protected":         {metav1.ObjectMeta{Finalizers: []string{keys.ProtectFinalizer}}, true},
-		"someone else's finalizer":     {metav1.ObjectMeta{Finalizers: []string{"example.com/keep"}}, false},
+		"someone else's finalizer":      {metav1.ObjectMeta{Finalizers: []string{"example.com/keep"}}, false},
 	} {
 		if got := kept(&corev1.ConfigMap{ObjectMeta: test.meta}); got != test.want {
 			t.Errorf("%s is kept: %v", name, got)

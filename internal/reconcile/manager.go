@@ -121,7 +121,7 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 					Whole: manager.GetAPIReader(), Store: store, Triggers: triggers, Accounts: accounts, Now: time.Now,
 				},
 				rolloutsPerHour: o.RolloutsPerHour, workers: o.Workers, cache: manager.GetCache(), notices: notices, gate: gate,
-				memory: newMemories(),
+				memory:   newMemories(),
 				followed: map[schema.GroupVersionKind]bool{},
 			}
 		},

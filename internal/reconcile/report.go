@@ -21,7 +21,7 @@ import (
 )
 
 // reporter makes notices of what became of a workload's pins, hashes and holds. It compares what the API
-// server shows, so that it is said once, by one replica, anyone who wrote it: the reconciler, some replica's webhook or a
+// server shows, so that it is said once, by one replica, no matter which one wrote it: the reconciler, some replica's webhook or a
 // user's undo.
 type reporter struct{ *workloads }
 
@@ -151,7 +151,7 @@ func (r reporter) say(ctx context.Context, obj client.Object, n notice.Notice) {
 	r.notices.Send(ctx, n)
 }
 
-// sourceObject returns a source to are about in an event; nil when there is none in the cache.
+// sourceObject returns the source that an event is about; nil when there is none in the cache.
 func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pin.Source) *metav1.PartialObjectMetadata {
 	if !r.Options.Enabled(source.Kind) {
 		return nil

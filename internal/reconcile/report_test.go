@@ -21,7 +21,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// What became of a workload is read off the objects before and after, anyone who wrote them.
+// What became of a workload is read off the objects before and after, no matter what wrote them.
 func TestTell(t *testing.T) {
 	const (
 		a, b, c = "configmap/app=app-bbbbbbbbbb@1", "configmap/app=app-cccccccccc@2", "configmap/app=app-bbbbbbbbbb@3"

@@ -23,7 +23,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// revisions reconciles revisions: anyone who pins one owns it, one that vanished while in use comes back, and one that
+// revisions reconciles revisions: what pins one owns it, one that vanished while in use comes back, and one that
 // no one uses goes (rules 9, 12 and 13).
 type revisions struct {
 	options Options
