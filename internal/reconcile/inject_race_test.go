@@ -21,7 +21,7 @@ func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)))
 			w := newWorld(obj, gen.App("a"))
 			wet := 0
-			w.Engine.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.Client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

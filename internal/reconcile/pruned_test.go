@@ -29,7 +29,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			now := gen.Created.Time
 			w.notices, w.Now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
-			w.Engine.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+			w.Client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
 					if !ok {

@@ -42,6 +42,7 @@ type accountAnswer struct {
 	enforces bool
 }
 
+// NewAccounts returns Accounts that reads service accounts from the API server.
 func NewAccounts(live client.Reader, now func() time.Time) *Accounts {
 	return &Accounts{live: live, now: now, read: lru.New(1000)}
 }

@@ -44,6 +44,7 @@ func Terminating(ctx context.Context, reader client.Reader, name string) (bool, 
 	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
+// Defaults are the settings of workloads that say nothing else.
 func (o Options) Defaults() optin.Defaults {
 	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat}
 }

@@ -40,6 +40,7 @@ func (o Options) SourceKinds() []pin.Kind {
 	return []pin.Kind{pin.ConfigMap}
 }
 
+// Enabled reports whether sources of a kind are read at all.
 func (o Options) Enabled(kind pin.Kind) bool { return slices.Contains(o.SourceKinds(), kind) }
 
 // Excluded reports whether confrev keeps out of a namespace (rule 18).

@@ -44,6 +44,7 @@ type FollowedKind struct {
 	Kind pin.Kind
 }
 
+// NewTriggers returns Triggers that know of no object yet.
 func NewTriggers(options Options, cl client.Client, live client.Reader) *Triggers {
 	return &Triggers{options: options, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
 }

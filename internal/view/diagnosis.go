@@ -18,9 +18,9 @@ import (
 type Severity string
 
 const (
-	// SeverityError: the promise is not kept, or nothing works.
+	// SeverityError means that the promise is not kept, or nothing works.
 	SeverityError Severity = "Error"
-	// SeverityWarning: someone should act.
+	// SeverityWarning means that someone should act.
 	SeverityWarning Severity = "Warning"
 	// SeverityInfo is no fault.
 	SeverityInfo Severity = "Info"

@@ -26,6 +26,7 @@ const rotates = "rotates: pods read it live, and no undo brings old content back
 // Effect is what a change to a source would do to a workload.
 type Effect string
 
+// What happens to the users of a source when it changes.
 const (
 	Rolls    Effect = "Rolls"
 	Restarts Effect = "Restarts"

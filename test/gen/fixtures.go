@@ -18,6 +18,7 @@ func NameOfRevision(value string) string {
 	return content.RevisionName("app", c.Hash(), 0)
 }
 
+// App is configmap/app with one value.
 func App(value string) *corev1.ConfigMap {
 	return ConfigMap("app", map[string]string{"k": value})
 }

@@ -34,7 +34,7 @@ kubectl confrev create configmap app-values --from-literal=level=debug --owner=d
 const createSecretExample = `# A Secret whose changes roll deployment/web out
 kubectl confrev create secret generic db --from-literal=user=app --owner=deployment/web`
 
-// newCreate groups kubectl's own commands that create sources, with an additional flag for the owner.
+// NewCreate groups kubectl's own commands that create sources, with an additional flag for the owner.
 func NewCreate(p *session.Session) *cobra.Command {
 	help := func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd := &cobra.Command{

@@ -25,6 +25,7 @@ kubectl confrev resume deployment/web
 # Only with that of one source, and see first what would be written
 kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml`
 
+// NewResume returns the verb that ends holds.
 func NewResume(p *session.Session) *cobra.Command {
 	return newForward(p, "resume", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
 }
@@ -38,6 +39,7 @@ kubectl confrev advance deployment/web
 # Only those of one source
 kubectl confrev advance deployment/web configmap/app`
 
+// NewAdvance returns the verb that moves waiting workloads on.
 func NewAdvance(p *session.Session) *cobra.Command {
 	return newForward(p, "advance", "Roll out changes that wait for approval", advanceLong, advanceExample, "advanced",
 		plan.Waiting, plan.Advanced, plan.Pinned)

@@ -6,7 +6,7 @@ import (
 	"confrev.io/confrev/internal/plugin/session"
 )
 
-// newSet groups the verbs that set one thing of an object, as kubectl set does.
+// NewSet groups the verbs that set one thing of an object, as kubectl set does.
 func NewSet(p *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set SUBCOMMAND", Short: "Set the owner of a source, or the volumes of a workload",

@@ -44,10 +44,12 @@ kubectl confrev untrack deployment/web secret/db
 # Leave the workload alone
 kubectl confrev untrack deployment/web`
 
+// NewTrack returns the verb that opts workloads in.
 func NewTrack(p *session.Session) *cobra.Command {
 	return newTracking(p, "track", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
 }
 
+// NewUntrack returns the verb that opts workloads out.
 func NewUntrack(p *session.Session) *cobra.Command {
 	return newTracking(p, "untrack", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
 }

@@ -46,6 +46,7 @@ type undo struct {
 	restore    bool
 }
 
+// NewUndo returns the verb that rolls a workload back.
 func NewUndo(p *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undo WORKLOAD [SOURCE] [--to-revision=N]", Short: "Roll the configuration back; the image stays",

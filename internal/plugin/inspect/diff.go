@@ -51,6 +51,7 @@ type diff struct {
 	showSecrets bool
 }
 
+// NewDiff returns the verb that compares revisions.
 func NewDiff(p *session.Session) *cobra.Command {
 	d := &diff{Session: p}
 	cmd := &cobra.Command{

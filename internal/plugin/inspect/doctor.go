@@ -36,6 +36,7 @@ type doctorOptions struct {
 	long time.Duration
 }
 
+// NewDoctor returns the verb that looks for problems.
 func NewDoctor(p *session.Session) *cobra.Command {
 	o := &doctorOptions{Session: p}
 	cmd := &cobra.Command{

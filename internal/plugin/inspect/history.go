@@ -40,6 +40,7 @@ type historyOptions struct {
 	objects []view.Object
 }
 
+// NewHistory returns the verb that shows the revisions of sources.
 func NewHistory(p *session.Session) *cobra.Command {
 	o := &historyOptions{Session: p}
 	cmd := &cobra.Command{

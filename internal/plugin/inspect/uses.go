@@ -37,6 +37,7 @@ type usesOptions struct {
 	objects []view.Object
 }
 
+// NewUses returns the verb that shows who uses a source.
 func NewUses(p *session.Session) *cobra.Command {
 	o := &usesOptions{Session: p}
 	cmd := &cobra.Command{

@@ -62,6 +62,7 @@ type attachOptions struct {
 	replicaSetSelector, sourceSelector labels.Selector
 }
 
+// NewAttach returns the verb that makes a new ReplicaSet own sources.
 func NewAttach(p *session.Session) *cobra.Command {
 	o := &attachOptions{Session: p}
 	cmd := &cobra.Command{

@@ -49,6 +49,7 @@ type previewOptions struct {
 	manager           string
 }
 
+// NewPreview returns the verb that shows what an edit would do.
 func NewPreview(p *session.Session) *cobra.Command {
 	o := &previewOptions{Session: p}
 	cmd := &cobra.Command{

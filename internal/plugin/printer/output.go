@@ -44,6 +44,7 @@ func (o *Output) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print no headers in a table.")
 }
 
+// Format is the output format, as the user wrote it: "" for a table.
 func (o *Output) Format() string { return *o.Flags.OutputFormat }
 
 // Check refuses an unknown format before anything is asked of the API server.
@@ -55,6 +56,7 @@ func (o *Output) Check() error {
 	return err
 }
 
+// IsTable reports whether the output is for people.
 func (o *Output) IsTable() bool { return o.Format() == "" || o.Format() == "wide" }
 
 // Report is what a verb found.

@@ -132,6 +132,7 @@ func ParseSource(text string) (pin.Source, error) {
 	return pin.ParseSource(kind + "/" + name)
 }
 
+// ParseSources reads sources written as TYPE/NAME.
 func ParseSources(texts []string) ([]pin.Source, error) {
 	var sources []pin.Source
 	for _, text := range texts {

@@ -77,7 +77,7 @@ func (p *Session) Namespace() string {
 	return namespace
 }
 
-// look looks at the namespace of the flags, or at all.
+// Look returns what there is to see in the namespace of the flags, or in all of them.
 func (p *Session) Look(ctx context.Context, all bool) (*view.View, error) {
 	c, err := p.Connect()
 	if err != nil {

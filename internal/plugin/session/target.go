@@ -19,7 +19,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// target is the one workload that a verb is about.
+// Target is the one workload that a verb is about.
 type Target struct {
 	Kind   workload.Kind
 	Object client.Object
@@ -30,7 +30,7 @@ type Target struct {
 // String returns the form that kubectl takes: "deployment/web".
 func (t Target) String() string { return t.Kind.Resource() + "/" + t.Object.GetName() }
 
-// find reads a workload. One that has its template in another workload leads there.
+// Find reads a workload. One that has its template in another workload leads there.
 func (p *Session) Find(ctx context.Context, c *Connection, name string) (Target, error) {
 	found, err := p.Named(ctx, c, name)
 	if err != nil {
@@ -81,7 +81,7 @@ func plurals(kinds []workload.Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// look plans for one workload as the controller would, asking the API server for no more than that needs.
+// Look plans for one workload as the controller would, asking the API server for no more than that needs.
 func (t Target) Look(ctx context.Context, c *Connection) (*reconcile.Planner, rollout.Look, error) {
 	kinds := []workload.Kind{t.Kind}
 	for _, kind := range workload.Standard() {
