@@ -233,6 +233,27 @@ func TestPagesThatTheCodeNamesExist(t *testing.T) {
 	}
 }
 
+// Someone new finds each package in the table of CONTRIBUTING, and in that of the architecture.
+func TestEveryPackageIsListed(t *testing.T) {
+	folders, err := os.ReadDir(filepath.Join(root, "internal"))
+	if err != nil || len(folders) < 15 {
+		t.Fatalf("%d packages, %v", len(folders), err)
+	}
+	for _, page := range []string{"CONTRIBUTING.md", "docs/design/architecture.md"} {
+		listed := ""
+		for line := range strings.Lines(read(t, page)) {
+			if row := strings.Split(line, "|"); len(row) > 3 {
+				listed += row[1]
+			}
+		}
+		for _, folder := range folders {
+			if !regexp.MustCompile("[`/]" + folder.Name() + "`").MatchString(listed) {
+				t.Errorf("%s does not list internal/%s", page, folder.Name())
+			}
+		}
+	}
+}
+
 // docs/cli.md shows each verb of the plugin. An end-to-end test runs them and compares what they print.
 func TestEveryVerbIsShown(t *testing.T) {
 	page, verbs := read(t, "docs/cli.md"), files(t, "docs/reference", ".md")

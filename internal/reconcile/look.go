@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -31,7 +32,7 @@ type Planner struct {
 	store    *revision.Store
 	kinds    *workload.Kinds
 	triggers *rollout.Triggers
-	accounts *rollout.Accounts
+	accounts *account.Accounts
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
 	yields *yielding
@@ -61,7 +62,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options Options, name
 		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
 		triggers: rollout.NewTriggers(options.Options, live, live),
-		accounts: rollout.NewAccounts(live, time.Now),
+		accounts: account.New(live, time.Now),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
@@ -99,7 +100,7 @@ func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		store.WithoutSecrets()
 	}
 	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
-	accounts := rollout.NewAccounts(manager.GetAPIReader(), time.Now)
+	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := rollout.NewTriggers(o.Options, manager.GetClient(), manager.GetAPIReader())
 	revisions := &revisions{
 		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, notices: notices,

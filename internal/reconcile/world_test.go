@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice/sink"
@@ -33,7 +34,7 @@ func newWorld(objects ...client.Object) *world {
 	return &world{client: c, workloads: &workloads{
 		Engine: &rollout.Engine{
 			Kind: workload.Deployment, Kinds: kinds, Options: rollout.Options{Injection: optin.Admission}, Client: c, Live: c, Whole: c,
-			Store: revision.NewStore(c, c, c, time.Now, kinds, 100), Accounts: rollout.NewAccounts(c, time.Now), Now: time.Now,
+			Store: revision.NewStore(c, c, c, time.Now, kinds, 100), Accounts: account.New(c, time.Now), Now: time.Now,
 		},
 		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
 	}}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -23,9 +24,9 @@ import (
 
 // Rule 10: where pods may not use revisions of Secrets, Secrets are not pinned; ConfigMaps are.
 func TestAnAccountThatLimitsSecrets(t *testing.T) {
-	account := func(name, value string) *corev1.ServiceAccount {
+	limiting := func(name, value string) *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-			Namespace: gen.Namespace, Name: name, Annotations: map[string]string{enforceMountableSecrets: value}}}
+			Namespace: gen.Namespace, Name: name, Annotations: map[string]string{account.EnforceMountableSecrets: value}}}
 	}
 	of := func(name string) func(*appsv1.Deployment) {
 		return func(d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = name }
@@ -38,11 +39,11 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 		failed  bool
 	}{
 		"none is there": {of: "web"},
-		"it enforces":   {account: account("web", "true"), of: "web", limited: true},
-		"it does not":   {account: account("web", "false"), of: "web"},
-		"what the API server does not understand": {account: account("web", "yes"), of: "web"},
-		"another enforces":                        {account: account("web", "true"), of: "other"},
-		"the one that pods have anyway":           {account: account("default", "true"), limited: true},
+		"it enforces":   {account: limiting("web", "true"), of: "web", limited: true},
+		"it does not":   {account: limiting("web", "false"), of: "web"},
+		"what the API server does not understand": {account: limiting("web", "yes"), of: "web"},
+		"another enforces":                        {account: limiting("web", "true"), of: "other"},
+		"the one that pods have anyway":           {account: limiting("default", "true"), limited: true},
 		"confrev may not look":                    {of: "web", refused: apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, "web", nil)},
 		"the API server fails":                    {of: "web", refused: errors.New("no"), failed: true},
 	}
@@ -54,7 +55,7 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 			}
 			w := newAdmissionWorld(t, workload.Deployment, objects...)
 			w.Options.Secrets = true
-			w.Accounts = NewAccounts(interceptor.NewClient(w.client, interceptor.Funcs{
+			w.Accounts = account.New(interceptor.NewClient(w.client, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 					if test.refused != nil {
 						return test.refused
@@ -87,10 +88,10 @@ func TestAnAccountThatLimitsSecrets(t *testing.T) {
 func TestAnAccountIsReadOnceInAWhile(t *testing.T) {
 	w := newAdmissionWorld(t, workload.Deployment)
 	now := gen.Created.Time
-	a := NewAccounts(w.client, func() time.Time { return now })
+	a := account.New(w.client, func() time.Time { return now })
 	for after, want := range []int{1, 1, 1, 2, 2} {
 		now = gen.Created.Add(time.Duration(after) * 4 * time.Second)
-		if _, err := a.enforces(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}); err != nil || w.reads != want {
+		if _, err := a.Enforces(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}); err != nil || w.reads != want {
 			t.Errorf("after %s: %d reads, want %d, %v", now.Sub(gen.Created.Time), w.reads, want, err)
 		}
 	}

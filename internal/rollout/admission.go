@@ -70,7 +70,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	if is, err := r.isLive(ctx, old); !is || err != nil {
 		return a, err
 	}
-	sources := newRecall(r.Live)
+	sources := metadata.Once(r.Live)
 	var undone pin.Set
 	isUndo := false
 	if old != nil {

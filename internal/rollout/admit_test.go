@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
@@ -60,7 +61,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 	store := revision.NewStore(w.client, w.client, w.client, time.Now, kinds, 100)
 	w.Engine = &Engine{
 		Kind: kind, Kinds: kinds, Options: Options{Injection: optin.Admission}, Client: w.client, Live: w.client, Whole: w.client, Store: store,
-		Accounts: NewAccounts(w.client, time.Now), Now: time.Now,
+		Accounts: account.New(w.client, time.Now), Now: time.Now,
 	}
 	return w
 }

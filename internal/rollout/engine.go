@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -24,6 +25,6 @@ type Engine struct {
 	Whole    client.Reader
 	Store    *revision.Store
 	Triggers *Triggers
-	Accounts *Accounts
+	Accounts *account.Accounts
 	Now      func() time.Time
 }

@@ -226,69 +226,77 @@ func (r *Engine) holders(ctx context.Context, obj client.Object, referring []cli
 	return all, nil
 }
 
-// observeSources looks at the ConfigMaps and Secrets that are used.
+// observeSources looks at the ConfigMaps and Secrets that are used. One that cannot be read does not keep the others from being seen.
 func (r *Engine) observeSources(ctx context.Context, seen *observed) error {
 	var errs []error
-	look := func(use podspec.Use) (revision.Observation, bool) {
-		meta, err := seen.metadata(ctx, use.Source)
-		if err != nil {
-			errs = append(errs, err)
-			return revision.Observation{}, false
-		}
-		source, err := r.Store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.sayOf(use.Source, terminal.Reason, "%s", terminal.Message)
-			seen.retry = seen.retry || terminal.Reason == revision.KeyUnreadable
-			return source, false
-		}
-		if err != nil {
-			errs = append(errs, err)
-			return source, false
-		}
-		seen.sources[use.Source] = source
-		return source, true
-	}
 	for _, use := range seen.pins.Uses {
-		source, ok := look(use)
-		if !ok {
-			continue
-		}
-		if err := r.credit(ctx, seen, use.Source, source.Revisions); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if err := r.recallHold(ctx, seen, use.Source, &source); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		seen.pins.Sources[use.Source] = source.Source
+		errs = append(errs, r.observePinned(ctx, seen, use))
 	}
 	for _, use := range seen.hashes.Uses {
-		if !slices.Contains(pin.Kinds, use.Kind) {
-			continue
+		if slices.Contains(pin.Kinds, use.Kind) {
+			errs = append(errs, r.observeHashed(ctx, seen, use))
 		}
-		if !r.Options.Enabled(use.Kind) {
-			seen.sayOf(use.Source, notice.KindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
-			continue
-		}
-		source, ok := look(use)
-		if !ok {
-			continue
-		}
-		if !source.Present && !use.Required && seen.restartsOn(use.Source) {
-			seen.sayNotThere(use.Source)
-		}
-		rotates, err := r.rotates(ctx, seen, use.Source)
-		if err == nil {
-			err = r.recall(ctx, seen, use.Source, &source, seen.statedHashes(use.Source)...)
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		seen.setHash(use, hashOf(use, source, rotates), source.PlainDigests.Sum(use.All, use.Keys))
 	}
 	return errors.Join(errs...)
+}
+
+// observePinned looks at a source that is pinned.
+func (r *Engine) observePinned(ctx context.Context, seen *observed, use podspec.Use) error {
+	source, ok, err := r.observeSource(ctx, seen, use)
+	if !ok || err != nil {
+		return err
+	}
+	if err := r.credit(ctx, seen, use.Source, source.Revisions); err != nil {
+		return err
+	}
+	if err := r.recallHold(ctx, seen, use.Source, &source); err != nil {
+		return err
+	}
+	seen.pins.Sources[use.Source] = source.Source
+	return nil
+}
+
+// observeHashed looks at a source whose hash is stamped or noted.
+func (r *Engine) observeHashed(ctx context.Context, seen *observed, use podspec.Use) error {
+	if !r.Options.Enabled(use.Kind) {
+		seen.sayOf(use.Source, notice.KindNotEnabled, "%s cannot be followed: this confrev runs without --secrets", use.Source)
+		return nil
+	}
+	source, ok, err := r.observeSource(ctx, seen, use)
+	if !ok || err != nil {
+		return err
+	}
+	if !source.Present && !use.Required && seen.restartsOn(use.Source) {
+		seen.sayNotThere(use.Source)
+	}
+	rotates, err := r.rotates(ctx, seen, use.Source)
+	if err != nil {
+		return err
+	}
+	if err := r.recall(ctx, seen, use.Source, &source, seen.statedHashes(use.Source)...); err != nil {
+		return err
+	}
+	seen.setHash(use, hashOf(use, source, rotates), source.PlainDigests.Sum(use.All, use.Keys))
+	return nil
+}
+
+// observeSource looks at one source. It returns false for a source that no retry would make readable; the user is told.
+func (r *Engine) observeSource(ctx context.Context, seen *observed, use podspec.Use) (revision.Observation, bool, error) {
+	meta, err := seen.metadata(ctx, use.Source)
+	if err != nil {
+		return revision.Observation{}, false, err
+	}
+	source, err := r.Store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
+	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+		seen.sayOf(use.Source, terminal.Reason, "%s", terminal.Message)
+		seen.retry = seen.retry || terminal.Reason == revision.KeyUnreadable
+		return source, false, nil
+	}
+	if err != nil {
+		return source, false, err
+	}
+	seen.sources[use.Source] = source
+	return source, true, nil
 }
 
 // Given is what a template was last given.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,8 +9,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -147,4 +150,21 @@ func (r *Engine) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
 		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
 	seen.unbounded = true
 	return nil
+}
+
+// mountable returns the uses that the pods' service account lets them have revisions of.
+func (r *Engine) mountable(ctx context.Context, seen *observed, uses []podspec.Use) ([]podspec.Use, error) {
+	isSecret := func(use podspec.Use) bool { return use.Kind == pin.Secret }
+	if !slices.ContainsFunc(uses, isSecret) {
+		return uses, nil
+	}
+	spec := &seen.template.Spec
+	name := cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
+	enforces, err := r.Accounts.Enforces(ctx, types.NamespacedName{Namespace: seen.namespace, Name: name})
+	if err != nil || !enforces {
+		return uses, err
+	}
+	seen.say(notice.SecretsLimited, "service account %s has annotation %s: its pods may use none but the Secrets that it lists, so not the "+
+		"revisions of any; Secrets are not pinned", name, account.EnforceMountableSecrets)
+	return slices.DeleteFunc(slices.Clone(uses), isSecret), nil
 }

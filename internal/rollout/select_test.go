@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
@@ -98,7 +99,7 @@ func TestSelectUses(t *testing.T) {
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()
 			r := &Engine{
-				Kind: workload.Deployment, Options: options, Client: c, Kinds: &workload.Kinds{}, Accounts: NewAccounts(c, time.Now),
+				Kind: workload.Deployment, Options: options, Client: c, Kinds: &workload.Kinds{}, Accounts: account.New(c, time.Now),
 				Store: revision.NewStore(c, c, c, time.Now, &workload.Kinds{}, 10),
 			}
 			d := gen.Deployment("web", append(test.asks, template)...)

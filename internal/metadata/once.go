@@ -1,4 +1,4 @@
-package rollout
+package metadata
 
 import (
 	"context"
@@ -9,41 +9,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// recall is a reader for one look at a workload, by one goroutine: it reads the metadata of each object once, so that all that is
-// decided of it is decided of the same version.
-type recall struct {
+// once reads the metadata of each object once.
+type once struct {
 	client.Reader
-	read map[recalled]readResult
+	read map[object]result
 }
 
-type recalled struct {
+type object struct {
 	kind schema.GroupVersionKind
 	key  client.ObjectKey
 }
 
-// readResult has nil metadata for what does not exist, and the error that said so.
-type readResult struct {
+// result has nil metadata for what does not exist, and the error that said so.
+type result struct {
 	meta *metav1.PartialObjectMetadata
 	err  error
 }
 
-func newRecall(reader client.Reader) recall { return recall{reader, map[recalled]readResult{}} }
+// Once returns a reader that reads the metadata of each object once, so that all that is decided about an object is decided about the
+// same version. It is for one goroutine.
+func Once(reader client.Reader) client.Reader { return once{reader, map[object]result{}} }
 
 // Get reads what was not read yet.
-func (r recall) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+func (r once) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	meta, is := obj.(*metav1.PartialObjectMetadata)
 	if !is || len(options) > 0 {
 		return r.Reader.Get(ctx, key, obj, options...)
 	}
-	of := recalled{meta.GroupVersionKind(), key}
+	of := object{meta.GroupVersionKind(), key}
 	before, known := r.read[of]
 	if !known {
 		err := r.Reader.Get(ctx, key, meta)
 		switch {
 		case err == nil:
-			r.read[of] = readResult{meta: meta.DeepCopy()}
+			r.read[of] = result{meta: meta.DeepCopy()}
 		case apierrors.IsNotFound(err):
-			r.read[of] = readResult{err: err}
+			r.read[of] = result{err: err}
 		}
 		return err
 	}
