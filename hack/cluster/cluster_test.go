@@ -108,7 +108,7 @@ func TestLivePid(t *testing.T) {
 		"a stranger with the pid of old is not ours":   {content: strconv.Itoa(stranger.Process.Pid)},
 		"a process that ended does not live":           {content: strconv.Itoa(ended.Process.Pid)},
 		"a file that is just being written has no pid": {content: ""},
-		"minus one, which means everyone, is no pid":  {content: "-1"},
+		"minus one, which means everyone, is no pid":   {content: "-1"},
 		"the first process of the machine is not ours": {content: "1"},
 	}
 	for name, test := range tests {
