@@ -28,6 +28,10 @@ type release struct {
 // never is a settle time that no test waits for: what rolls out anyway was taken along by a deploy.
 const never = "1h"
 
+// aDeploy is a settle time that is longer than any deploy takes on a busy machine: what is deployed together is taken along, and no source
+// advances before the workload's new code is there.
+const aDeploy = "30s"
+
 func (r release) String() string { return r.image + " with " + r.color }
 
 // manifest is the release as a user writes it: no trace of confrev but its annotations.

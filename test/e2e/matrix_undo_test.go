@@ -35,8 +35,11 @@ func TestMatrixUndoAndFixedCode(t *testing.T) {
 func undoneThenDeployed(t *testing.T, image string) {
 	for _, tool := range undoTools() {
 		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
-			m.undone(release{image: "app:1", color: "A", injection: injection}, release{image: "app:2", color: "B", injection: injection})
-			next := release{image: image, color: "B", injection: injection}
+			of := func(image, color string) release {
+				return release{image: image, color: color, injection: injection, settle: aDeploy}
+			}
+			m.undone(of("app:1", "A"), of("app:2", "B"))
+			next := of(image, "B")
 			m.tool.deploy(m.world, next)
 			m.rolledOut(next)
 			m.noDrift(next)

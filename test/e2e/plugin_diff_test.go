@@ -96,7 +96,7 @@ func TestPluginDiffSaysWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("app", "v", "1"), configMap("fresh", "v", "1"), deployment("web", envFrom("app")), deployment("plain", gen.Untracked))
 	w.WaitPinned("web", "app", "v", "1")
-	w.confrev("diff").fails(2, "which")
+	w.confrev("diff").fails(2, "no workload given")
 	w.confrev("diff", "configmap/fresh").fails(2, "configmap/fresh has no revisions")
 	w.confrev("diff", "configmap/app").fails(2, "has no revision before 1", "--from=1 --to=source")
 	w.confrev("diff", "configmap/app", "--to=9").fails(2, "has no revision 9: there is 1")

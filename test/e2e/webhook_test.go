@@ -155,9 +155,10 @@ func TestPauses(t *testing.T) {
 func TestADeployTakesTheConfigurationAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.KubectlIn(manifest, "apply", "-f", "-")
+	first := strings.Replace(manifest, "confrev.io/track: all", "confrev.io/track: all, confrev.io/settle: "+aDeploy, 1)
+	w.KubectlIn(first, "apply", "-f", "-")
 	w.WaitPinned("web", "web", "color", "A")
-	next := strings.ReplaceAll(strings.ReplaceAll(manifest, "color: A", "color: B"), "app:1", "app:2")
+	next := strings.ReplaceAll(strings.ReplaceAll(first, "color: A", "color: B"), "app:1", "app:2")
 	w.KubectlIn(next, "apply", "-f", "-")
 	if w.PinOf("web", "web").Number != 2 {
 		t.Errorf("the pin is %s right after the deploy", w.PinOf("web", "web"))

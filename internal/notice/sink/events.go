@@ -1,5 +1,5 @@
-// Package sink renders notices: as events, in metrics, and in the log. A further sink is a file here, and an entry in the list of
-// internal/operator.
+// Package sink renders notices: as events, in metrics, and in the log. A further sink is a file here, and an entry
+// in notice.Sinks in internal/reconcile/manager.go.
 package sink
 
 import (
