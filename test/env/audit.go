@@ -30,6 +30,9 @@ type Request struct {
 	User      struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	Impersonated struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
 	Object struct {
 		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
