@@ -6,20 +6,67 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
+
+	"confrev.io/confrev/internal/workload"
 )
 
 // written returns the chart's list of what confrev's own account may write, by where.
 func written(t *testing.T) map[string][]string {
 	t.Helper()
-	text := read(t, "charts/confrev/templates/_confinement.tpl")
-	_, after, found := strings.Cut(text, "{{- define \"confrev.written\" -}}\n")
-	list, _, ended := strings.Cut(after, "{{- end -}}")
 	lists := map[string][]string{}
-	if err := yaml.UnmarshalStrict([]byte(list), &lists); err != nil || !found || !ended || len(lists) < 8 {
-		t.Fatalf("cannot read the chart's list of what confrev writes: %v, %v", err, lists)
+	defined(t, "_confinement.tpl", "confrev.written", &lists)
+	if len(lists) < 8 {
+		t.Fatalf("cannot read the chart's list of what confrev writes: %v", lists)
 	}
 	return lists
+}
+
+// defined reads a template of the chart, which is YAML up to its first action.
+func defined(t *testing.T, file, name string, into any) {
+	t.Helper()
+	_, after, found := strings.Cut(read(t, "charts/confrev/templates/"+file), "{{- define \""+name+"\" -}}\n")
+	list, _, ended := strings.Cut(after, "{{-")
+	if err := yaml.UnmarshalStrict([]byte(list), into); err != nil || !found || !ended {
+		t.Fatalf("cannot read %s of the chart: %v", name, err)
+	}
+}
+
+// workloadKind is a kind of workload as the chart lists it.
+type workloadKind struct {
+	Group, Version, Kind, Plural, Template string
+	Holder                                 struct{ Group, Plural string }
+}
+
+// The chart grants rights, confines and calls the webhook for the kinds that confrev handles, and for no others.
+func TestTheChartHasEveryKind(t *testing.T) {
+	var listed, known []workloadKind
+	defined(t, "_helpers.tpl", "confrev.workloads", &listed)
+	for _, kind := range workload.Standard() {
+		plural, _ := meta.UnsafeGuessKindToResource(kind.GVK)
+		holders, _ := meta.UnsafeGuessKindToResource(kind.Holder.GVK)
+		one := workloadKind{Group: kind.GVK.Group, Version: kind.GVK.Version, Kind: kind.GVK.Kind, Plural: plural.Resource}
+		if one.Holder.Group, one.Holder.Plural = holders.Group, holders.Resource; kind.Path != "spec.template" {
+			one.Template = kind.Path
+		}
+		known = append(known, one)
+	}
+	if diff := cmp.Diff(known, listed); diff != "" {
+		t.Errorf("confrev.workloads of the chart (-internal/workload +chart):\n%s", diff)
+	}
+	for _, file := range []string{"rbac.yaml", "self-confinement.yaml", "webhook.yaml"} {
+		text := read(t, "charts/confrev/templates/"+file)
+		if !strings.Contains(text, `{{- range include "confrev.workloads" . | fromYamlArray }}`) {
+			t.Errorf("%s does not range over confrev.workloads", file)
+		}
+		for _, kind := range listed {
+			if strings.Contains(text, "["+kind.Plural) || strings.Contains(text, `"`+kind.Plural) || strings.Contains(text, ", "+kind.Plural) {
+				t.Errorf("%s lists %s on its own", file, kind.Plural)
+			}
+		}
+	}
 }
 
 var key = regexp.MustCompile("`((?:confrev|(?:[a-z]+\\.)?kubernetes)\\.io/[a-z-]+)`")
@@ -145,6 +192,7 @@ func TestEveryRightToWriteIsConfined(t *testing.T) {
 			}
 		}
 	}
+	// Workloads are confined by the list that grants the right to patch them: TestTheChartHasEveryKind.
 	if checked < 8 {
 		t.Errorf("found only %d rights to write: the test reads the chart wrongly", checked)
 	}

@@ -209,3 +209,18 @@ ConfigMaps and Secrets are sources.
 {{- end -}}
 {{- join "," $all -}}
 {{- end -}}
+
+{{/*
+The kinds of workloads whose pod templates confrev patches, in the form of the value `workloads`, which adds more. Rights, confinement
+and the webhook's rules range over this list. docs/confinement_test.go compares it with internal/workload.
+*/}}
+{{- define "confrev.workloads" -}}
+- {group: apps, version: v1, kind: Deployment, plural: deployments, holder: {group: apps, plural: replicasets}}
+- {group: apps, version: v1, kind: StatefulSet, plural: statefulsets, holder: {group: apps, plural: controllerrevisions}}
+- {group: apps, version: v1, kind: DaemonSet, plural: daemonsets, holder: {group: apps, plural: controllerrevisions}}
+- {group: batch, version: v1, kind: CronJob, plural: cronjobs, template: spec.jobTemplate.spec.template, holder: {group: batch, plural: jobs}}
+- {group: argoproj.io, version: v1alpha1, kind: Rollout, plural: rollouts, holder: {group: apps, plural: replicasets}}
+{{- with .Values.workloads }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
