@@ -1,4 +1,4 @@
-// Package account knows which service accounts limit the Secrets of their pods.
+// Package account finds out which service accounts limit the Secrets that their pods may refer to.
 package account
 
 import (
@@ -17,20 +17,21 @@ import (
 	"confrev.io/confrev/internal/metadata"
 )
 
-// EnforceMountableSecrets is the annotation that makes the API server refuse pods that refer to Secrets which their service account does not list. It
-// looks after pins are resolved, and no account lists revisions. It is deprecated, and still enforced by Kubernetes 1.36:
+// EnforceMountableSecrets is the annotation that makes the API server refuse pods that refer to Secrets which their service account
+// does not list. The API server checks this after pins are resolved, and no account lists revisions. The annotation is deprecated,
+// but Kubernetes 1.36 still enforces it:
 // https://kubernetes.io/docs/concepts/security/service-accounts/#enforce-mountable-secrets
 const EnforceMountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 
-// Accounts knows which service accounts enforce their mountable Secrets.
+// Accounts reports which service accounts enforce their lists of mountable Secrets.
 type Accounts struct {
 	live client.Reader
 	now  func() time.Time
-	// read has answers that are not old, so that the many workloads of one account cost one request.
+	// read caches answers for the duration fresh, so that the many workloads of one account cost one request.
 	read *lru.Cache
 }
 
-// fresh is how long an answer about a service account counts.
+// fresh is how long an answer about a service account is used.
 const fresh = 10 * time.Second
 
 type answer struct {
@@ -43,8 +44,8 @@ func New(live client.Reader, now func() time.Time) *Accounts {
 	return &Accounts{live: live, now: now, read: lru.New(1000)}
 }
 
-// Enforces reports whether the pods of an account may use none but the Secrets that it lists. Without the right to look, it is
-// taken not to.
+// Enforces reports whether the pods of an account may use only the Secrets that the account lists. It returns false, and logs the
+// reason, if confrev may not read the account.
 func (a *Accounts) Enforces(ctx context.Context, name types.NamespacedName) (bool, error) {
 	if kept, ok := a.read.Get(name); ok && a.now().Sub(kept.(answer).at) < fresh {
 		return kept.(answer).enforces, nil
@@ -57,7 +58,7 @@ func (a *Accounts) Enforces(ctx context.Context, name types.NamespacedName) (boo
 	case err != nil && !apierrors.IsNotFound(err):
 		return false, fmt.Errorf("look up service account %s: %w", name, err)
 	}
-	// What cannot be parsed is not enforced, as the API server sees it.
+	// The API server does not enforce a value that cannot be parsed, either.
 	enforces, _ := strconv.ParseBool(account.Annotations[EnforceMountableSecrets])
 	a.read.Add(name, answer{a.now(), enforces})
 	return enforces, nil

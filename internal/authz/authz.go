@@ -1,6 +1,6 @@
-// Package authz serves only HTTP clients that the API server authorises. Each presents a token. A TokenReview returns the token's
-// user, and a SubjectAccessReview returns whether that user has the right to the path. controller-runtime's own filter does the
-// same, but links the API server's libraries.
+// Package authz serves HTTP only to clients that the API server authorizes. Each client presents a token. A TokenReview returns
+// the token's user, and a SubjectAccessReview returns whether that user may get the path. controller-runtime's own filter does the
+// same, but it links the API server's libraries.
 package authz
 
 import (
@@ -19,27 +19,28 @@ import (
 )
 
 const (
-	// remembered is how many answers are cached, and valid for how long. A client that asks every few seconds costs two reviews
-	// per minute, and one that has lost its right still gets responses for that long.
+	// remembered is the number of cached answers, and valid is how long each of them is used. A client that asks every few seconds
+	// costs two reviews per valid, and a client that has lost its right is still served for that long.
 	remembered = 100
 	valid      = 30 * time.Second
 	// patience limits the time for the reviews of one request.
 	patience = 10 * time.Second
 )
 
-// Guard lets clients through that the API server authorises.
+// Guard serves only clients that the API server authorizes.
 type Guard struct {
-	// API takes the reviews.
+	// API creates the reviews.
 	API client.Writer
 	Now func() time.Time
 
 	once    sync.Once
 	answers *lru.Cache
-	// reviewing is held during reviews. One at a time: unauthorised clients must not make confrev flood the API server.
+	// reviewing is held during reviews: only one runs at a time, so that unauthorized clients cannot make confrev flood the API
+	// server.
 	reviewing sync.Mutex
 }
 
-// answer is the HTTP status for a token and a path, http.StatusOK if the client is authorised.
+// answer is the HTTP status for a token and a path: http.StatusOK if the client is authorized.
 type answer struct {
 	status int
 	until  time.Time
@@ -51,7 +52,7 @@ type question struct {
 	path  string
 }
 
-// Handler serves what next serves, but only to authorised clients.
+// Handler returns a handler that passes the requests of authorized clients to next.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch status := g.status(r); status {
@@ -109,27 +110,27 @@ func (g *Guard) known(asked question) (status int, known bool) {
 	return kept.(answer).status, true
 }
 
-// review asks the API server whose token it is, and whether that user may get the path.
+// review asks the API server whose token it is and whether that user may get the path, and returns the HTTP status.
 func (g *Guard) review(ctx context.Context, token, path string) (status int, err error) {
-	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
-	if err := g.API.Create(ctx, who); err != nil {
+	identity := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := g.API.Create(ctx, identity); err != nil {
 		return 0, err
 	}
-	if !who.Status.Authenticated {
+	if !identity.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
-	user, extra := who.Status.User, map[string]authorizationv1.ExtraValue{}
+	user, extra := identity.Status.User, map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
-	may := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
 	}}
-	if err := g.API.Create(ctx, may); err != nil {
+	if err := g.API.Create(ctx, access); err != nil {
 		return 0, err
 	}
-	if !may.Status.Allowed {
+	if !access.Status.Allowed {
 		return http.StatusForbidden, nil
 	}
 	return http.StatusOK, nil

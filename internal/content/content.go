@@ -94,8 +94,8 @@ func mustWrite(w io.Writer, value []byte) {
 	}
 }
 
-// RevisionName returns the name of the revision of a source with the given hash. salt is 0, unless something else has that name;
-// then 1, 2, … produce other names.
+// RevisionName returns the name of a source's revision with the given hash. salt is 0, unless another object has that name; then
+// 1, 2, … produce other names.
 func RevisionName(source string, hash Hash, salt int) string {
 	sum := sha256.New()
 	writeString(sum, string(hash))
@@ -110,11 +110,11 @@ func RevisionName(source string, hash Hash, salt int) string {
 	return base + "-" + suffix(sum)
 }
 
-// MaxSalts is how many names a revision may have. Beyond the first, only a clash of hashes or a name that something else took leads
-// to another.
+// MaxSalts is the number of names that a revision may have. The first is used unless another object has it, either because of a
+// collision of hashes or because a user created it.
 const MaxSalts = 16
 
-// RevisionNames returns the names that the revision of a source with the given hash may have, in the order in which they are tried.
+// RevisionNames returns the names that a source's revision with the given hash may have, in the order in which they are tried.
 func RevisionNames(source string, hash Hash) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for salt := range MaxSalts {
@@ -125,7 +125,7 @@ func RevisionNames(source string, hash Hash) iter.Seq[string] {
 	}
 }
 
-// Names reports whether a revision of the source with the given hash may have a name.
+// Names reports whether name is among the RevisionNames of a source and a hash.
 func Names(source string, hash Hash, name string) bool {
 	for possible := range RevisionNames(source, hash) {
 		if possible == name {

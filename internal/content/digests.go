@@ -11,14 +11,14 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Digests has a digest per key of a content, which shows which keys changed without reading it (rule 3). A key may be in data of
-// one content and in binaryData of another, but never in both of one.
+// Digests maps each key of a content to a digest of its value, which shows which keys changed without reading the content (rule 3).
+// A key may be in data of one content and in binaryData of another, but never in both sections of one.
 type Digests map[string]string
 
-// digestLength is how many characters a digest has: 80 bits, so that no two contents share one by chance.
+// digestLength is the number of characters of a digest: 80 bits, so that no two contents share one by chance.
 const digestLength = 16
 
-// maxDigests limits the text form, so that it stays far below the 256 KiB that all annotations of an object may have.
+// maxDigests limits the text form, in bytes. It is far below the 256 KiB that all annotations of an object may have together.
 const maxDigests = 64 << 10
 
 // Digests returns the digest of every key.
@@ -43,7 +43,7 @@ func digest(section string, value []byte) string {
 // Short returns the beginning of a hash, as long as a digest: 80 bits, in characters that names and labels may contain.
 func Short(sum hash.Hash) string { return encoding.EncodeToString(sum.Sum(nil))[:digestLength] }
 
-// Text returns the text form, sorted: key=digest,key=digest. It is not ok if it would be too long for an annotation; then the
+// Text returns the text form, sorted: key=digest,key=digest. ok is false if it would be too long for an annotation; then the
 // content must be read instead.
 func (d Digests) Text() (text string, ok bool) {
 	var b strings.Builder

@@ -11,13 +11,13 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// KeySize is how many bytes the secret of a Key has.
+// KeySize is the number of bytes of a Key's secret.
 const KeySize = 32
 
 const (
 	// keyVersion names how hashes are keyed, as hashVersion names how they are computed without a key.
 	keyVersion = "k1"
-	// idLength is how many characters distinguish keys: as many as fit into a label.
+	// idLength is the number of characters of a key's id: as many as fit into a label together with the hash.
 	idLength = 7
 )
 
@@ -31,7 +31,7 @@ type Key struct {
 	id     string
 }
 
-// NewKey returns the Key with a random secret of KeySize bytes.
+// NewKey returns the Key with the given secret, which must be KeySize random bytes.
 func NewKey(secret []byte) (*Key, error) {
 	if len(secret) != KeySize {
 		return nil, fmt.Errorf("a key has %d bytes, not %d", KeySize, len(secret))
@@ -41,7 +41,7 @@ func NewKey(secret []byte) (*Key, error) {
 	return k, nil
 }
 
-// Scheme returns what hashes of this key begin with; empty without a key.
+// Scheme returns the prefix of all hashes that are made with this key, "k1-<id>-". It is empty for a nil Key.
 func (k *Key) Scheme() string {
 	if k == nil {
 		return ""
@@ -52,7 +52,7 @@ func (k *Key) Scheme() string {
 // String keeps the secret out of logs and test output.
 func (k *Key) String() string { return "key " + k.Scheme() }
 
-// GoString is String.
+// GoString returns the same as String.
 func (k *Key) GoString() string { return k.String() }
 
 // mac returns a keyed hash of a text that has only one meaning, because the purpose and the object are hashed with it. So the
@@ -93,7 +93,7 @@ func (k *Key) Sum(object pin.Source, plain string) string {
 	return k.Scheme() + Short(k.mac("restart", object, plain))
 }
 
-// Made reports whether a hash was made as this key makes them now. Hashes of other keys cannot be compared with it.
+// Made reports whether a hash was made with this key. Only then can it be compared with other hashes of the key.
 func (k *Key) Made(hash Hash) bool {
 	if k == nil {
 		return strings.HasPrefix(string(hash), hashVersion+"-")
@@ -103,5 +103,5 @@ func (k *Key) Made(hash Hash) bool {
 
 var scheme = regexp.MustCompile(`^` + keyVersion + `-[a-z2-7]{7}-`)
 
-// SchemeOf returns what a hash says about the key that it was made with; empty if it was made without one.
+// SchemeOf returns the Scheme of the key that a hash was made with. It is empty if the hash was made without a key.
 func SchemeOf(hash string) string { return scheme.FindString(hash) }

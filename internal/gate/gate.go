@@ -1,5 +1,5 @@
-// Package gate answers whether anything resolves pins when pods are created: the admission policies of charts/confrev, or the pod
-// webhook. If nothing does, nothing is pinned.
+// Package gate finds out whether anything resolves pins when pods are created: the chart's admission policies, or the pod webhook.
+// If nothing does, confrev pins nothing.
 package gate
 
 import (
@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// settled is how old a policy, or the API servers' trust in the webhook, must be before every API server is assumed to act on
-	// it. They look for new policies once a second (k8s.io/apiserver/pkg/admission/plugin/policy/generic), and watch webhook
-	// configurations. Pods that are created before then are refused, or stay unresolved.
+	// settled is how old a policy, or the API servers' trust in the webhook, must be before confrev assumes that every API server acts
+	// on it. API servers look for new policies once a second (k8s.io/apiserver/pkg/admission/plugin/policy/generic), and watch webhook
+	// configurations. Pods that are created before then are refused, or their pins are not resolved.
 	settled = 5 * time.Second
-	// While the gate is closed, it checks often; while it is open, it checks only to notice that something was removed.
+	// The intervals of checks. While the gate is open, it checks only to notice that something was removed.
 	lookClosed = 500 * time.Millisecond
 	lookOpen   = 10 * time.Second
 )
@@ -34,15 +34,15 @@ const (
 // Resolver is what resolves pins when pods are created.
 type Resolver string
 
-// The resolvers. If both are there, the policy counts, since the webhook leaves pods alone that the policy has resolved.
+// The resolvers. If a cluster has both, it is the policy, because the webhook ignores pods that the policy has resolved.
 const (
 	Policy  Resolver = "policy"
 	Webhook Resolver = "webhook"
 	None    Resolver = "none"
 )
 
-// Gate is open while there is something that resolves pins, and the policy that refuses pods whose pins were not resolved.
-// Otherwise a pin would have no effect, and no one would notice.
+// Gate is open while the cluster has something that resolves pins, and the policy that refuses pods whose pins were not resolved.
+// Without them, a pin would have no effect, and no one would notice.
 type Gate struct {
 	reader client.Reader
 	prefix string
@@ -65,15 +65,15 @@ type state struct {
 	asked bool
 }
 
-// NewGate returns a Gate that is closed. prefix is what the names of policies and webhooks begin with.
+// NewGate returns a Gate, which is closed until Start has checked. prefix is the beginning of the names of policies and webhooks.
 func NewGate(reader client.Reader, prefix string, now func() time.Time) *Gate {
 	return &Gate{
 		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: errors.New("pod admission has not been checked yet")},
 	}
 }
 
-// Serves informs the Gate that the pod webhook is served, with the certificate that serving returns. It must be called before
-// Start.
+// Serves informs the Gate that this process serves the pod webhook, with the certificate that serving returns. It must be called
+// before Start.
 func (g *Gate) Serves(serving func() (*tls.Certificate, error)) { g.serving = serving }
 
 // Problem returns nil while the gate is open, otherwise an error that says what is wrong and what to do.
@@ -83,8 +83,8 @@ func (g *Gate) Problem() error {
 	return g.state.problem
 }
 
-// Check is Problem as a readiness check. A replica whose pod webhook is called is ready to respond, whatever the problem: while
-// no replica is ready, pods with pins do not start.
+// Check is a readiness check. It returns the Problem, unless API servers call the pod webhook: then the replica must be ready to
+// respond, because pods with pins do not start while no replica is ready.
 func (g *Gate) Check(*http.Request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,7 +97,7 @@ func (g *Gate) Check(*http.Request) error {
 // NeedLeaderElection returns false: a replica that may become the leader must know the state of the gate too.
 func (*Gate) NeedLeaderElection() bool { return false }
 
-// Start keeps checking until ctx ends.
+// Start checks at intervals until ctx ends.
 func (g *Gate) Start(ctx context.Context) error {
 	for {
 		seen := g.look(ctx)
@@ -149,7 +149,7 @@ func (g *Gate) look(ctx context.Context) state {
 	return seen
 }
 
-// policies returns what is wrong with an admission policy and its binding, if anything.
+// policies returns what is wrong with an admission policy or its binding, or nil.
 func (g *Gate) policies(ctx context.Context, parts []Part) error {
 	for _, part := range parts {
 		if err := g.policy(ctx, part); err != nil {
@@ -165,7 +165,7 @@ func (g *Gate) policy(ctx context.Context, part Part) error {
 	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, policy)
 	switch {
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("what the API server serves is too old: %w", err)
+		return fmt.Errorf("the API server's version is too old: %w", err)
 	case apierrors.IsNotFound(err), err == nil && policy.DeletionTimestamp != nil:
 		return isMissing(kind, name)
 	case err != nil:
@@ -185,8 +185,8 @@ func isMissing(kind, name string) error {
 	return fmt.Errorf("%s %s is missing, so pins would have no effect; install or upgrade the chart (or see --policy-prefix)", kind, name)
 }
 
-// webhook reports whether API servers call confrev about pods, and what prevents them from calling it or trusting its responses,
-// if anything.
+// webhook reports whether API servers call confrev about pods, and returns what prevents them from calling it or from trusting it,
+// or nil.
 func (g *Gate) webhook(ctx context.Context) (asked bool, problem error) {
 	if g.serving == nil {
 		return false, errors.New("without MutatingAdmissionPolicy, pins are resolved by confrev's webhook, which is not served; see --webhook-bind-address")
@@ -227,8 +227,8 @@ func (g *Gate) believed(config *admissionregistrationv1.MutatingWebhookConfigura
 	return nil
 }
 
-// lastChange returns when an object was last changed, as far as it shows. After a restart, confrev need not wait for what was
-// already so before.
+// lastChange returns when an object was last changed, according to its own metadata. It saves confrev a wait after a restart, if the
+// object has not changed since.
 func lastChange(obj metav1.Object) time.Time {
 	last := obj.GetCreationTimestamp().Time
 	for _, entry := range obj.GetManagedFields() {

@@ -7,7 +7,7 @@ import (
 
 var metricResolver = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "confrev_pod_admission",
-	Help: "1 for what resolves pins as pods are created: policy, webhook, or none, when nothing is pinned.",
+	Help: "1 for what resolves pins when pods are created: policy or webhook, or none, in which case nothing is pinned.",
 }, []string{"by"})
 
 func init() { metrics.Registry.MustRegister(metricResolver) }

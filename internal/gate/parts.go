@@ -12,39 +12,39 @@ import (
 	"confrev.io/confrev/internal/metadata"
 )
 
-// ResolvePins is the suffix of the names of what resolves pins.
+// ResolvePins is the suffix of the names of the chart's objects that resolve pins.
 const ResolvePins = "-resolve-pins"
 
 const refuseUnresolved = "-refuse-unresolved-pins"
 
-// Part is an admission object of the chart without which pins have no effect, or no reliable one.
+// Part is an admission object of the chart without which pins have no effect, or no reliable effect.
 type Part struct {
 	Kind, Suffix string
-	// Without says what happens while it is missing.
+	// Without says what happens while the object is missing.
 	Without string
 }
 
 const readsSources = "pins have no effect: pods read the sources themselves"
 
 var (
-	// ByPolicy is what resolves pins in the API server.
+	// ByPolicy are the parts that resolve pins in the API server.
 	ByPolicy = []Part{{"MutatingAdmissionPolicy", ResolvePins, readsSources}, {"MutatingAdmissionPolicyBinding", ResolvePins, readsSources}}
-	// ByWebhook is what makes the API server call confrev to resolve them.
+	// ByWebhook is the part that makes the API server call confrev to resolve pins.
 	ByWebhook = Part{"MutatingWebhookConfiguration", ResolvePins, readsSources}
-	// Refusing is what refuses pods whose pins were not resolved.
+	// Refusing are the parts that refuse pods whose pins were not resolved.
 	Refusing = []Part{
 		{"ValidatingAdmissionPolicy", refuseUnresolved, "pods whose pins were not applied are not refused"},
 		{"ValidatingAdmissionPolicyBinding", refuseUnresolved, "pods whose pins were not applied are not refused"},
 	}
 )
 
-// GVK returns the kind of a part.
+// GVK returns the API kind of a part.
 func (p Part) GVK() schema.GroupVersionKind {
 	return admissionregistrationv1.SchemeGroupVersion.WithKind(p.Kind)
 }
 
-// ResolvesPins reports whether something resolves pins when pods are created, of any release of the chart: policies of the API
-// server, or confrev's webhook. It is for callers that only read; the controller pins only if a Gate is open.
+// ResolvesPins reports whether any release of the chart resolves pins when pods are created, with policies or with confrev's
+// webhook. It is for callers that only read; the controller pins only while its Gate is open.
 func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
 	webhook, err := ByWebhook.isThere(ctx, c)
 	if err != nil || webhook {
@@ -58,7 +58,7 @@ func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
 	return true, nil
 }
 
-// isThere reports whether some release of the chart has a part.
+// isThere reports whether any release of the chart has installed a part.
 func (p Part) isThere(ctx context.Context, c client.Reader) (bool, error) {
 	list := metadata.NewList(p.GVK())
 	err := c.List(ctx, list)

@@ -10,13 +10,13 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Trusts returns why an API server with this webhook configuration would not trust the certificate that the webhook serves; nil
-// if it does.
-func Trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
+// Trusts returns why an API server with this webhook configuration would not trust the served certificate at the time now. It
+// returns nil if the API server would trust it.
+func Trusts(config admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
 	options := x509.VerifyOptions{
-		DNSName: host(told), Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
+		DNSName: host(config), Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
 	}
-	if !options.Roots.AppendCertsFromPEM(told.CABundle) {
+	if !options.Roots.AppendCertsFromPEM(config.CABundle) {
 		return errors.New("it has no certificate to trust")
 	}
 	var chain []*x509.Certificate
@@ -32,15 +32,15 @@ func Trusts(told admissionregistrationv1.WebhookClientConfig, served *tls.Certif
 	return err
 }
 
-// host returns the name that a webhook's certificate must have.
-func host(told admissionregistrationv1.WebhookClientConfig) string {
-	if told.Service != nil {
-		return told.Service.Name + "." + told.Service.Namespace + ".svc"
+// host returns the DNS name that a webhook's certificate must have. It is empty if the configuration names none.
+func host(config admissionregistrationv1.WebhookClientConfig) string {
+	if config.Service != nil {
+		return config.Service.Name + "." + config.Service.Namespace + ".svc"
 	}
-	if told.URL == nil {
+	if config.URL == nil {
 		return ""
 	}
-	address, err := url.Parse(*told.URL)
+	address, err := url.Parse(*config.URL)
 	if err != nil {
 		return ""
 	}

@@ -1,6 +1,6 @@
-// Package index has the indexes of what confrev watches, and reads through them: to which workloads a source matters, what pins a
-// revision, what a workload rolled out. The controller answers from its cache, the plugin from a snapshot. It must not import
-// anything that decides or writes.
+// Package index has the indexes of the objects that confrev watches, and reads through them. They answer which workloads a source
+// matters to, what pins a revision, and what a workload has rolled out. The controller reads from its cache, the plugin from a
+// snapshot. The package must not import anything that decides or writes.
 package index
 
 import (
@@ -22,11 +22,11 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// The indexes. With them, the work for an event is proportional to the number of workloads that use the source; no namespace is
-// scanned.
+// The names of the indexes. Because of them, the work for an event is proportional to the number of workloads that use the source,
+// and no namespace is scanned.
 const (
-	// BySource indexes workloads by the sources and other objects that may matter to them: "configmap/app". Those that
-	// choose sources by expressions are under the kind alone: "configmap/*".
+	// BySource indexes workloads by the sources and other objects that may matter to them: "configmap/app". Workloads that select
+	// sources by regular expressions are under AnyOf: "configmap/*".
 	BySource = "confrev.sources"
 	// ByReference indexes holders by the sources that their templates name.
 	ByReference = "confrev.references"
@@ -34,14 +34,14 @@ const (
 	ByPin = "confrev.pins"
 	// ByController indexes holders by the UID of their controller: the workload.
 	ByController = "confrev.controller"
-	// ByReferred indexes workloads by the workload that has their template: "Deployment.apps/web".
+	// ByReferred indexes workloads by the workload whose template they use: "Deployment.apps/web".
 	ByReferred = "confrev.referred"
 )
 
-// AnyOf is the value of BySource for any source of a kind.
+// AnyOf returns the value of BySource for workloads that any source of a kind may matter to.
 func AnyOf(kind pin.Kind) string { return string(kind) + "/*" }
 
-// Of returns the indexes of a kind of workloads and of its holders.
+// Of returns the indexes of a kind of workload and of its kind of holder.
 func Of(kind workload.Kind, defaults optin.Defaults) []Index {
 	holder := kind.Holder
 	return []Index{
@@ -62,11 +62,11 @@ type Index struct {
 	Func   client.IndexerFunc
 }
 
-// sources lists what may matter to a workload, whether it is opted in or not: that may depend on its namespace and on the
-// sources themselves.
+// sources is the function of BySource. It returns everything that may matter to a workload, even if the workload is not opted in:
+// whether it is may depend on its namespace and on the sources.
 func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 	return func(obj client.Object) []string {
-		// What could not be read is reported by the reconciler.
+		// The reconciler reports what cannot be read.
 		uses, _ := kind.Uses(obj)
 		var texts []string
 		for _, use := range uses {
@@ -89,7 +89,7 @@ func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 	}
 }
 
-// Referred returns the workload that has an object's template in its place.
+// Referred returns the function of ByReferred: it returns the workload whose template an object uses instead of one of its own.
 func Referred(kind workload.Kind) client.IndexerFunc {
 	return func(obj client.Object) []string {
 		if named, name, ok := kind.WorkloadRef(obj); ok {
@@ -101,8 +101,8 @@ func Referred(kind workload.Kind) client.IndexerFunc {
 
 func referredKey(kind schema.GroupKind, name string) string { return kind.String() + "/" + name }
 
-// Pins lists the revisions that a template pins: "configmap/app-5f7d8c9b2k". Malformed pins hold nothing: no pod can
-// be created from such a template.
+// Pins returns the revisions in the text of a template's pins: "configmap/app-5f7d8c9b2k". It returns none if the text is
+// malformed, because no pod can be created from such a template.
 func Pins(text string) []string {
 	pins, err := pin.Parse(text)
 	if err != nil {
@@ -115,7 +115,7 @@ func Pins(text string) []string {
 	return revisions
 }
 
-// ControllerUID is the function of ByController.
+// ControllerUID is the function of ByController: it returns the UID of an object's controller, if the object has one.
 func ControllerUID(obj client.Object) []string {
 	if owner := metav1.GetControllerOf(obj); owner != nil {
 		return []string{string(owner.UID)}
@@ -123,8 +123,7 @@ func ControllerUID(obj client.Object) []string {
 	return nil
 }
 
-// List reads the objects of a namespace that an index holds under a value, without copying them: callers do not change
-// them.
+// List reads the objects of a namespace that an index has under a value. It does not copy them, so callers must not change them.
 func List(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string) ([]client.Object, error) {
 	err := reader.List(ctx, into, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -133,7 +132,7 @@ func List(ctx context.Context, reader client.Reader, into client.ObjectList, nam
 	return Items(into)
 }
 
-// Items returns the objects of a list, not copies.
+// Items returns the objects of a list without copying them.
 func Items(list client.ObjectList) ([]client.Object, error) {
 	var objects []client.Object
 	err := meta.EachListItem(list, func(item runtime.Object) error {
@@ -147,12 +146,12 @@ func Items(list client.ObjectList) ([]client.Object, error) {
 	return objects, err
 }
 
-// Namespace returns the empty metadata of a namespace to read into.
+// Namespace returns an empty metadata-only Namespace to read into.
 func Namespace() *metav1.PartialObjectMetadata {
 	return metadata.New(corev1.SchemeGroupVersion.WithKind("Namespace"))
 }
 
-// Referring returns the workloads whose template is in this one.
+// Referring returns the workloads that use an object's template instead of one of their own, sorted by name.
 func Referring(ctx context.Context, reader client.Reader, kinds *workload.Kinds, kind workload.Kind, obj client.Object) ([]client.Object, error) {
 	var all []client.Object
 	for _, other := range kinds.Referring() {

@@ -1,4 +1,4 @@
-// Package metadata makes what the metadata of objects of any kind is read into: clients and caches read no more than that into it.
+// Package metadata makes metadata-only objects of any kind. Clients and caches that read into them fetch nothing except metadata.
 package metadata
 
 import (
@@ -6,14 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// New returns the empty metadata of an object.
+// New returns an empty metadata-only object of a kind.
 func New(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(gvk)
 	return object
 }
 
-// NewList returns an empty list of the metadata of objects of a kind.
+// NewList returns an empty metadata-only list of a kind. gvk is the kind of its items.
 func NewList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// once reads the metadata of each object once.
+// once is the reader that Once returns.
 type once struct {
 	client.Reader
 	read map[object]result
@@ -20,17 +20,17 @@ type object struct {
 	key  client.ObjectKey
 }
 
-// result has nil metadata for what does not exist, and the error that said so.
+// result is what the first read returned: the metadata, or the NotFound error. Other errors are not kept.
 type result struct {
 	meta *metav1.PartialObjectMetadata
 	err  error
 }
 
-// Once returns a reader that reads the metadata of each object once, so that all that is decided about an object is decided about the
-// same version. It is for one goroutine.
+// Once returns a reader that reads the metadata of each object only once and then repeats it, so that all decisions about an
+// object are about the same version. It must not be used by several goroutines.
 func Once(reader client.Reader) client.Reader { return once{reader, map[object]result{}} }
 
-// Get reads what was not read yet.
+// Get reads an object. It answers from memory if obj is metadata-only and that object was read before.
 func (r once) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	meta, is := obj.(*metav1.PartialObjectMetadata)
 	if !is || len(options) > 0 {

@@ -1,5 +1,6 @@
-// Package notice is what happened, or is wrong, as data. The code that finds out creates a Notice; sinks (internal/notice/sink) turn it into
-// events, metrics and lines of the log. It imports no client, no clock and no sink, so that the pure core can use it too.
+// Package notice describes, as data, what happened or what is wrong. The code that finds out creates a Notice, and sinks
+// (internal/notice/sink) turn it into events, metrics and log lines. The package must not import a client, a clock or a sink, so
+// that the pure core can use it too.
 package notice
 
 import (
@@ -18,35 +19,35 @@ type Object interface {
 	runtime.Object
 }
 
-// Notice is one thing that happened, or one condition that the user should know of. Only Reason and Text are always set.
+// Notice is one thing that happened, or one condition that the user should know about. Only Reason and Text are always set.
 type Notice struct {
 	Reason string
-	// Text is for the user. It repeats no content of any object (rule 19).
+	// Text is a sentence for the user. It never contains the content of an object (rule 19).
 	Text string
-	// Normal is true when nothing is wrong; otherwise it is a warning.
+	// Normal is true if nothing is wrong; otherwise the notice is a warning.
 	Normal bool
-	// Object is the workload that it is about, and Kind how kubectl names its kind: "deployment".
+	// Object is the workload that the notice is about, and Kind is kubectl's name for its kind: "deployment".
 	Object Object
 	Kind   string
-	// Users are workloads that it is about where no single one made it happen.
+	// Users are the workloads that the notice is about if no single one caused it.
 	Users []Object
-	// Source is the source that it is about, and Keys are those of its data, if it is about some. SourceObject is the source itself;
-	// nil where it does not exist or is not known.
+	// Source is the source that the notice is about, and Keys lists the keys of its data that the notice is about. SourceObject is
+	// the source itself; it is nil if the source does not exist or is not known.
 	Source       pin.Source
 	Keys         string
 	SourceObject Object
 	// From and To are the pins between which Source moved. A hash is never one of them.
 	From, To pin.Pin
-	// Pins are those that the template lost, when it lost all of them.
+	// Pins are the pins that were removed from the template, if all of them were.
 	Pins pin.Set
 }
 
-// Sink takes notices. Each is sent after the write that it is about, if it is about one.
+// Sink receives notices. A notice about a write is sent after that write.
 type Sink interface {
 	Send(ctx context.Context, n Notice)
 }
 
-// Sinks are several sinks as one.
+// Sinks combines several sinks into one.
 type Sinks []Sink
 
 // Send sends a notice to all of them.
@@ -56,7 +57,7 @@ func (s Sinks) Send(ctx context.Context, n Notice) {
 	}
 }
 
-// Cut returns a text that is no longer than that many bytes.
+// Cut returns a text, shortened to most bytes if it is longer.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -2,11 +2,13 @@ package notice
 
 import "slices"
 
-// Reported remembers which conditions were reported last, so that each is reported once. The zero value remembers none.
+// Reported remembers the conditions that were reported last, so that a lasting condition is reported once. The zero value is empty
+// and ready to use.
 type Reported struct{ last map[string]bool }
 
-// News returns those of the conditions that were not reported before, and remembers all of them. Those of one reason about the same
-// are one: events that differ only in their note are taken for repetitions, and the first is kept.
+// News returns the conditions that were not among those of the previous call, and remembers all of them. Conditions with the same
+// reason, source and keys become one notice: the event recorder takes events that differ only in their note for repetitions, and
+// keeps only the first.
 func (r *Reported) News(conditions []Notice) []Notice {
 	reported := map[string]bool{}
 	var fresh []Notice
@@ -28,7 +30,7 @@ func (r *Reported) News(conditions []Notice) []Notice {
 	return fresh
 }
 
-// sameEvent reports whether two conditions of one workload would be one event.
+// sameEvent reports whether the event recorder would take the events of two conditions of one workload for the same event.
 func sameEvent(a, b Notice) bool {
 	return a.Reason == b.Reason && a.Source == b.Source && a.Keys == b.Keys
 }

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// MaxName is the longest name of a ConfigMap or Secret.
+	// MaxName is the length of the longest name of a ConfigMap or Secret.
 	MaxName = 253
-	// SuffixLength is how many characters of a hash a revision's name ends with: about 47 bits.
+	// SuffixLength is the number of characters of a hash at the end of a revision's name: about 47 bits.
 	SuffixLength = 10
-	// Alphabet is that of Kubernetes' generated names. It has no vowels, so it spells no words, and no characters that look alike
-	// (k8s.io/apimachinery/pkg/util/rand).
+	// Alphabet has the characters of Kubernetes' generated names (k8s.io/apimachinery/pkg/util/rand). It has no vowels, so that names
+	// spell no words, and no characters that look alike.
 	Alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// Base returns what the names of a source's revisions begin with, before "-" and the characters of the hash: the source's name,
-// shortened if the whole would be too long.
+// Base returns the beginning of the names of a source's revisions, before "-" and the characters of the hash: the source's name,
+// shortened if a revision's name would be longer than MaxName.
 func Base(source string) string {
 	if longest := MaxName - 1 - SuffixLength; len(source) > longest {
 		return strings.TrimRight(source[:longest], "-.")
@@ -24,8 +24,8 @@ func Base(source string) string {
 	return source
 }
 
-// Names reports whether a name has the form of the names of a source's revisions. The admission policies check the same in CEL,
-// and a test compares the two.
+// Names reports whether name has the form of a name of the source's revisions. The admission policies check the same in CEL, and a
+// test compares the two.
 func Names(source, name string) bool {
 	suffix, ok := strings.CutPrefix(name, Base(source)+"-")
 	return ok && len(suffix) == SuffixLength && strings.Trim(suffix, Alphabet) == ""

@@ -10,19 +10,19 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Note records that a workload was rolled back from one content of a source (rule 4). Notes travel in time: the Deployment
-// controller copies annotations to ReplicaSets, and `kubectl rollout undo` brings them back. So each note names the pin that it
-// is about, and has no meaning with another pin.
+// Note records that a workload was rolled back from one content of a source (rule 4). An old note may come back: the Deployment
+// controller copies annotations to ReplicaSets, and `kubectl rollout undo` restores them from there. So each note names the pin
+// that it is about, and has no meaning with another pin.
 type Note struct {
-	// From is what the workload was rolled back from.
+	// From is the pin that the workload was rolled back from.
 	From Pin
 	// On is the template's pin at that time.
 	On Pin
 	// Keys is a digest of what the workload used of From (content.Digests.Used); it is empty if From itself is a digest. Once
 	// From is deleted, it shows whether the source still has that content.
 	Keys string
-	// Ended is true if the hold has ended although the pin is the same. From, and everything that was rolled out before it, is no
-	// evidence of a rollback any more.
+	// Ended is true if the hold has ended although the pin is the same. From, and everything that was rolled out before it, is then
+	// no longer evidence of a rollback.
 	Ended bool
 }
 
@@ -34,7 +34,8 @@ var noteForm = regexp.MustCompile(
 	`^([a-z][a-z0-9.-]*/[^/=@,;\s]+=[a-z0-9][a-z0-9.-]*@[1-9][0-9]{0,14});on=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})(?:;keys=([a-z0-9-]+))?(;ended)?$`)
 
 // ParseNotes reads the text form: SOURCE=REVISION@NUMBER;on=REVISION@NUMBER;keys=DIGEST;ended, separated by commas. The last two
-// parts are optional. A malformed note is an error that quotes it, and no part of such a text is trusted.
+// parts are optional. ParseNotes returns an error, which quotes the faulty note, if one is malformed. No part of such a text is
+// trusted.
 func ParseNotes(text string) (Notes, error) {
 	notes := Notes{}
 	if text == "" {
@@ -80,8 +81,8 @@ func (n Notes) String() string {
 	return strings.Join(items, ",")
 }
 
-// Holding returns what the workload is held from, by source: from the notes that are about its present pins and whose holds have
-// not ended.
+// Holding returns the pins that the workload is held from, by source. It uses the notes that are about the given pins and whose
+// holds have not ended.
 func (n Notes) Holding(pins Set) Set {
 	holding := Set{}
 	for source, note := range n {

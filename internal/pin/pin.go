@@ -1,4 +1,5 @@
-// Package pin reads and writes pins: "this source resolves to that revision", kept on a workload's pod template.
+// Package pin reads and writes pins: "this source resolves to that revision", kept on a workload's pod template. It must not
+// import a client, a clock or a context.
 //
 // The text form is a sorted list of source=revision@number:
 //
@@ -18,7 +19,7 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Kind is the kind of a source, in lower case and singular, as kubectl takes it.
+// Kind is the kind of a source, in the form that kubectl accepts: lower case and singular.
 type Kind string
 
 // The kinds of sources.
@@ -27,19 +28,19 @@ const (
 	Secret    Kind = "secret"
 )
 
-// Kinds lists them.
+// Kinds lists the kinds of sources.
 var Kinds = []Kind{ConfigMap, Secret}
 
-// Source names a ConfigMap or Secret in the namespace at hand.
+// Source names a ConfigMap or Secret in a namespace that the context determines.
 type Source struct {
 	Kind Kind
 	Name string
 }
 
-// String returns the form that kubectl takes: "configmap/app".
+// String returns the form that kubectl accepts: "configmap/app".
 func (s Source) String() string { return string(s.Kind) + "/" + s.Name }
 
-// Compare orders sources by kind, then name.
+// Compare orders sources by kind, then by name. It returns a negative number, 0 or a positive number, as cmp.Compare does.
 func (s Source) Compare(other Source) int {
 	return cmp.Or(cmp.Compare(s.Kind, other.Kind), cmp.Compare(s.Name, other.Name))
 }
@@ -76,13 +77,13 @@ const MaxNumber = 999_999_999_999_999
 // form is one pin. The admission policies contain the same expression.
 var form = regexp.MustCompile(`^((?:configmap|secret)/[a-z0-9][a-z0-9.-]*)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
 
-// MaxPins is how many pins a template may have. The admission policies check each pin against all others, within the cost that
-// the API server allows for CEL. It allows more than twice as many, with names of any length (Kubernetes 1.36).
+// MaxPins is the number of pins that a template may have. The admission policies check each pin against all others, and the API
+// server limits the cost of their CEL. It would allow more than twice as many, with names of any length (Kubernetes 1.36).
 const MaxPins = 200
 
-// Parse reads the text form. The empty text is the empty set. It is an error, which quotes the pin at fault, if a pin is
-// malformed, if a source has two pins, if a pin's revision does not have the form of a revision's name of its source, or if a
-// revision is itself a pinned source. No part of such a text is trusted.
+// Parse reads the text form. The empty text is the empty set. Parse returns an error, which quotes the faulty pin, if a pin is
+// malformed, if a source has two pins, if a name is not that of a revision of the source, or if a revision is itself a pinned
+// source. No part of such a text is trusted.
 func Parse(text string) (Set, error) {
 	set, err := parse(text, form, "pin", "SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3")
 	if err != nil {
@@ -97,8 +98,8 @@ func Parse(text string) (Set, error) {
 // hashForm is one hash. Unlike a pin, it may be of an object of any kind: "persistentvolumeclaims.v1/data".
 var hashForm = regexp.MustCompile(`^([a-z][a-z0-9.-]*/[^/=@,\s]+)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
 
-// ParseHashes reads the text form of hashes: like that of pins, but with a hash of the object's content in place of the
-// revision's name, and for objects of any kind. Every text of pins is also one of hashes.
+// ParseHashes reads the text form of hashes. It is like that of pins, but has a hash of the object's content instead of a
+// revision's name, and objects of any kind. Every text of pins is also a text of hashes.
 func ParseHashes(text string) (Set, error) {
 	return parse(text, hashForm, "hash", "OBJECT=HASH@NUMBER, such as configmap/app=5f7d8c9b2k@3")
 }
@@ -127,15 +128,15 @@ func parse(text string, form *regexp.Regexp, what, want string) (Set, error) {
 	return set, nil
 }
 
-// checkNames refuses pins that confrev never writes. Users may be allowed to write an annotation where they may not write a
-// reference: if a pin could name any object, it would be a right to mount any object.
+// checkNames refuses pins that confrev never writes. A user may be allowed to write an annotation but not a reference, and if a
+// pin could name any object, that user could mount any object.
 func (s Set) checkNames() error {
 	for _, source := range s.Sources() {
 		if source.OfCluster() {
-			return fmt.Errorf("%s is pinned, which the cluster itself keeps writing", quote.Text(source.String()))
+			return fmt.Errorf("%s is pinned, but the cluster itself keeps writing it", quote.Text(source.String()))
 		}
 		if revision := s[source].Revision; !Names(source.Name, revision) {
-			return fmt.Errorf("%s is pinned to %s, which is not a name of a revision of it", quote.Text(source.String()), quote.Text(revision))
+			return fmt.Errorf("%s is pinned to %s, which cannot be the name of one of its revisions", quote.Text(source.String()), quote.Text(revision))
 		}
 	}
 	return nil

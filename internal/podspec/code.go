@@ -18,8 +18,8 @@ import (
 // code may differ in everything else (rule 21).
 type Code map[string]string
 
-// CodeOf returns the code of a pod spec, with the sources' own names where it names revisions of pins. It includes what the API
-// server adds by default, whether or not that was added already: some holders keep templates as they were written.
+// CodeOf returns the code of a pod spec, with the sources' own names where the spec names revisions of pins. It includes the API
+// server's defaults even if the spec does not have them yet: some holders keep templates as they were written.
 func CodeOf(spec *corev1.PodSpec, pins ...pin.Set) Code {
 	code := Code{}
 	spec = Original(spec, pins...)
@@ -86,7 +86,7 @@ func (c Code) Differences(other Code) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// Digest returns a short hash of the code, to compare it with the code of many others.
+// Digest returns a short hash of the code, which is cheap to keep and to compare.
 func (c Code) Digest() string {
 	sum := sha256.Sum256([]byte(encoded(c)))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))

@@ -12,7 +12,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Use says how a pod spec uses one source, in all its references to it.
+// Use is how a pod spec uses one source, in all its references to it.
 type Use struct {
 	pin.Source
 	// All is true if some reference takes the whole object (envFrom, a volume without items), so that every key counts.
@@ -63,7 +63,7 @@ func sortedSet(keys []string) []string {
 	return slices.Compact(keys)
 }
 
-// Rewrite replaces the name in every reference whose source resolve knows, in place, and returns what it replaced.
+// Rewrite replaces, in place, the name in every reference whose source resolve knows, and returns what it replaced.
 func Rewrite(spec *corev1.PodSpec, resolve func(pin.Source) (name string, known bool)) []Replacement {
 	return replace(spec, resolve, func(name *string, with string) { *name = with })
 }
@@ -84,9 +84,9 @@ func replace(spec *corev1.PodSpec, resolve func(pin.Source) (string, bool), set 
 	return replaced
 }
 
-// Original returns a pod spec as the user wrote it: references that name the revision of a pin name its source again (injection
-// into the template). They may be older than the newest pins, so several sets may be passed. A spec without such references is
-// returned as it is, otherwise a copy.
+// Original returns a pod spec as the user wrote it: with injection into the template, references name the revisions of pins, and
+// Original makes them name the sources again. The references may be older than the newest pins, so several sets may be passed. It
+// returns a copy if there are such references, otherwise spec itself.
 func Original(spec *corev1.PodSpec, pins ...pin.Set) *corev1.PodSpec {
 	sources := pin.Inverse(pins...)
 	injected := false
@@ -112,9 +112,9 @@ type Replacement struct {
 	Name    string
 }
 
-// MaxReferences is how many references a pod may have for its pins to be resolved. The API server allows CEL about a fifth more
-// with the most pins, and half more with one pin of the longest name (Kubernetes 1.36). Also, each of them makes the pod's
-// creation slower.
+// MaxReferences is the number of references that a pod may have for its pins to be resolved. The API server's limit on the cost of
+// CEL allows a fifth more with MaxPins pins, and half more with one pin of the longest name (Kubernetes 1.36). Also, each reference
+// makes the creation of the pod slower.
 const MaxReferences = 4000
 
 // References returns the number of references in spec, with repetitions. The work of admission for a pod grows with it.

@@ -15,15 +15,15 @@ type Resolution struct {
 	Value   any
 }
 
-// Resolve does to a pod what admission does, in place, and returns what it changed: references whose source is pinned name its
-// revision, and those to a whole revision are no longer optional. So a lost revision makes the pod wait instead of starting it
-// without its configuration. If a reference names keys, `optional` is about the keys too, and stays.
+// Resolve changes a pod as admission does, in place, and returns what it changed. References to a pinned source then name its
+// revision, and references to a whole revision are no longer optional, so that a pod whose revision is lost waits instead of
+// starting without its configuration. If a reference names keys, `optional` is about the keys too, and is kept.
 func Resolve(spec *corev1.PodSpec, pins pin.Set) []Resolution {
 	revisions := pin.Inverse(pins)
 	var resolved []Resolution
 	walk(spec, func(ref reference) {
 		name, pinned := pins.Resolve(ref.source())
-		// With injection into the template, it names the revision already.
+		// With injection into the template, the reference names the revision already.
 		_, injected := revisions[ref.source()]
 		if pinned && name != *ref.name {
 			*ref.name = name

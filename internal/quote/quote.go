@@ -1,14 +1,14 @@
-// Package quote repeats what a user wrote in a message that others read: in quotes, short, and without anything that a terminal
-// or a log would interpret. It is for text that belongs to confrev (an annotation's items, a flag). The content of any other
-// object is never repeated (docs/reconcile.md, rule 19).
+// Package quote makes text that a user wrote safe to repeat in a message that others read: quoted, short, and without anything that
+// a terminal or a log would interpret. It is only for text that is meant for confrev, such as an item of an annotation or a flag. The
+// content of objects is never repeated (rule 19).
 package quote
 
 import "strconv"
 
-// MaxLength is how many bytes of a text are repeated.
+// MaxLength is the number of bytes of a text that are repeated.
 const MaxLength = 64
 
-// Text returns the beginning of a text in double quotes, with everything escaped that is not printable ASCII.
+// Text returns the first MaxLength bytes of a text in double quotes, with everything escaped that is not printable ASCII.
 func Text(text string) string {
 	if len(text) <= MaxLength {
 		return strconv.QuoteToASCII(text)

@@ -1,5 +1,5 @@
-// Package sink renders notices: as events, in metrics, and in the log. A further sink is a file here, and an entry
-// in notice.Sinks in internal/reconcile/manager.go.
+// Package sink sends notices to events, metrics and the log. A further sink is a file in this package, and an entry in notice.Sinks
+// in internal/reconcile/manager.go.
 package sink
 
 import (
@@ -16,10 +16,10 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// maxNote is the longest note that the API server accepts of an event.
+// maxNote is the length, in bytes, of the longest note that the API server accepts in an event.
 const maxNote = 1024
 
-// actions are what was done, or tried, by reason; plan where none is listed.
+// actions maps the reason of a notice to its event's action: what confrev did, or tried to do. For any other reason it is plan.
 var actions = map[string]string{
 	notice.Pinned: "Pin", notice.Unpinned: "Unpin", notice.RolledForward: "Advance", notice.RolledBack: "RollBack", notice.Held: "Hold",
 	notice.Restarted: "Restart", notice.RevisionCreated: "CreateRevision", notice.RevisionRecreated: "RecreateRevision",
@@ -30,7 +30,7 @@ const plan = "Plan"
 
 type eventSink struct{ recorder events.EventRecorder }
 
-// Events sends notices as Kubernetes events, on the workload, on the source, or on both.
+// Events returns a sink that records notices as Kubernetes events on the workload, the source, or both.
 func Events(recorder events.EventRecorder) notice.Sink { return eventSink{recorder} }
 
 func (s eventSink) Send(_ context.Context, n notice.Notice) {
@@ -79,9 +79,9 @@ func (s eventSink) on(regarding, related runtime.Object, n notice.Notice, note s
 	s.recorder.Eventf(regarding, related, kind, n.Reason, action, "%s", notice.Cut(note, maxNote))
 }
 
-// reference names the source that a condition is about, whether or not it exists; nil where there is nothing to name. Events of one
-// reason about one object are repetitions of the first to the recorder, whatever their notes say, unless they are related to
-// different things.
+// reference returns a reference to the source that a condition is about, whether or not the source exists. It is nil if the
+// condition is about no source. The recorder takes events with the same reason about the same object for repetitions, whatever
+// their notes say, unless their related objects differ.
 func reference(n notice.Notice) runtime.Object {
 	if n.Source == (pin.Source{}) {
 		return nil

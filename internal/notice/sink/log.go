@@ -9,7 +9,8 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// lines are what the log says, by reason. What is not listed is not logged: it is an event, and people look there for it.
+// lines maps the reason of a notice to its message in the log. Notices with other reasons are not logged: they are events, and
+// that is where users look for them.
 var lines = map[string]string{
 	notice.Pinned: "pinned", notice.Unpinned: "unpinned", notice.RolledForward: "rolled forward", notice.RolledBack: "rolled back",
 	notice.Held: "held", notice.Restarted: "restarted",
@@ -19,7 +20,8 @@ var lines = map[string]string{
 
 type logSink struct{}
 
-// Log writes notices to the log of the context, without their texts: more people read the log than the events of a namespace (rule 19).
+// Log returns a sink that writes notices to the context's logger. It leaves out their texts, because more people can read the log
+// than the events of a namespace (rule 19).
 func Log() notice.Sink { return logSink{} }
 
 func (logSink) Send(ctx context.Context, n notice.Notice) {

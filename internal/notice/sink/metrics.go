@@ -14,13 +14,13 @@ var (
 		Name: "confrev_advances_total", Help: "Pins moved to the current revision of their source.",
 	}, []string{"workload"})
 	pinned = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_pinned_total", Help: "Pins given to templates that had none of that source.",
+		Name: "confrev_pinned_total", Help: "Pins added to templates that had none for that source.",
 	}, []string{"workload"})
 	holds = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "confrev_holds_total", Help: "Times that a workload was found rolled back from the current revision of a source.",
 	}, []string{"workload"})
 	restarts = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_restarts_total", Help: "Workloads rolled because something changed that they are not pinned to.",
+		Name: "confrev_restarts_total", Help: "Workloads rolled out because something changed that they are not pinned to.",
 	}, []string{"workload"})
 	created = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "confrev_revisions_created_total", Help: "Revisions created.",
@@ -39,7 +39,7 @@ func init() {
 
 type metricSink struct{}
 
-// Metrics counts notices in the metrics that are served together with controller-runtime's own.
+// Metrics returns a sink that counts notices. Its metrics are served together with controller-runtime's own.
 func Metrics() notice.Sink { return metricSink{} }
 
 func (metricSink) Send(_ context.Context, n notice.Notice) {
