@@ -254,6 +254,26 @@ func TestEveryPackageIsListed(t *testing.T) {
 	}
 }
 
+// What differs between kinds of workloads, modes and policies is data in one place. No other package compares them.
+func TestNothingElseSwitchesOnAKind(t *testing.T) {
+	compared := regexp.MustCompile(`(==|!=|case\b.*) *(workload\.(Deployment|StatefulSet|DaemonSet|CronJob|Rollout|StandAloneJob|ReplicaSet|ControllerRevision|Job)|optin\.(Revision|Restart|Attach|Policy\w+))\b|(case|\.\() *\*(appsv1|batchv1)\.`)
+	seen := 0
+	for _, file := range append(files(t, "internal", ".go"), files(t, "cmd", ".go")...) {
+		text := read(t, file)
+		for i, line := range strings.Split(text, "\n") {
+			switch at := compared.MatchString(line); {
+			case at && (strings.HasPrefix(file, "internal/workload/") || strings.HasPrefix(file, "internal/optin/") || strings.HasSuffix(file, "_test.go")):
+				seen++
+			case at:
+				t.Errorf("%s:%d depends on what a kind, mode or policy is, not on what it means: %s", file, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("internal/workload switches on no kind: the test reads the code wrongly")
+	}
+}
+
 // docs/cli.md shows each verb of the plugin. An end-to-end test runs them and compares what they print.
 func TestEveryVerbIsShown(t *testing.T) {
 	page, verbs := read(t, "docs/cli.md"), files(t, "docs/reference", ".md")

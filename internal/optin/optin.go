@@ -13,19 +13,6 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Mode is what confrev does for a workload.
-type Mode string
-
-// The modes.
-const (
-	// Revision copies sources into revisions and pins them. It is the default.
-	Revision Mode = "revision"
-	// Restart writes hashes to the template, so that a change rolls the workload. Nothing is copied.
-	Restart Mode = "restart"
-	// Attach makes the workload's holders own sources whose names are already unique per deploy.
-	Attach Mode = "attach"
-)
-
 // Injection is where pins are applied.
 type Injection string
 
@@ -166,8 +153,7 @@ func (c *Config) readTrack(w Metadata, compat Compat) {
 			c.complain(InvalidTrack, `label %s=%s of the namespace: want "all" or "none"`, keys.Track, quote.Text(text))
 		}
 	}
-	if w.Annotations[keys.Mode] == string(Attach) && !c.Track.Enabled() {
-		// The sources themselves say that they may be attached.
+	if ModeOf(w.Annotations).Attaches && !c.Track.Enabled() {
 		c.Track.all = allKinds()
 	}
 }
@@ -193,10 +179,9 @@ func (c *Config) readOwners(w Metadata) {
 
 func (c *Config) readMode(annotations map[string]string) {
 	if text, ok := annotations[keys.Mode]; ok {
-		switch mode := Mode(text); mode {
-		case Revision, Restart, Attach:
+		if mode := ModeOf(annotations); mode != (Mode{}) {
 			c.Mode = mode
-		default:
+		} else {
 			c.complain(InvalidMode, "annotation %s: %s is not a mode: want %s, %s or %s; using %s",
 				keys.Mode, quote.Text(text), Revision, Restart, Attach, c.Mode)
 		}

@@ -79,8 +79,8 @@ const (
 // precedence.
 func (r Rotating) Classify(source pin.Source, meta metav1.Object) Class {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
-	if policy := annotations[keys.Policy]; policy != "" {
-		if Policy(policy) == PolicyRotate {
+	if name := annotations[keys.Policy]; name != "" {
+		if policy, _ := policyNamed(name); policy.Rotates {
 			return Rotated
 		}
 		return Still

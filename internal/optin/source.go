@@ -57,13 +57,12 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	traits := Traits{Policy: PolicyRevision, Never: whyNeverCopied(source, meta)}
 	var problems []Problem
 	annotations := meta.GetAnnotations()
-	switch policy := Policy(annotations[keys.Policy]); policy {
-	case PolicyRevision, PolicyRotate, PolicyLive, PolicyIgnore:
-		traits.Policy = policy
-	case "":
-	default:
-		problems = append(problems, Problem{InvalidMode, "annotation " + keys.Policy + " of " + source.String() + ": " +
-			quote.Text(string(policy)) + " is not a policy: want revision, rotate, live or ignore; using revision"})
+	if name := annotations[keys.Policy]; name != "" {
+		policy, known := policyNamed(name)
+		if traits.Policy = policy; !known {
+			problems = append(problems, Problem{InvalidMode, "annotation " + keys.Policy + " of " + source.String() + ": " +
+				quote.Text(name) + " is not a policy: want revision, rotate, live or ignore; using revision"})
+		}
 	}
 	if c.Reloader {
 		traits.Marked = annotations[reloaderMatch] == "true"

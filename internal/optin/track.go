@@ -85,21 +85,6 @@ type Traits struct {
 	Never string
 }
 
-// Policy is what a source's annotation asks for, no matter which workload tracks it.
-type Policy string
-
-// The policies.
-const (
-	// PolicyRevision is the default.
-	PolicyRevision Policy = "revision"
-	// PolicyRotate sources are not pinned. Their changes roll the workload, and no undo holds them.
-	PolicyRotate Policy = "rotate"
-	// PolicyLive sources are not pinned: pods read the source itself.
-	PolicyLive Policy = "live"
-	// PolicyIgnore sources are neither pinned nor a reason to roll.
-	PolicyIgnore Policy = "ignore"
-)
-
 // Selection is the part of a template's sources that is tracked.
 type Selection struct {
 	// Uses are the tracked sources, sorted by source.
@@ -120,7 +105,7 @@ func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) T
 	var selection Selection
 	for _, use := range uses {
 		about := traits(use.Source)
-		if about.Policy == PolicyIgnore || frozen && about.Policy == PolicyLive {
+		if about.Policy.Ignored || frozen && about.Policy.ReadsLive && !about.Policy.Rotates {
 			continue
 		}
 		if !t.tracks(use.Source, about) {
@@ -138,7 +123,7 @@ func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) T
 			}
 			continue
 		}
-		if frozen && about.Policy == PolicyRotate {
+		if frozen && about.Policy.Rotates {
 			selection.Rotating = append(selection.Rotating, use)
 			continue
 		}

@@ -69,7 +69,7 @@ func TestTrackSelects(t *testing.T) {
 func traitsOf(some map[string]optin.Traits) func(pin.Source) optin.Traits {
 	return func(source pin.Source) optin.Traits {
 		traits := some[source.String()]
-		if traits.Policy == "" {
+		if traits.Policy == (optin.Policy{}) {
 			traits.Policy = optin.PolicyRevision
 		}
 		return traits

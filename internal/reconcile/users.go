@@ -164,7 +164,7 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 		}
 	}
 	asked, _, err := rollout.Config(ctx, r.client, r.kinds, r.options.Options, kind, obj)
-	if err != nil || asked.Mode != optin.Attach {
+	if err != nil || !asked.Mode.Attaches {
 		return false, err
 	}
 	use := []podspec.Use{{Source: ref.Source(), All: true}}

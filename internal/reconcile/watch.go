@@ -59,7 +59,7 @@ type used struct{ pins, names []string }
 func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	return func(obj client.Object) used {
 		u := used{pins: index.Pins(kind.PinsText(obj))}
-		if obj.GetAnnotations()[keys.Mode] == string(optin.Attach) {
+		if optin.ModeOf(obj.GetAnnotations()).Attaches {
 			u.names = kind.Facts(obj).References
 		}
 		return u

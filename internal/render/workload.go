@@ -57,9 +57,9 @@ func detailedError(err error, values *unstructured.Unstructured, kind workload.K
 
 // isLeftAlone reports whether rendering leaves an object alone (rule 10).
 func isLeftAlone(o *object, meta metav1.Object) bool {
-	mode, asked := meta.GetAnnotations()[keys.Mode]
+	_, asked := meta.GetAnnotations()[keys.Mode]
 	// In any other mode, the controller handles it.
-	return o.namespace == metav1.NamespaceSystem || isHook(meta) || asked && mode != string(optin.Attach)
+	return o.namespace == metav1.NamespaceSystem || isHook(meta) || asked && !optin.ModeOf(meta.GetAnnotations()).Attaches
 }
 
 // pointless reports whether a changed template would have no effect on a workload.
@@ -74,7 +74,7 @@ func (r *renderer) pointless(o *object, kind workload.Kind, meta metav1.Object) 
 
 // selectUses returns those uses of sources that are in the stream and that the workload tracks.
 func (r *renderer) selectUses(o *object, meta metav1.Object, uses []podspec.Use) ([]podspec.Use, error) {
-	annotations := map[string]string{keys.Mode: string(optin.Attach)}
+	annotations := map[string]string{keys.Mode: optin.Attach.Name}
 	maps.Copy(annotations, meta.GetAnnotations())
 	asked := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{Injection: optin.Template})
 	for _, problem := range asked.Problems {
@@ -134,7 +134,7 @@ func (r *renderer) rewrite(o *object, kind workload.Kind, template *corev1.PodTe
 		}
 		o.rename(name, replacement.Name)
 	}
-	o.annotate(o.node, keys.Mode, string(optin.Attach))
+	o.annotate(o.node, keys.Mode, optin.Attach.Name)
 	if list := text(o.node, "metadata", "annotations", keys.Track); list != "" {
 		o.annotate(o.node, keys.Track, replaceListed(list, names))
 	}

@@ -46,7 +46,7 @@ func (r *Engine) intend(seen observed) intent {
 	if seen.template == nil {
 		return want
 	}
-	want.release = seen.asked.Mode == optin.Attach && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0 || seen.pins.PinsAbsence()
+	want.release = seen.asked.Mode.Attaches && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0 || seen.pins.PinsAbsence()
 	if seen.unbounded {
 		want.pins.Pins, want.pins.Held = seen.pins.Pins, seen.pins.Held
 		return want

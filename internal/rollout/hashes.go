@@ -61,7 +61,7 @@ func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source
 		switch {
 		case about.Never != "" && seen.restartsOn(source):
 			seen.sayOf(source, revision.NeverCopied, "%s is not followed: %s", source, about.Never)
-		case about.Never == "" && about.Policy != optin.PolicyIgnore:
+		case about.Never == "" && !about.Policy.Ignored:
 			wanted = append(wanted, source)
 		}
 	}
@@ -127,7 +127,7 @@ func (seen *observed) first(use podspec.Use, source plan.Source) pin.Pin {
 // frozen reports whether pods of the template read a revision of a source.
 func (seen *observed) frozen(source pin.Source) bool {
 	_, pinned := seen.pins.Pins[source]
-	return pinned && seen.asked.Mode != optin.Revision
+	return pinned && !seen.asked.Mode.Pins
 }
 
 // observeTriggers looks at the objects of any other kind that make the workload restart.

@@ -150,7 +150,7 @@ func TestWhatARestartingWorkloadNotes(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if test.mode == "" {
+			if test.mode == (optin.Mode{}) {
 				test.mode = optin.Restart
 			}
 			stamped, noted, p := hashed(t, test.mode, test.required, test.pins, test.stamped, test.noted, test.now)

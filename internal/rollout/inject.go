@@ -23,7 +23,7 @@ func (seen observed) injections(pins pin.Set, changing bool) []injection {
 }
 
 func (seen observed) resolved(pins pin.Set) []injection {
-	into := seen.asked.Mode == optin.Revision && seen.asked.Injection == optin.Template
+	into := seen.asked.Mode.Pins && seen.asked.Injection == optin.Template
 	sources := pin.Inverse(seen.pins.Pins, seen.before, seen.request)
 	return podspec.Replacements(&seen.template.Spec, func(named pin.Source) (string, bool) {
 		source, injected := sources[named]

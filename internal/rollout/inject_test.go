@@ -83,7 +83,7 @@ func TestInjection(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if test.mode == "" {
+			if test.mode == (optin.Mode{}) {
 				test.mode = optin.Revision
 			}
 			before := test.before.deployment(gen.Tracking("all"))

@@ -126,7 +126,7 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (observ
 	if r.Kind.Fixed {
 		// Nothing restarts its pods.
 		seen.asked.RestartOn = nil
-		if asked.Mode != optin.Revision {
+		if !asked.Mode.Pins {
 			return seen, nil
 		}
 	}

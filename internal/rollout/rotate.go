@@ -29,7 +29,7 @@ func (r *Engine) lookAndPlan(ctx context.Context, obj client.Object, v view) (ob
 // classify completes what a source says of its policy by what it is: certificates and leased credentials rotate.
 func (r *Engine) classify(ctx context.Context, seen *observed, source pin.Source, about *optin.Traits) error {
 	meta := seen.metas[source]
-	if meta == nil || about.Policy != optin.PolicyRevision {
+	if meta == nil || about.Policy.ReadsLive {
 		return nil
 	}
 	switch r.Options.Rotating.Classify(source, meta) {
@@ -61,7 +61,7 @@ func (r *Engine) chooseRotating(ctx context.Context, seen *observed, selection *
 		if err := r.classify(ctx, seen, use.Source, &about); err != nil {
 			return err
 		}
-		if traits[use.Source] = about; about.Policy == optin.PolicyRotate || seen.rotated(use.Source) {
+		if traits[use.Source] = about; about.Policy.Rotates || seen.rotated(use.Source) {
 			selection.Rotating = append(selection.Rotating, use)
 			continue
 		}
@@ -99,7 +99,7 @@ func (r *Engine) rotates(ctx context.Context, seen *observed, source pin.Source)
 	eager := *seen
 	eager.eager = true
 	err = r.classify(ctx, &eager, source, &about)
-	seen.rotating[source] = about.Policy == optin.PolicyRotate
+	seen.rotating[source] = about.Policy.Rotates
 	return seen.rotating[source], err
 }
 

@@ -33,13 +33,13 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	}
 	enabled := slices.DeleteFunc(slices.Clone(uses), func(use podspec.Use) bool { return !r.Options.Enabled(use.Kind) })
 	asked := seen.asked
-	selection := asked.Track.Select(enabled, asked.Mode == optin.Revision, func(source pin.Source) optin.Traits { return traits[source] })
+	selection := asked.Track.Select(enabled, asked.Mode.Pins, func(source pin.Source) optin.Traits { return traits[source] })
 	r.sayUntracked(seen, uses, selection)
 	if asked.RestartAt && !r.Kind.Restarts {
 		seen.say(optin.InvalidMode, "annotation %s: only an Argo Rollout with a template of its own has a restartAt; using rollout", keys.RotateBy)
 	}
-	switch asked.Mode {
-	case optin.Revision:
+	switch {
+	case asked.Mode.Pins:
 		if err := r.chooseRotating(ctx, seen, &selection, traits); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 		if seen.pins.Unfollowed, err = r.unfollowed(ctx, seen, uses, traits); err != nil {
 			return err
 		}
-	case optin.Restart:
+	case asked.Mode.Restarts:
 		seen.hashes.Uses = selection.Uses
 	}
 	unreferenced, err := r.unreferenced(ctx, seen)

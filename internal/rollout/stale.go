@@ -43,7 +43,7 @@ func (r *Engine) standing(seen *observed, source pin.Source, about optin.Traits)
 	switch {
 	case !r.Options.Enabled(source.Kind) || seen.metas[source] == nil:
 		return plan.Unasked
-	case about.Policy != optin.PolicyRevision || about.Never != "":
+	case about.Policy.ReadsLive || about.Never != "":
 		return plan.ReadLive
 	}
 	return plan.Untracked
@@ -91,7 +91,7 @@ func (r *Engine) dropped(ctx context.Context, reader client.Reader, obj client.O
 // mayDrop reports whether a workload that follows nothing may still have pins that a request drops: the last source that it
 // tracked is to be read live, say.
 func (seen observed) mayDrop() bool {
-	return seen.asked.Track.Enabled() && seen.asked.Mode == optin.Revision && !seen.unbounded && len(seen.pins.Pins) > 0
+	return seen.asked.Track.Enabled() && seen.asked.Mode.Pins && !seen.unbounded && len(seen.pins.Pins) > 0
 }
 
 // drops reports whether pins go with a request that changes the template anyway, whatever else the plan changes (rule 21.6).

@@ -219,7 +219,7 @@ func (l *StatusList) Failed() bool {
 // statusOf returns the status of a workload of which nothing is known yet.
 func statusOf(look rollout.Look) WorkloadStatus {
 	return WorkloadStatus{
-		Namespace: look.Workload.GetNamespace(), Workload: look.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
+		Namespace: look.Workload.GetNamespace(), Workload: look.String(), Mode: look.Asked.Mode.Name, GVK: look.Kind.GVK,
 	}
 }
 
@@ -235,7 +235,7 @@ func (w *WorkloadStatus) judge(v *View, look rollout.Look) {
 	for _, d := range look.Hashes.Decisions {
 		source := withoutPods.source(d, nil)
 		if look.Rotates(d.Source) {
-			source.Policy = string(optin.PolicyRotate)
+			source.Policy = optin.PolicyRotate.Name
 		}
 		w.Sources = append(w.Sources, source)
 	}
@@ -245,7 +245,7 @@ func (w *WorkloadStatus) judge(v *View, look rollout.Look) {
 		all = append(all, source.State)
 	}
 	w.State = worst(all)
-	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Asked.Mode == optin.Attach && look.Asked.Track.Enabled() {
+	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Asked.Mode.Attaches && look.Asked.Track.Enabled() {
 		w.State, w.Message = p.rollout()
 	}
 	if i := slices.IndexFunc(w.Sources, func(s SourceStatus) bool { return s.State == w.State }); i >= 0 {
@@ -336,7 +336,7 @@ func inferred(obj client.Object, sources []SourceStatus) bool {
 
 // Remark is what is to be said of a source.
 func (s *SourceStatus) Remark() string {
-	if s.Message == "" && s.Policy == string(optin.PolicyRotate) {
+	if s.Message == "" && s.Policy != "" {
 		return rotates
 	}
 	return s.Message

@@ -113,7 +113,7 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 // use judges what a change to a source would do to a workload, and whether it uses it at all.
 func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
 	entry := UseEntry{
-		Namespace: look.Workload.GetNamespace(), Source: source.String(), Mode: string(look.Asked.Mode), GVK: look.Kind.GVK,
+		Namespace: look.Workload.GetNamespace(), Source: source.String(), Mode: look.Asked.Mode.Name, GVK: look.Kind.GVK,
 		Workload: look.String(), Pods: -1,
 	}
 	if pods, err := v.Pods(look); err == nil && v.seesPods() {
@@ -166,11 +166,11 @@ func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 		return "you may not list Secrets, so this is not known"
 	case source.Kind == pin.Secret && !v.Options.Secrets:
 		return "the controller does not handle Secrets (--secrets)"
-	case traits.Policy != optin.PolicyRevision && traits.Policy != "":
+	case traits.Policy.ReadsLive:
 		return fmt.Sprintf("%s: %s; pods read the source itself", keys.Policy, traits.Policy)
 	case traits.Never != "":
 		return "never copied: " + traits.Never
-	case asked.Mode == optin.Attach && asked.Track.Enabled():
+	case asked.Mode.Attaches && asked.Track.Enabled():
 		return "mode attach: the name is assumed to be unique per deploy"
 	}
 	if traits.Owned && !asked.Track.None() {

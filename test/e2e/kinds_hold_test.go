@@ -250,7 +250,7 @@ func TestModeRestartOfEveryKind(t *testing.T) {
 		a.createSources("A")
 		// A Deployment that is referred to opts in by itself; its mode is the Rollout's.
 		a.referrerFirst = a.templated != a.kind
-		a.createWorkload(map[string]string{keys.Track: "all", keys.Mode: string(optin.Restart)})
+		a.createWorkload(map[string]string{keys.Track: "all", keys.Mode: optin.Restart.Name})
 		follows := func() string {
 			o := a.templateObject()
 			inTemplate, _ := at(o.Object, a.path+".metadata.annotations").(map[string]any)
@@ -292,7 +292,7 @@ func TestModeAttachOfEveryKind(t *testing.T) {
 		conf.Annotations = map[string]string{keys.Attach: "true"}
 		cred.Annotations = conf.Annotations
 		w.Create(conf, cred)
-		a.createWorkload(map[string]string{keys.Track: "all", keys.Mode: string(optin.Attach)})
+		a.createWorkload(map[string]string{keys.Track: "all", keys.Mode: optin.Attach.Name})
 		if a.start != nil {
 			a.start(a)
 		}

@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-func inMode(mode optin.Mode) deploymentOption { return gen.Annotated(keys.Mode, string(mode)) }
+func inMode(mode optin.Mode) deploymentOption { return gen.Annotated(keys.Mode, mode.Name) }
 
 func (w *world) hashes(deployment string) string {
 	w.Helper()
@@ -131,7 +131,7 @@ func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	set := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{keys.Track: "all", keys.Mode: string(optin.Restart)}},
+		ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{keys.Track: "all", keys.Mode: optin.Restart.Name}},
 		Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(1)), ServiceName: "set"},
 	}
 	like := deployment("set", envFrom("web"))

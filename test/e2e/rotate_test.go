@@ -220,7 +220,7 @@ func TestRequiredSourceAppearingRestartsNothing(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			set := &appsv1.StatefulSet{
-				ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{keys.Track: "all", keys.Mode: string(mode)}},
+				ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{keys.Track: "all", keys.Mode: mode.Name}},
 				Spec:       appsv1.StatefulSetSpec{Replicas: new(int32(1)), ServiceName: "set"},
 			}
 			like := deployment("set", secretVolume("cert"))

@@ -222,8 +222,8 @@ func consequences(t session.Target, text string) []string {
 			fresh = append(fresh, use.String())
 		}
 	}
-	mode := optin.Mode(t.Object.GetAnnotations()[keys.Mode])
-	if len(fresh) > 0 && (mode == "" || mode == optin.Revision) {
+	annotations := t.Object.GetAnnotations()
+	if len(fresh) > 0 && (annotations[keys.Mode] == "" || optin.ModeOf(annotations).Pins) {
 		notes = append(notes, fmt.Sprintf("a controller pins %s at once, which is a rollout", strings.Join(fresh, ", ")))
 	}
 	for _, source := range selection.Unused {
