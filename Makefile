@@ -15,6 +15,9 @@ tool = $$($(cluster) path $(1))
 times = $(CURDIR)/.times
 binaries = $(CURDIR)/bin/e2e
 gotest = go run ./hack/gotest run $(times)/$@
+# What tests start (API servers, confrev, kubectl, Helm, compilers) trades memory for a fifth of its processor time.
+test e2e e2e-alone e2e-shared unit lint verify render-corpus node: export GOGC ?= 400
+test e2e e2e-alone e2e-shared unit lint verify render-corpus node: export GOMEMLIMIT ?= 3GiB
 
 .DEFAULT_GOAL := help
 

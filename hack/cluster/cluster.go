@@ -78,7 +78,9 @@ func (c cluster) create(ctx context.Context, o upOptions, download bool) error {
 			// What is left of a creation that failed would look like a cluster that was stopped.
 			return errors.Join(err, c.remove(context.WithoutCancel(ctx)))
 		}
-		return c.waitRunning(ctx)
+		// On one machine, compression costs processor time and saves nothing.
+		plain := c.kubectlCommand("config", "set", "clusters.kwok-"+c.name+".disable-compression", "true")
+		return errors.Join(plain.run(ctx), c.waitRunning(ctx))
 	})
 }
 
