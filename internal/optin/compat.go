@@ -9,7 +9,7 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// Compat says which other tools' annotations opt in as well, in mode restart, which is what their users expect. docs/compat.md
+// Compat selects the tools whose annotations also opt workloads in, in mode restart, as their users expect. docs/compat.md
 // has a row for each annotation.
 type Compat struct{ Reloader, Wave bool }
 
@@ -37,7 +37,7 @@ func isCompat(key string) bool {
 	return prefix == "wave.pusher.com" || strings.HasSuffix(prefix, "reloader.stakater.com")
 }
 
-// read reads other tools' annotations, and reports whether any of them says what to track.
+// read reads other tools' annotations, and reports whether any of them specifies what to track.
 func (c Compat) read(w Metadata, config *Config) bool {
 	found := false
 	if c.Reloader {
@@ -92,7 +92,7 @@ func readReloader(annotations map[string]string, config *Config) bool {
 	return found
 }
 
-// flag reads a boolean annotation, and reports whether it is there and valid.
+// flag reads a boolean annotation. ok is false if there is none or if it is invalid.
 func (c *Config) flag(annotations map[string]string, key string) (on, ok bool) {
 	text, ok := annotations[key]
 	if !ok {

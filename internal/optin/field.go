@@ -23,11 +23,11 @@ var (
 	stepForm  = regexp.MustCompile(`\.([A-Za-z0-9_-]+)|\['([^']+)'\]|\["([^"]+)"\]|\[([0-9]+)\]`)
 )
 
-// errField says what the path of a field looks like.
+// errField explains what the path of a field looks like.
 var errField = errors.New("want the path of one field, such as {.spec.volumeName}, {.spec['a.b']} or {.spec.list[0]}")
 
-// ParseField reads the path of a field. None may lead into metadata: other tools keep copies of other objects' content there, and
-// parts of it change all the time.
+// ParseField reads the path of a field. A path must not lead into metadata: other tools keep copies of other objects' content
+// there, and parts of it change all the time.
 func ParseField(text string) (Field, error) {
 	if len(text) > maxFieldText {
 		return "", fmt.Errorf("the path of a field is longer than %d bytes", maxFieldText)
@@ -43,7 +43,7 @@ func ParseField(text string) (Field, error) {
 		return "", errField
 	}
 	if steps[0].name == "metadata" {
-		return "", errors.New("fields of metadata cannot be followed; want one of another part, such as {.spec.volumeName}")
+		return "", errors.New("fields of metadata cannot be followed; use a field of another part, such as {.spec.volumeName}")
 	}
 	return Field(text), nil
 }

@@ -1,5 +1,5 @@
-// Package optin reads what a workload, its namespace and its sources ask of confrev in their annotations and labels. It is pure:
-// it gets strings, and returns what they ask for and what is wrong with them.
+// Package optin reads the settings in the annotations and labels of a workload, its namespace and its sources. It is pure: it takes
+// strings, and returns the settings and what is wrong with them. It must not import a client, a clock or a context.
 package optin
 
 import (
@@ -42,14 +42,14 @@ const (
 	Auto Advance = "auto"
 	// OnDeploy advances only together with another change to the template.
 	OnDeploy Advance = "on-deploy"
-	// Manual advances only when a person says so.
+	// Manual advances only when a user asks for it.
 	Manual Advance = "manual"
 )
 
-// Blocks reports whether pins may not move now. deploying is true if something else in the template is changing.
+// Blocks reports whether a must not move pins now. deploying is true if something else in the template is changing.
 func (a Advance) Blocks(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
 
-// Problem is something wrong with an annotation or label, for an event on the workload.
+// Problem is something wrong with an annotation or label. Reason is that of an event on the workload, and Note is its text.
 type Problem struct{ Reason, Note string }
 
 // The reasons of problems.
@@ -62,7 +62,7 @@ const (
 	InvalidCompat    = "InvalidCompat"
 )
 
-// Metadata is what a workload's configuration is read from.
+// Metadata has the annotations and labels that a workload's configuration is read from.
 type Metadata struct {
 	// Annotations are those of the workload, TemplateAnnotations those of its pod template.
 	Annotations, TemplateAnnotations map[string]string
@@ -72,14 +72,14 @@ type Metadata struct {
 	NamespaceLabels, NamespaceAnnotations map[string]string
 }
 
-// Defaults apply where a workload says nothing.
+// Defaults apply to what a workload does not specify.
 type Defaults struct {
 	Settle    time.Duration
 	Injection Injection
 	Compat    Compat
 }
 
-// Config is what a workload asks for. What could not be read keeps its default and is listed in Problems.
+// Config is a workload's configuration. A setting that cannot be read has its default, and Problems lists it.
 type Config struct {
 	Mode      Mode
 	Injection Injection
@@ -95,8 +95,8 @@ type Config struct {
 	Problems  []Problem
 }
 
-// Read returns what a workload asks for. The workload's own settings take precedence over other tools' annotations, and those
-// over its namespace's.
+// Read returns a workload's configuration. The workload's own settings take precedence over other tools' annotations, and those
+// take precedence over its namespace's.
 func Read(w Metadata, defaults Defaults) Config {
 	config := Config{Mode: Revision, Injection: defaults.Injection, Advance: Auto, Settle: defaults.Settle}
 	config.readTrack(w, defaults.Compat)
@@ -196,8 +196,8 @@ func (c *Config) readMode(annotations map[string]string) {
 	}
 }
 
-// readAdvance reads when pins may move, from annotations or labels. The strictest setting counts. With an invalid value, pins
-// stay: what was meant to wait must not roll out because of a typo.
+// readAdvance reads when pins may move, from annotations or labels. The strictest setting counts. With an invalid value, pins do
+// not move: what was meant to wait must not roll out because of a typo.
 func (c *Config) readAdvance(where string, written map[string]string) {
 	text, ok := written[keys.Advance]
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// The limits of one annotation. All of it is read again whenever a workload is reconciled.
+// The limits of one annotation, all of which is read again whenever the workload is reconciled.
 const (
 	maxTriggers    = 32
 	maxTriggerText = 1024
@@ -35,9 +35,9 @@ func (t Trigger) IsSource() bool { return t.Resource.Empty() }
 
 var triggerForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)\.(v[a-z0-9]+)(?:\.([a-z0-9.-]*))?/([A-Za-z0-9][A-Za-z0-9._:-]{0,252})$`)
 
-// ParseRestartOn reads the annotation: a list of configmap/NAME, secret/NAME and <resource>.<version>.<group>/NAME, the last
-// followed by the path of a field if only that one counts: "persistentvolumeclaims.v1/data{.spec.volumeName}". With an error it
-// returns what it could read, within the limits.
+// ParseRestartOn reads the annotation: a list of configmap/NAME, secret/NAME and <resource>.<version>.<group>/NAME. The path of a
+// field may follow the last form, if only this field counts: "persistentvolumeclaims.v1/data{.spec.volumeName}". Together with an
+// error, ParseRestartOn returns the items that it could read, within the limits.
 func ParseRestartOn(text string) ([]Trigger, error) {
 	items := splitOutsideBraces(text)
 	var problems []error
@@ -72,7 +72,7 @@ func merge(triggers []Trigger, added Trigger) ([]Trigger, error) {
 	return triggers, nil
 }
 
-// mergeFields returns the fields that count when an object is named twice. If one of them names no field, everything counts.
+// mergeFields returns the fields that count when an object is listed twice. If one of the items has no field, everything counts.
 func mergeFields(a, b []Field) []Field {
 	if len(a) == 0 || len(b) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // Rotating is the list of classes whose sources rotate by default, in addition to those that always do.
 type Rotating []RotatingClass
 
-// RotatingClass is one such class, named after what creates its objects.
+// RotatingClass is such a class of sources, named after the tool that creates them.
 type RotatingClass string
 
 // The classes that a flag enables. Only users know whether these objects hold credentials or configuration.
@@ -30,7 +30,7 @@ const (
 // RotatingClasses lists all classes.
 var RotatingClasses = []RotatingClass{RotatesExternalSecrets, RotatesVault, RotatesReflected, RotatesTrustManager}
 
-// ParseRotating reads the names of classes.
+// ParseRotating reads the names of classes. It returns an error if a name is unknown.
 func ParseRotating(texts []string) (Rotating, error) {
 	var classes Rotating
 	for _, text := range texts {
@@ -43,7 +43,7 @@ func ParseRotating(texts []string) (Rotating, error) {
 	return classes, nil
 }
 
-// The annotations, labels and owners that show that an object rotates.
+// The annotations, labels and owners of objects that rotate.
 const (
 	certificateName  = "cert-manager.io/certificate-name"
 	externalSecrets  = "reconcile.external-secrets.io/managed"
@@ -62,7 +62,7 @@ const (
 // rotatingKeys are the labels and annotations among them.
 var rotatingKeys = []string{certificateName, externalSecrets, vaultOwner, reflects, replicateFrom, replicatedFrom, bundle}
 
-// Class is what a source's metadata says about whether it rotates.
+// Class is what a source's metadata shows about whether the source rotates.
 type Class int
 
 // The classes.
@@ -75,8 +75,7 @@ const (
 	ByType
 )
 
-// Classify returns what a source's metadata says about whether it rotates. A source's own policy annotation always takes
-// precedence.
+// Classify returns what a source's metadata shows about whether the source rotates. Its policy annotation always takes precedence.
 func (r Rotating) Classify(source pin.Source, meta metav1.Object) Class {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
 	if name := annotations[keys.Policy]; name != "" {

@@ -24,7 +24,7 @@ var neverCopiedTypes = map[corev1.SecretType]string{
 // KeyType is the type of the Secret that holds the key of a namespace's hashes (rule 22).
 const KeyType corev1.SecretType = "confrev.io/key"
 
-// NeverCopiedType returns why Secrets of a type are never copied (rule 10); it is empty if they may be.
+// NeverCopiedType returns the reason why Secrets of a type are never copied (rule 10). It is empty if they may be copied.
 func NeverCopiedType(secretType corev1.SecretType) string { return neverCopiedTypes[secretType] }
 
 // The annotations and labels of objects that other components keep writing (rule 10).
@@ -39,7 +39,7 @@ const (
 // their owners, without controller: true, so those references say nothing about what a user wants.
 const csiManaged = "secrets-store.csi.k8s.io/managed"
 
-// SourceKeys are the labels and annotations of sources that this package reads. A cache must keep them.
+// SourceKeys are the labels and annotations of sources that this package reads, so a cache must keep them.
 var SourceKeys = append([]string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
 	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged,
@@ -48,11 +48,12 @@ var SourceKeys = append([]string{
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that should be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
 
-// Describe returns the traits of a source for a workload, and what is wrong with its annotations. workloads are the UIDs of the
-// workload and of the objects that refer to it (workload.Kind.Refers).
+// Describe returns the traits of a source for a workload, and what is wrong with the source's annotations. workloads are the UIDs
+// of the workload and of the objects that refer to it (workload.Kind.Refers).
 //
-// An ownerReference counts if a user may have written it. That excludes a controller's reference to what it manages, those by
-// which confrev attaches, and those of the Secrets Store CSI driver. Whether it opts the source in is up to the workload (Track).
+// An ownerReference counts only if a user may have written it. That excludes references from objects that a controller manages,
+// those that confrev adds in mode attach, and those that the Secrets Store CSI driver adds. Whether a reference opts the source in
+// depends on the workload (Track).
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
 	traits := Traits{Policy: PolicyRevision, Never: whyNeverCopied(source, meta)}
 	var problems []Problem
@@ -77,8 +78,8 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	return traits, problems
 }
 
-// whyNeverCopied returns why a source is never copied, as far as its metadata shows (rule 10). The type of a Secret may show more once it
-// is read.
+// whyNeverCopied returns the reason why a source is never copied, as far as its metadata shows (rule 10). Reading a Secret may show
+// another reason: its type.
 func whyNeverCopied(source pin.Source, meta metav1.Object) string {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
 	switch {

@@ -42,8 +42,8 @@ func (f nameForm) matches(name string) bool {
 
 func allKinds() map[pin.Kind]bool { return map[pin.Kind]bool{pin.ConfigMap: true, pin.Secret: true} }
 
-// ParseTrack reads the annotation: "all", "none" or "" for nothing, or a list such as "configmap/app,configmap/web". With an
-// error it returns a Track of the items that it could read, so that one mistake does not stop the rest.
+// ParseTrack reads the annotation: "all", "none" or "" for nothing, or a list such as "configmap/app,configmap/web". Together with
+// an error, it returns a Track of the items that it could read, so that one mistake does not disable the others.
 func ParseTrack(text string) (Track, error) {
 	switch strings.TrimSpace(text) {
 	case "":
@@ -69,12 +69,12 @@ func ParseTrack(text string) (Track, error) {
 	return track, nil
 }
 
-// Enabled reports whether the workload asks for anything, regardless of its sources' annotations.
+// Enabled reports whether the settings select any sources, regardless of what the sources' own metadata says.
 func (t Track) Enabled() bool {
 	return len(t.all) > 0 || len(t.listed) > 0 || t.matched || len(t.named) > 0
 }
 
-// Traits are what a source's own metadata says about it.
+// Traits are the properties of a source that its own metadata shows.
 type Traits struct {
 	// Owned is true if the workload is an owner of the source, which opts this source in if Track consents.
 	Owned bool
@@ -99,8 +99,8 @@ type Selection struct {
 	Refused map[pin.Source]string
 }
 
-// Select chooses among the uses of a template. traits returns what a source's metadata says. frozen is true if tracked sources
-// would be copied, so that policy live applies. What other components keep writing is never followed (rule 10).
+// Select returns which of a template's uses are tracked. traits returns the Traits of a source. frozen is true if tracked sources
+// would be copied, so that policy live applies. Sources that other components keep writing are never selected (rule 10).
 func (t Track) Select(uses []podspec.Use, frozen bool, traits func(pin.Source) Traits) Selection {
 	var selection Selection
 	for _, use := range uses {
@@ -148,14 +148,14 @@ func (t Track) tracks(source pin.Source, about Traits) bool {
 // Tracks reports whether a source is tracked if the template refers to it, regardless of the source's own metadata.
 func (t Track) Tracks(source pin.Source) bool { return t.tracks(source, Traits{}) }
 
-// None reports whether the workload opted out.
+// None reports whether the workload has opted out.
 func (t Track) None() bool { return t.none }
 
-// Owners reports whether an ownerReference opts a source in.
+// Owners reports whether ownerReferences opt sources in.
 func (t Track) Owners() bool { return t.owners && !t.none }
 
-// ListedNames returns the names of a kind's sources that are tracked even if nothing refers to them. It is not exact if
-// expressions may match further names; MatchesName decides then.
+// ListedNames returns the names of those sources of a kind that are tracked even if nothing refers to them. exact is false if
+// regular expressions may match further names; then MatchesName decides.
 func (t Track) ListedNames(kind pin.Kind) (names []string, exact bool) {
 	exact = true
 	for _, form := range t.named[kind] {
@@ -179,7 +179,7 @@ func matches(forms []nameForm, name string) bool {
 	return slices.ContainsFunc(forms, func(f nameForm) bool { return f.matches(name) })
 }
 
-// ListsKind reports whether the annotation lists sources of a kind by name.
+// ListsKind reports whether the annotation lists any source of a kind by name.
 func (t Track) ListsKind(kind pin.Kind) bool {
 	return slices.ContainsFunc(t.listed, func(s pin.Source) bool { return s.Kind == kind })
 }

@@ -15,8 +15,8 @@ import (
 // If every use of a source is optional, pods cannot distinguish its absence from empty content. So absence is pinned to a revision
 // with empty content (rule 6), which has a name, a number and owners like any other.
 
-// observeAbsence describes a source that does not exist as if it were empty. Its absence may only be that of the cache: the caller that
-// creates or pins a revision of it checks with the API server (ensure, isCurrent).
+// observeAbsence describes a source that does not exist as if it were empty. The source may be missing only in the cache, so a
+// caller that creates or pins a revision of it checks with the API server (ensure, isCurrent).
 func (s *Store) observeAbsence(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
 	var err error
 	// Most absent sources get no revision, and need no key.
@@ -50,8 +50,8 @@ func (s *Store) readOrEmpty(ctx context.Context, source Ref) (client.Object, Sna
 	return data, newSnapshot(key, data, source.Source()), nil
 }
 
-// OfAbsence reports whether a revision stands for a source that did not exist: it is proven to be empty, and its source version
-// is that of no object.
+// OfAbsence reports whether a revision stands for a source that did not exist: the revision is proven to be empty, and names no
+// version of its source.
 func (s *Store) OfAbsence(ctx context.Context, revision Ref) (bool, error) {
 	meta := NewMetadata(revision.Kind)
 	err := s.cached.Get(ctx, revision.key(), meta)

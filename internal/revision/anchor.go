@@ -16,8 +16,8 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// AnchorName is the name of the ConfigMap that owns those revisions of its namespace that have too many users to list them (rule
-// 14). Garbage collection does not touch a revision while the anchor owns it; confrev deletes it once nothing uses it.
+// AnchorName is the name of the ConfigMap that owns the revisions of its namespace that have too many users to list (rule 14).
+// Garbage collection does not delete a revision while the anchor owns it; confrev does, once nothing uses the revision.
 const AnchorName = "confrev-anchor"
 
 // Anchored reports whether the anchor owns a revision.
@@ -29,7 +29,7 @@ func isAnchor(reference metav1.OwnerReference) bool {
 	return reference.APIVersion == "v1" && reference.Kind == "ConfigMap" && reference.Name == AnchorName
 }
 
-// anchor makes the namespace's anchor own a revision instead of all its users. Other owners stay.
+// anchor makes the namespace's anchor own a revision instead of all its users. Owners that are not its users stay.
 func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetadata) error {
 	anchor, err := s.ensureAnchor(ctx, revision.Namespace)
 	if err != nil {
@@ -39,9 +39,10 @@ func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetada
 	return s.setOwners(ctx, revision, append(references, anchor.reference()))
 }
 
-// Unanchor makes the users of a revision own it instead of the anchor, once there are few enough to leave room for more. A user
-// that has pinned it recently may be missing from those that the caller knows, so everything is searched first: complete reports
-// whether the API server has no others. It returns whether it did so, or how long to wait before trying again.
+// Unanchor makes the users of a revision own it instead of the anchor, once they are few enough to leave room for more. The caller
+// may not know a user that has pinned the revision recently, so Unanchor first calls complete, which searches everything and
+// reports whether the API server has no other users. Unanchor reports whether the users own the revision now, or returns how long
+// to wait before trying again.
 func (s *Store) Unanchor(ctx context.Context, revision *metav1.PartialObjectMetadata, users []Owner,
 	complete func(context.Context) (bool, error),
 ) (done bool, wait time.Duration, err error) {

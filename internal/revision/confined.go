@@ -11,19 +11,19 @@ import (
 const ConfinementRefused = "ConfinementRefused"
 
 // ExplainRefusal turns a refusal by the policy that confines confrev's own account into a TerminalError that names the fields,
-// and returns any other error as it is. confrev itself writes nothing beyond that policy: another admission webhook must have
-// changed further fields in confrev's request.
+// and returns any other error as it is. confrev itself writes nothing that the policy refuses, so another admission webhook must
+// have changed further fields in confrev's request.
 func ExplainRefusal(err error) error {
 	fields, refused := confinementRefusal(err)
 	if !refused {
 		return err
 	}
 	return &TerminalError{ConfinementRefused, fmt.Sprintf(
-		"the policy that confines confrev's own account refused a write of confrev's: %s. If another admission webhook changes such "+
+		"the policy that confines confrev's own account refused one of its writes: %s. If another admission webhook changes such "+
 			"fields in every request, list them in the chart's value selfConfinement.tolerate", fields)}
 }
 
-// confinementRefusal returns what the policy says. It names fields, never values.
+// confinementRefusal returns the policy's message, which names fields and never values.
 func confinementRefusal(err error) (said string, refused bool) {
 	if !apierrors.IsForbidden(err) {
 		return "", false

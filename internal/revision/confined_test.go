@@ -20,7 +20,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"the chart's policy": {
 			forbidden("ValidatingAdmissionPolicy 'acme-confrev-confine-spec.template' with binding 'x' denied request: confrev may not change spec.replicas"),
-			"confrev's: confrev may not change spec.replicas. If another",
+			"writes: confrev may not change spec.replicas. If another",
 		},
 		"a guard":          {forbidden("ValidatingAdmissionPolicy 'confrev-guard-revisions' with binding 'x' denied request: this is a revision"), ""},
 		"another's policy": {forbidden("ValidatingAdmissionPolicy 'theirs' with binding 'confrev-confine-x' denied request: no"), ""},

@@ -21,13 +21,14 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Ensure makes sure that a revision with the observed content exists, and returns the pin to write. It is called right before a
-// pin is written, and reads from the API server, not from the cache (rule 9). number is the lowest number that the revision must
-// have (rule 5).
+// Ensure makes sure that a revision with the observed content exists, and returns the pin to write and whether it created the
+// revision. It is called right before a pin is written, and reads from the API server, not from the cache (rule 9). number is the
+// lowest number that the revision must have (rule 5).
 //
-// owner is the workload that will pin it. It owns the revision from the start, before any holder can. Otherwise the garbage
-// collector could delete a revision that is used again together with the last of its former holders, before the new holder is
-// seen, or while confrev is down (rule 12). Only a workload that is just being created cannot own it, because it has no UID yet.
+// owner is the workload that will pin the revision. It owns the revision from the start, before any holder can. Otherwise, when old
+// content is used again, the garbage collector could delete its revision together with the last of its former holders, before
+// confrev has seen the new holder, or while confrev is down (rule 12). Only a workload that is just being created cannot own the
+// revision, because it has no UID yet.
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
 	// Each owner has a flight of its own, because an owner that joined another's flight would not own the revision.
 	flight := fmt.Sprintf("ensure %s %s %d %s", source, seen.Snapshot.Version, number, owner.UID)
@@ -73,7 +74,7 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 		}
 	}
 	return pin.Pin{}, false, &TerminalError{"NoNameLeft", fmt.Sprintf(
-		"cannot make a revision of %s: the names from %s on are all taken by other objects; delete or rename those",
+		"cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those",
 		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))}
 }
 
@@ -130,9 +131,9 @@ func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) e
 	return nil
 }
 
-// reuse checks whether the object with the given name is a revision with the observed content that can be pinned, and prepares it
-// for that. It is not ok if there is no such object, or if it is something else. Then another name is needed, since overwriting
-// would leave the old data in the kubelet's cache (rule 8).
+// reuse checks whether the object with the given name is a revision with the observed content, and prepares it for being pinned. It
+// returns false if there is no such object or if it is something else. Another object is never overwritten, because the kubelet
+// would still have the old data in its cache (rule 8); the revision needs another name.
 func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owner Owner) (pin.Pin, bool, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
 	meta := Metadata(ref)
@@ -169,7 +170,7 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 	return pin.Pin{Revision: name, Number: raised}, true, nil
 }
 
-// mayExist reports whether a revision of this name was seen: in the cache, or by this process before the cache shows it.
+// mayExist reports whether a revision of this name has been seen, either in the cache or by this process.
 func (s *Store) mayExist(seen Observation, ref Ref) bool {
 	_, known := s.known.Get(ref)
 	return known || seen.Exists(ref.Name)
@@ -202,8 +203,8 @@ func (s *Store) isCurrent(ctx context.Context, source Ref, seen Observation) (bo
 	return live.(string) == seen.Snapshot.Version, nil
 }
 
-// Refresh updates the annotations of the present content's revision: its number, raised to be strictly the highest (rule 5), and
-// the version of the source, so that the source need not be read again at start-up.
+// Refresh updates two annotations of the current revision: its number, which is raised to be the highest (rule 5), and the version
+// of the source, so that the source need not be read again at start-up.
 func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, current pin.Pin) error {
 	if !seen.Exists(current.Revision) {
 		return nil
@@ -225,14 +226,14 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	}
 	if number(meta) < current.Number {
 		if err := s.Admit(ctx, source, seen.Hash, current.Number); err != nil {
-			return nil //nolint:nilerr // It changes too often, which the workloads that want to pin it report.
+			return nil //nolint:nilerr // The source changes too often. The workloads that would pin it report that.
 		}
 	}
 	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
 }
 
-// refresh writes the annotations of a revision that have changed, if any. If there is an owner, the revision is about to be
-// pinned: the renewal keeps the sweeper away, and some workload owns the revision afterwards.
+// refresh writes the annotations of a revision that have changed, if any. If owner is not nil, the revision is about to be pinned:
+// refresh then renews it, so that the sweeper does not delete it, and makes sure that some workload owns it.
 func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owner *Owner) error {
 	annotations := map[string]any{}
 	if number(meta) < raised {
@@ -267,8 +268,8 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 // turnAttempts is how often to try a write that conflicts with those of other replicas.
 const turnAttempts = 5
 
-// refreshInTurn is refresh for workloads that are deployed at the same time and share a source: each must become an owner at
-// once, and every write makes those of the others conflict.
+// refreshInTurn does what refresh does for workloads that are deployed at the same time and share a source. Each must become an
+// owner at once, and each write makes the others' writes conflict.
 func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, version string, owner Owner) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -288,14 +289,14 @@ func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, versio
 	return err
 }
 
-// renewInterval limits the renewals of a revision that many workloads are about to pin.
+// renewInterval is the least time between two renewals of a revision that many workloads are about to pin.
 const renewInterval = time.Second
 
 func (s *Store) renewedLately(meta client.Object) bool {
 	return s.now().Sub(s.renewed(meta)) < renewInterval
 }
 
-// maxSkew is how far ahead of this clock a renewal may be. One further ahead was written by hand, and would never expire.
+// maxSkew is how far ahead of this clock a renewal may be. A time further ahead was written by hand, and would never expire.
 const maxSkew = 10 * time.Minute
 
 // renewed returns when a revision was last about to be pinned, or was created.
@@ -310,8 +311,8 @@ func (s *Store) renewed(meta client.Object) time.Time {
 
 func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }
 
-// patch changes a revision's metadata on the condition that it is still as it was read. Otherwise two writers could each believe
-// that they have decided about a number or the list of owners.
+// patch changes a revision's metadata on the condition that the revision is still as it was read. Otherwise, of two writers that
+// change the number or the list of owners, one would undo what the other did.
 func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = meta.UID, meta.ResourceVersion
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})

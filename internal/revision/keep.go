@@ -13,17 +13,17 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Keep makes sure that an existing revision can be pinned again by a workload, right before it is (rule 9): that it is there, is
-// one of the source's and is not being deleted, and that it is not deleted with its other users before a holder of this workload
-// is seen (rules 12 and 13). shown is true if a holder of the workload pins it already. Then owning it is enough, and nothing
-// else is written.
+// Keep makes sure, right before a workload pins an existing revision again (rule 9), that the revision exists, belongs to the
+// source and is not being deleted, and that it is not deleted with its other users before confrev sees a holder of this workload
+// (rules 12 and 13). shown is true if a holder of the workload pins the revision already. Then it is enough that the workload owns
+// the revision, and Keep writes nothing else.
 func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner Owner, shown bool) error {
 	meta, _, err := s.Verify(ctx, source, revision)
 	if err != nil {
 		return err
 	}
 	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
-		// It may be pinned, but confrev must not change its owners.
+		// The revision may be pinned, but confrev must not change its owners.
 		return err
 	}
 	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
@@ -52,8 +52,8 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	return s.patch(ctx, meta, metadata)
 }
 
-// Verify returns the metadata of a revision and what it contains, as the API server has it. The error satisfies IsChanged if the
-// revision is not there, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
+// Verify reads a revision from the API server, and returns its metadata and the Snapshot of its content. The error satisfies
+// IsChanged if the revision does not exist, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
 func (s *Store) Verify(ctx context.Context, source pin.Source, revision Ref) (*metav1.PartialObjectMetadata, Snapshot, error) {
 	meta := Metadata(revision)
 	err := s.live.Get(ctx, revision.key(), meta)

@@ -33,8 +33,8 @@ type namespaceKey struct {
 
 type provisional struct{}
 
-// Provisional returns a context under which no key is created for a namespace, because a dry run creates nothing. Hashes are then
-// keyed with the key that this process would create.
+// Provisional returns a context in which no namespace gets a key, because a dry run creates nothing. Hashes are then keyed with the
+// key that this process would create.
 func Provisional(ctx context.Context) context.Context {
 	return context.WithValue(ctx, provisional{}, true)
 }
@@ -47,7 +47,7 @@ func (s *Store) Key(ctx context.Context, namespace string) (*content.Key, error)
 		if err := s.cached.Get(ctx, client.ObjectKeyFromObject(meta), meta); err == nil && meta.UID == kept.uid {
 			return kept.key, nil
 		}
-		// It was deleted or replaced, or the cache lags.
+		// The Secret was deleted or replaced, or the cache lags behind.
 	}
 	return s.readKey(ctx, namespace, s.makesKeys && ctx.Value(provisional{}) == nil)
 }
@@ -79,7 +79,7 @@ func (s *Store) readKey(ctx context.Context, namespace string, create bool) (*co
 	return found.(*content.Key), nil
 }
 
-// newKey creates a key. If several replicas do so at the same time, all use the key of the first.
+// newKey creates a key. If several replicas create one at the same time, all use the first.
 func (s *Store) newKey(ctx context.Context, namespace string, create bool) (*content.Key, error) {
 	kept, err := s.provisionalKey(namespace)
 	if err != nil || !create {
@@ -100,7 +100,7 @@ func (s *Store) newKey(ctx context.Context, namespace string, create bool) (*con
 	return s.keepKey(secret)
 }
 
-// provisionalKey returns the key that this process would create for a namespace: the same one each time.
+// provisionalKey returns the key that this process would create for a namespace. It is the same one each time.
 func (s *Store) provisionalKey(namespace string) (namespaceKey, error) {
 	s.changesLock.Lock()
 	defer s.changesLock.Unlock()
@@ -128,14 +128,14 @@ func (s *Store) keepKey(secret *corev1.Secret) (*content.Key, error) {
 	return key, nil
 }
 
-// keyError returns the error that a key cannot be read or created. It is a TerminalError if a right is missing.
+// keyError returns the error about a key that cannot be read or created. It is a TerminalError if confrev lacks a right.
 func keyError(namespace string, err error) error {
 	if _, refused := confinementRefusal(err); refused {
 		return ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return &TerminalError{KeyUnreadable, fmt.Sprintf("may not get or create secret/%s, the key of this namespace's hashes, so nothing that "+
-			"comes from Secrets is pinned or rolled out here: grant those rights", keys.KeySecret)}
+			"comes from Secrets is pinned or rolled out here: grant confrev those rights", keys.KeySecret)}
 	}
 	return fmt.Errorf("read the key of namespace %s: %w", namespace, err)
 }
@@ -148,7 +148,7 @@ func (s *Store) keyFor(ctx context.Context, kind pin.Kind, namespace string) (*c
 	return s.Key(ctx, namespace)
 }
 
-// settleKey makes sure that the key with which a revision is about to be named is stored.
+// settleKey makes sure that the key that a revision's name is about to be made with is stored.
 func (s *Store) settleKey(ctx context.Context, source Ref, name content.Hash) error {
 	if source.Kind == pin.ConfigMap {
 		return nil

@@ -167,8 +167,8 @@ func TestUnreadableKeyIsUserError(t *testing.T) {
 		"mutable":            {objects: []client.Object{mutable}, terminal: true, says: "delete it"},
 		"of another type":    {objects: []client.Object{other}, terminal: true, says: "delete it"},
 		"empty":              {objects: []client.Object{none}, terminal: true, says: "delete it"},
-		"it may not be read": {get: forbidden, terminal: true, says: "grant those rights"},
-		"it may not be made": {create: forbidden, terminal: true, says: "grant those rights"},
+		"it may not be read": {get: forbidden, terminal: true, says: "grant confrev those rights"},
+		"it may not be made": {create: forbidden, terminal: true, says: "grant confrev those rights"},
 		"no answer":          {get: errors.New("no answer"), says: "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {

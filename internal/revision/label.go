@@ -13,15 +13,14 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// labelRecord counts how often a source's label was removed again.
+// labelRecord counts how often the label of a source was removed after confrev had added it.
 type labelRecord struct {
 	mu      sync.Mutex
 	reverts plan.Reverts
 }
 
-// Label adds the label that a source's revisions carry to the source itself, so that one selector lists them all. The label is
-// only a convenience: if something keeps removing it, such as a tool that applies the whole manifest, confrev gives up after a
-// few times.
+// Label adds the label of a source's revisions to the source too, so that one selector lists them all. The label is only a
+// convenience: if something keeps removing it, such as a tool that applies the whole manifest, confrev gives up after a few times.
 func (s *Store) Label(ctx context.Context, source Ref) error {
 	meta := NewMetadata(source.Kind)
 	if err := s.cached.Get(ctx, source.key(), meta); err != nil {
@@ -42,7 +41,7 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 		}
 		err = s.send(ctx, Metadata(source), patch)
 		if tooBig(err) {
-			// There is no room for a label; trying again would not make any.
+			// The object has no room for a label, so trying again would fail too.
 			return nil
 		}
 		if err == nil {

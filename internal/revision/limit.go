@@ -11,10 +11,10 @@ import (
 	"confrev.io/confrev/internal/keys"
 )
 
-// TooFrequent is the reason of a TerminalError about a source that changes more often than it may (rule 11).
+// TooFrequent is the reason of a TerminalError about a source that changes more often than rule 11 allows.
 const TooFrequent = "ChangesTooOften"
 
-// changeRecord has when a source got new content within the last hour.
+// changeRecord has the times at which a source got new content within the last hour.
 type changeRecord struct {
 	mu sync.Mutex
 	at []time.Time
@@ -23,9 +23,9 @@ type changeRecord struct {
 	number int64
 }
 
-// Admit lets a source have new content, or refuses it because the source has changed too often within the last hour: some
-// controller keeps writing to it, and every workload that follows it would roll forever. number distinguishes the times at which
-// the same content came back; it is 0 if the caller does not count them.
+// Admit counts a source's new content, or returns a TerminalError because the source has changed too often within the last hour:
+// some controller keeps writing to it, and every workload that follows it would roll out forever. number distinguishes the times
+// at which the same content came back; it is 0 if the caller does not count them.
 func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number int64) error {
 	c := s.changesOf(source)
 	c.mu.Lock()
@@ -49,8 +49,8 @@ func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number
 
 type uncounted struct{}
 
-// Uncounted returns a context under which a source's new content may be refused, but does not count towards the limit, because
-// the sender of the request is not trusted enough to use it up.
+// Uncounted returns a context in which Admit may refuse a source's new content but does not count it, because the sender of the
+// request is not trusted enough to use up the limit.
 func Uncounted(ctx context.Context) context.Context { return context.WithValue(ctx, uncounted{}, true) }
 
 func (s *Store) changesOf(source Ref) *changeRecord {

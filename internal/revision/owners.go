@@ -20,13 +20,13 @@ type Owner struct {
 	Kind       string
 	Name       string
 	UID        types.UID
-	// AtOnce is true for a workload that must own the revision even if the controller, which gathers owners, is not running: the
-	// webhook pins for it. If it has no UID, it is about to be created.
+	// AtOnce is true for a workload that the webhook pins. It must own the revision even if the controller, which gathers owners, is
+	// not running. If it has no UID, it is about to be created.
 	AtOnce bool
 }
 
-// MaxOwners is how many owners a revision may list. Each takes about 200 bytes, every write of one sends all of them, and an
-// object must stay far below etcd's limit of 1.5 MiB. Beyond that, the namespace's anchor owns the revision (rule 14).
+// MaxOwners is the number of owners that a revision may list. Each takes about 200 bytes, each write sends all of them, and an
+// object must stay far below etcd's limit of 1.5 MiB. If there are more, the namespace's anchor owns the revision (rule 14).
 const MaxOwners = 100
 
 // Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
@@ -68,8 +68,8 @@ func (s *Store) withLiving(ctx context.Context, namespace string, references []m
 	return references, nil
 }
 
-// setOwners replaces the owners of a revision or an attached source. The whole list is replaced, so it is patch's condition that
-// preserves owners that others add meanwhile. An annotation on a source notes that its owners are confrev's doing.
+// setOwners replaces the owners of a revision or an attached source. It replaces the whole list, and the condition of patch
+// preserves owners that other clients add meanwhile. An annotation on a source notes that confrev added its owners.
 func (s *Store) setOwners(ctx context.Context, obj *metav1.PartialObjectMetadata, references []metav1.OwnerReference) error {
 	metadata := map[string]any{"ownerReferences": references}
 	if optin.Attachable(obj) {
@@ -95,14 +95,14 @@ func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata
 	})
 }
 
-// ownersForPinning returns the owners that a revision needs so that garbage collection keeps it for a workload that is about to pin it,
-// and whether they differ from the present ones. An owned object is deleted with its owners, so only what is proven to be a
-// revision gets any.
+// ownersForPinning returns the owners that a revision needs so that garbage collection keeps it for a workload that is about to pin
+// it, and reports whether they differ from the present ones. An owned object is deleted with its owners, so only what is proven to
+// be a revision gets any.
 //
-// For the controller it is enough that some workload is an owner: it gathers the others right after. Callers that cannot rely on
-// that add the workload itself, or the anchor if the workload is only about to be created: garbage collection would mistake an
-// owner that is not there yet for one that is gone. A revision without owners stays without: nothing collects it, whereas if this
-// workload became its only owner, it would be deleted with it, although others may have been created with it.
+// For the controller it is enough that some workload is an owner, because it gathers the others right after. Callers that cannot
+// rely on that add the workload itself, or the anchor if the workload is only about to be created: garbage collection would take an
+// owner that does not exist yet for one that is gone. A revision without owners gets none: garbage collection ignores it, whereas
+// if this workload became its only owner, it would be deleted with this workload, although other new workloads may pin it too.
 func (s *Store) ownersForPinning(ctx context.Context, meta *metav1.PartialObjectMetadata, owner Owner) ([]metav1.OwnerReference, bool, error) {
 	lacks := !s.ownedByWorkload(meta) && owner.UID != ""
 	if owner.AtOnce {
@@ -117,7 +117,7 @@ func (s *Store) ownersForPinning(ctx context.Context, meta *metav1.PartialObject
 	if owner.UID == "" || len(meta.OwnerReferences) >= MaxOwners {
 		anchor, err := s.ensureAnchor(ctx, meta.Namespace)
 		if err != nil && !IsChanged(err) {
-			// For example, something else has the anchor's name. The pin is more important than an owner.
+			// For example, another object has the anchor's name. The pin is more important than an owner.
 			log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", meta.Name)
 			return nil, false, nil
 		}
@@ -139,7 +139,7 @@ func missingOwners(revision client.Object, owners []Owner) []Owner {
 	return slices.DeleteFunc(slices.Clone(owners), func(o Owner) bool { return have[o.UID] })
 }
 
-// isAlive reports whether the API server has this very object, not a later one of the same name, and is not deleting it.
+// isAlive reports whether the API server has this object, not a later one of the same name, and is not deleting it.
 func (s *Store) isAlive(ctx context.Context, namespace string, owner Owner) (bool, error) {
 	meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
 	err := s.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, meta)
@@ -158,8 +158,8 @@ func (o Owner) reference() metav1.OwnerReference {
 	}
 }
 
-// AddOwner adds an owner to a source or revision, as the API server has it, and reports whether it was missing. It fails with a
-// conflict if something else writes the object meanwhile.
+// AddOwner reads a source or revision from the API server, adds an owner to it, and reports whether the owner was missing. It
+// returns a Conflict if another client writes the object meanwhile.
 func AddOwner(ctx context.Context, c client.Client, ref Ref, owner Owner) (added bool, err error) {
 	meta := NewMetadata(ref.Kind)
 	if err := c.Get(ctx, ref.key(), meta); err != nil {

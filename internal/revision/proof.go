@@ -35,8 +35,8 @@ func IsRevision(obj client.Object) bool {
 	return unknown || isImmutable(obj)
 }
 
-// proof is what the data of an object was found to be. It stays valid: the data of a UID never changes once it is immutable, and
-// an object that is not immutable is read again when its resourceVersion changes.
+// proof is what reading the data of an object has shown. It stays valid: the data of an immutable object never changes, and an
+// object that is not immutable is read again when its resourceVersion changes.
 type proof struct {
 	Snapshot
 	immutable bool
@@ -44,8 +44,8 @@ type proof struct {
 	of pin.Source
 }
 
-// prove reads the data of an object that has the form of a revision, once, and returns what it contains. It is not proven if the
-// data can still change.
+// prove reads the data of an object that has the form of a revision, once, and returns what it contains. It returns false if the
+// data can still change, so that nothing is proven.
 func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (Snapshot, bool, error) {
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
 	key, err := s.keyFor(ctx, ref.Kind, ref.Namespace)
@@ -75,7 +75,7 @@ func (s *Store) rememberProof(uid types.UID, p proof) {
 	}
 }
 
-// proof returns what is known about an object without reading it, under the present key of its namespace.
+// proof returns what is known about an object without reading it. key is the present key of its namespace.
 func (s *Store) proof(meta *metav1.PartialObjectMetadata, key *content.Key) (proof, bool) {
 	kept, ok := s.verified.Get(meta.UID)
 	if !ok {
@@ -102,9 +102,9 @@ func (s *Store) Proven(obj client.Object) bool {
 	return ok && kept.(proof).immutable && IsRevision(obj)
 }
 
-// credible reports whether the label of an object may be believed before its data is read: the object's name follows from the
-// label, or the workload at hand pins it. Confrev proved it when it pinned it, and the guards have protected its metadata since
-// then. What is believed is still proven before it is pinned.
+// credible reports whether the label of an object may be believed before its data is read: either the object's name follows from
+// the label, or the workload pins the object already. In the second case, confrev proved the object when it pinned it, and the
+// guards have protected its metadata since. In both cases, confrev proves the object before it pins it again.
 func credible(meta *metav1.PartialObjectMetadata, pinned string) bool {
 	if meta.Name == pinned {
 		return true

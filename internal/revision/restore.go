@@ -10,8 +10,8 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Restore creates a revision that was deleted while it was in use, under its own name, if the source still has the content that
-// the name stands for, which is none if the source does not exist (rule 9). It returns whether the revision exists now.
+// Restore recreates a revision that was deleted while it was in use, under its own name, if the source still has the content that
+// the name stands for (rule 9). A source that does not exist counts as empty. Restore reports whether the revision exists now.
 func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, number int64) (bool, error) {
 	data, snapshot, err := s.readOrEmpty(ctx, Ref{source.Kind, revision.Namespace, source.Name})
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 	return err == nil, err
 }
 
-// names reports whether a revision of the source with this content may have this name, or might have had it before hashes were
+// names reports whether a revision of the source with this content may have this name. It may be a name from before hashes were
 // keyed.
 func (s Snapshot) names(source, name string) bool {
 	return content.Names(source, s.Hash, name) || s.PlainHash != "" && content.Names(source, s.PlainHash, name)

@@ -33,15 +33,15 @@ type Ref struct {
 // String returns "configmap/namespace/name".
 func (r Ref) String() string { return string(r.Kind) + "/" + r.Namespace + "/" + r.Name }
 
-// key returns the object's name as clients take it.
+// key returns the object's name in the form that clients use.
 func (r Ref) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// Text returns the form of indexes: "configmap/app-5f7d8c9b2k".
+// Text returns the form that indexes use: "configmap/app-5f7d8c9b2k".
 func (r Ref) Text() string { return r.Source().String() }
 
-// Source returns the object as templates name it.
+// Source returns the name that templates refer to the object by.
 func (r Ref) Source() pin.Source { return pin.Source{Kind: r.Kind, Name: r.Name} }
 
 // GVK returns the API kind of a source.
@@ -85,8 +85,8 @@ func IndexBySource(kind pin.Kind) client.IndexerFunc {
 	}
 }
 
-// Compact drops what confrev does not need of the cached metadata of a source or revision: every label and annotation that it
-// does not read.
+// Compact drops every label and annotation that confrev does not read from the metadata of a source or revision, before it is
+// cached.
 func Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
 	obj.SetAnnotations(keptOnly(obj.GetAnnotations()))
@@ -110,7 +110,7 @@ func keptOnly(all map[string]string) map[string]string {
 	return kept
 }
 
-// number returns a revision's number. One that no pin could have counts as 0, below all others.
+// number returns a revision's number. A number that no pin can have counts as 0, which is below all others.
 func number(obj client.Object) int64 {
 	n, err := strconv.ParseInt(obj.GetAnnotations()[keys.Number], 10, 64)
 	if err != nil || n < 0 || n >= pin.MaxNumber {
@@ -119,12 +119,12 @@ func number(obj client.Object) int64 {
 	return n
 }
 
-// version returns the source's version as a revision notes it (keys.SourceVersion).
+// version returns a source's version in the form of keys.SourceVersion.
 func version(source client.Object) string {
 	return string(source.GetUID()) + "/" + source.GetResourceVersion()
 }
 
-// Labelled returns what a revision's metadata says about it.
+// Labelled returns what the labels and annotations of a revision say about it. They prove nothing (rule 20).
 func Labelled(obj client.Object) plan.Revision {
 	revision := plan.Revision{Name: obj.GetName(), Number: number(obj), Hash: content.Hash(obj.GetLabels()[keys.Content])}
 	if text, ok := obj.GetAnnotations()[keys.KeyDigests]; ok {
@@ -135,8 +135,8 @@ func Labelled(obj client.Object) plan.Revision {
 	return revision
 }
 
-// object returns the revision itself. It has none of the source's labels, annotations, owners or finalizers, except the change
-// cause.
+// object returns the revision of a source as it is created. It has none of the source's labels, annotations, owners and
+// finalizers, except for the change cause.
 func object(source client.Object, seen Snapshot, name string, number int64, owners ...Owner) client.Object {
 	meta := metav1.ObjectMeta{
 		Name: name, Namespace: source.GetNamespace(),
@@ -195,7 +195,7 @@ func isImmutable(obj client.Object) bool {
 	return immutable != nil && *immutable
 }
 
-// checkCopyable refuses data that is never copied (rule 10).
+// checkCopyable returns a TerminalError if the data of an object is never copied (rule 10).
 func checkCopyable(obj client.Object) error {
 	if secret, ok := obj.(*corev1.Secret); ok {
 		if why := optin.NeverCopiedType(secret.Type); why != "" {
@@ -208,17 +208,18 @@ func checkCopyable(obj client.Object) error {
 // NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).
 const NeverCopied = "NeverCopied"
 
-// TerminalError is an error that retrying does not fix: the user must change something. Its text is for the user.
+// TerminalError is an error that retrying does not fix, because the user must change something. Message is a sentence for the user,
+// and Reason is that of an event.
 type TerminalError struct{ Reason, Message string }
 
 func (e *TerminalError) Error() string { return e.Message }
 
-// changedError says that what was observed has changed. The caller observes again.
+// changedError is the error that what was observed has changed. The caller observes it again.
 type changedError struct{ what string }
 
 func (e *changedError) Error() string { return e.what + " changed meanwhile; looking again" }
 
-// NewChanged returns the error that an object changed between reading and writing; see IsChanged.
+// NewChanged returns an error that satisfies IsChanged: an object changed between reading and writing. The format is for its name.
 func NewChanged(format string, args ...any) error { return &changedError{fmt.Sprintf(format, args...)} }
 
 // SameContent reports whether two ConfigMaps, or two Secrets, have the same content.

@@ -27,14 +27,14 @@ type Snapshot struct {
 	Version string
 	Hash    content.Hash
 	Digests content.Digests
-	// PlainHash and PlainDigests are what Hash and Digests would be without a key. Names and notes may be from before there was
-	// one. They are never published, and are empty if there is no key or the data was not read.
+	// PlainHash and PlainDigests are what Hash and Digests would be without a key. They are compared with names and notes from before
+	// there was a key, and are never published. They are empty if there is no key or if the data was not read.
 	PlainHash    content.Hash
 	PlainDigests content.Digests
 }
 
-// Store reads sources and revisions, and writes revisions. It reads metadata from the cache, and data from the API server, one
-// object at a time. It does not keep data: memory does not grow with the size of configuration.
+// Store reads sources and revisions, and writes revisions. It reads metadata from the cache, and data from the API server one
+// object at a time. It keeps no data, so that memory does not grow with the size of the configuration.
 type Store struct {
 	cached client.Reader
 	live   client.Reader
@@ -70,18 +70,18 @@ type Store struct {
 	done *lru.Cache
 }
 
-// remembered limits the entries of each of a Store's caches. A forgotten entry costs a read.
+// remembered is the number of entries that each of a Store's caches may have. An evicted entry costs a read.
 const remembered = 20_000
 
-// Kinds says what owner references name.
+// Kinds recognizes the objects that owner references name.
 type Kinds interface {
-	// IsWorkload reports whether it is a workload, IsUser whether it is a workload or a holder.
+	// IsWorkload reports whether a reference names a workload, and IsUser whether it names a workload or a holder.
 	IsWorkload(reference metav1.OwnerReference) bool
 	IsUser(reference metav1.OwnerReference) bool
 }
 
-// NewStore returns a Store. cached reads the metadata of sources and revisions, indexed BySource. live reads from the API server.
-// perHour is how often a source may get a new current revision.
+// NewStore returns a Store. cached reads the metadata of sources and revisions, and must have the index BySource. live reads from
+// the API server. perHour is how often a source may get a new current revision within an hour.
 func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, secretsCached: true, makesKeys: true,
@@ -90,19 +90,20 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 	}
 }
 
-// WithoutSecrets makes the Store look up keys with the API server, since no cache has Secrets.
+// WithoutSecrets makes the Store read keys from the API server, because the cache has no Secrets. It returns the Store.
 func (s *Store) WithoutSecrets() *Store {
 	s.secretsCached = false
 	return s
 }
 
-// WithoutNewKeys makes the Store create a key only together with a revision. It is for callers that mostly read.
+// WithoutNewKeys makes the Store create a key only together with a revision. It is for callers that mostly read. It returns the
+// Store.
 func (s *Store) WithoutNewKeys() *Store {
 	s.makesKeys = false
 	return s
 }
 
-// Observation is what is known about a source: what the plan needs, and what writing needs.
+// Observation is what is known about a source, as far as deciding and writing need it.
 type Observation struct {
 	plan.Source
 	Snapshot Snapshot
@@ -114,15 +115,15 @@ type Observation struct {
 	noted map[string]string
 }
 
-// Exists reports whether the source has a revision of this name.
+// Exists reports whether the source has a revision with this name.
 func (o Observation) Exists(revision string) bool {
 	_, exists := o.noted[revision]
 	return exists
 }
 
-// Observe observes a source, whose metadata the caller has read (nil if it does not exist), and its revisions. It reads the
-// source's data unless the revision that the caller has it pinned to notes its present version; the annotations of other
-// revisions may come from anyone.
+// Observe observes a source and its revisions. meta is the source's metadata, nil if the source does not exist. pinned is the name
+// of the revision that the caller's workload pins. Observe reads the source's data unless that revision notes the source's present
+// version; the annotations of other revisions may come from anyone.
 func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObjectMetadata, pinned string) (Observation, error) {
 	revisions, err := s.list(ctx, source)
 	if err != nil {
@@ -170,8 +171,8 @@ func (o *Observation) setContent(snapshot Snapshot) {
 	o.Snapshot, o.Hash, o.Digests, o.PlainDigests, o.Scheme = snapshot, snapshot.Hash, snapshot.Digests, snapshot.PlainDigests, o.Key.Scheme()
 }
 
-// settleName finds the name of the revision with the present content. Its number counts from now on, so it is proven. Revisions
-// that are not what their labels say are not considered (rule 20).
+// settleName finds the name of the revision with the present content. It proves that revision, whose number counts from now on, and
+// ignores revisions that are not what their labels say (rule 20).
 func (s *Store) settleName(ctx context.Context, source Ref, seen *Observation, revisions []metav1.PartialObjectMetadata, pinned string) error {
 	for {
 		seen.Name = nameFor(source, *seen, pinned)
@@ -242,8 +243,8 @@ func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMet
 	return slices.DeleteFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil }), nil
 }
 
-// describe returns what a revision contains, and whether to believe that it is one. Its metadata says what it contains. A
-// revision whose metadata says too little, or does not match its name, is read, once (rule 20; rule 8: a new hash causes no
+// describe returns what a revision contains according to its metadata, and reports whether to believe that it is a revision. If the
+// metadata says too little, or does not match the name, describe reads the revision, once (rule 20; rule 8: a new hash causes no
 // rollout).
 func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata, pinned string) (plan.Revision, bool, error) {
 	key, err := s.keyFor(ctx, kindOf(meta), meta.Namespace)
@@ -264,7 +265,7 @@ func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata
 	return described, proven, ignoreChanged(err)
 }
 
-// ignoreChanged drops the error that a cached object is gone or was replaced; its event is on the way.
+// ignoreChanged drops an error that satisfies IsChanged: a cached object is gone or was replaced, and its event is on the way.
 func ignoreChanged(err error) error {
 	if IsChanged(err) {
 		return nil
@@ -272,7 +273,7 @@ func ignoreChanged(err error) error {
 	return err
 }
 
-// snapshot returns the source's content at the given version or later, and whether the source still exists.
+// snapshot returns the source's content at the given version or a later one, and reports whether the source still exists.
 func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen Observation, pinned string) (Snapshot, bool, error) {
 	for _, revision := range seen.Revisions {
 		if revision.Name == pinned && seen.noted[revision.Name] == version && revision.Digests != nil {
@@ -302,8 +303,7 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 	return read.(Snapshot), true, nil
 }
 
-// UnkeyedDigests returns the digests of a Secret's keys as they are without a key, to compare them with notes from before there
-// was one.
+// UnkeyedDigests returns the digests of a Secret's data without a key, to compare them with notes from before there was a key.
 func (s *Store) UnkeyedDigests(ctx context.Context, source Ref, seen Observation) (content.Digests, error) {
 	if seen.PlainDigests != nil {
 		return seen.PlainDigests, nil
@@ -351,8 +351,7 @@ func newSnapshot(key *content.Key, obj client.Object, source pin.Source) Snapsho
 	return snapshot
 }
 
-// once runs a write on behalf of all calls with the same key: those in progress now, and those that come before the cache shows
-// its result.
+// once runs a write once for all calls with the same key: those at the same time, and those before the cache shows its result.
 func (s *Store) once(key string, write func() error) error {
 	if _, ok := s.done.Get(key); ok {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"confrev.io/confrev/internal/optin"
 )
 
-// PinWindow is how long the sweeper leaves a revision alone that is about to be pinned. The pin is written within milliseconds.
+// PinWindow is how long the sweeper spares a revision that is about to be pinned. The pin is written within milliseconds.
 const PinWindow = 5 * time.Second
 
-// Sweep deletes a revision that nothing pins any more, once inUse has asked the API server and found nothing that names it (rule
-// 13). A revision that no workload has ever owned is left alone for the grace time first. It returns whether it deleted the
-// revision, or how long to wait before trying again.
+// Sweep deletes a revision that nothing pins any more, after inUse has asked the API server and found nothing that names it (rule
+// 13). It spares a revision that no workload has ever owned for the grace time. It reports whether it deleted the revision, or
+// returns how long to wait before trying again.
 func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadata, grace time.Duration,
 	inUse func(context.Context) (bool, error),
 ) (deleted bool, wait time.Duration, err error) {

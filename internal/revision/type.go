@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KnownType returns the type of a Secret, which its metadata does not show, if it was read before. The type of a UID never
-// changes.
+// KnownType returns the type of a Secret, which its metadata does not show, if the Secret was read before. The type of a Secret
+// never changes.
 func (s *Store) KnownType(meta *metav1.PartialObjectMetadata) (corev1.SecretType, bool) {
 	kept, ok := s.types.Get(meta.UID)
 	if !ok {
@@ -18,8 +18,8 @@ func (s *Store) KnownType(meta *metav1.PartialObjectMetadata) (corev1.SecretType
 	return kept.(corev1.SecretType), true
 }
 
-// ReadType returns the type of a Secret, and reads it if it is not known. It is empty if the Secret was deleted or replaced
-// meanwhile.
+// ReadType returns the type of a Secret, which it reads if the type is not known. The type is empty if the Secret was deleted or
+// replaced meanwhile.
 func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata) (corev1.SecretType, error) {
 	if known, ok := s.KnownType(meta); ok {
 		return known, nil
@@ -30,7 +30,7 @@ func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata
 		if err != nil {
 			return nil, err
 		}
-		// Even if the key cannot be read, the type is known.
+		// The type is known even if the key cannot be read.
 		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
 			s.snapshots.Add(ref, newSnapshot(key, obj, ref.Source()))
 		}

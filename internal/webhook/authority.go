@@ -19,8 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What the Secret that all replicas share holds: the authority's certificate, twice as Secrets of type kubernetes.io/tls have it,
-// and its private key.
+// The keys of the Secret that all replicas share. As a Secret of type kubernetes.io/tls, it has the authority's certificate twice,
+// and the authority's private key.
 const (
 	caKey          = "ca.crt"
 	certificateKey = corev1.TLSCertKey
@@ -59,12 +59,12 @@ func readAuthority(data map[string][]byte) (*authority, error) {
 	return &authority{data[caKey], certificate, key}, nil
 }
 
-// isGood reports whether an authority need not be replaced: a third of its life is left, and it is not distrusted.
+// isGood reports whether an authority need not be replaced, because a third of its lifetime is left and it is not distrusted.
 func (a *authority) isGood(now, distrusted time.Time) bool {
 	return now.Before(renewal(a.certificate)) && !a.certificate.NotBefore.Before(distrusted)
 }
 
-// renewal returns when to replace a certificate.
+// renewal returns when to replace a certificate: after two thirds of its lifetime.
 func renewal(c *x509.Certificate) time.Time { return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3) }
 
 // makeAuthority returns the data of a Secret with a new authority.
@@ -114,7 +114,7 @@ func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, e
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// issued reports whether a certificate is this authority's and need not be replaced.
+// issued reports whether this authority signed a certificate and the certificate need not be replaced.
 func (a *authority) issued(c *tls.Certificate, now time.Time) bool {
 	return c != nil && now.Before(renewal(c.Leaf)) && c.Leaf.CheckSignatureFrom(a.certificate) == nil
 }

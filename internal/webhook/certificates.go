@@ -33,16 +33,16 @@ import (
 // have expired or are distrusted. So the server is trusted throughout a rotation.
 type Certificates struct {
 	Client client.Client
-	// Live reads without a cache.
+	// Live reads from the API server.
 	Live   client.Reader
 	Secret types.NamespacedName
-	// DNSNames are those of the certificate.
+	// DNSNames are the names in the certificate.
 	DNSNames []string
 	// Configurations are the names of MutatingWebhookConfigurations. It is not an error if one does not exist.
 	Configurations []string
-	// PathOf is the one of them whose path is secret, below Prefix.
+	// PathOf is the configuration whose path, below Prefix, is secret.
 	PathOf, Prefix string
-	// OnlyPath leaves certificates to another component.
+	// OnlyPath is true if another component issues the certificates.
 	OnlyPath bool
 	Now      func() time.Time
 
@@ -51,13 +51,13 @@ type Certificates struct {
 	paths   paths
 }
 
-// lookEvery is how often to check for changes to the Secret, or to the configurations, which others may change too.
+// lookEvery is the interval of checks for changes to the Secret and the configurations, which other clients may change too.
 const lookEvery = 10 * time.Second
 
-// lookAgain is when to check again after another replica was faster.
+// lookAgain is how long to wait before checking again if another replica wrote first.
 const lookAgain = 500 * time.Millisecond
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false, because every replica serves the webhooks.
 func (*Certificates) NeedLeaderElection() bool { return false }
 
 // GetCertificate returns the certificate to serve.
@@ -65,7 +65,7 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.serving == nil {
-		return nil, fmt.Errorf("the webhooks have no certificate yet; may confrev update Secret %s?", c.Secret)
+		return nil, fmt.Errorf("the webhooks have no certificate yet; check that confrev may update Secret %s", c.Secret)
 	}
 	return c.serving, nil
 }
@@ -76,7 +76,7 @@ func (c *Certificates) accepts(path string) bool {
 	return c.paths.accepts(path, c.Now())
 }
 
-// Start keeps checking until ctx ends.
+// Start checks at intervals until ctx ends.
 func (c *Certificates) Start(ctx context.Context) error {
 	said := ""
 	for {
@@ -121,8 +121,8 @@ func (c *Certificates) look(ctx context.Context) error {
 	return errors.Join(append(errs, c.serve(shared))...)
 }
 
-// distrustBefore returns the time before which authorities are distrusted, if a person set one on the Secret. A time in the
-// future has no effect until then: until then, every new authority would be too old.
+// distrustBefore returns the time before which authorities are distrusted, if a person set one on the Secret. It ignores a time in
+// the future, because every new authority would be older than that.
 func distrustBefore(secret *corev1.Secret, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations[keys.DistrustBefore])
 	if err != nil || at.After(now) {
@@ -131,8 +131,8 @@ func distrustBefore(secret *corev1.Secret, now time.Time) time.Time {
 	return at
 }
 
-// share returns the authority that the replicas share, and renews what is due. It is nil if another component issues
-// certificates.
+// share returns the authority that the replicas share, after renewing the authority and the path if they are due. It returns nil if
+// another component issues the certificates.
 func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrusted time.Time) (*authority, error) {
 	now := c.Now().Truncate(time.Second)
 	shared, problem := readAuthority(secret.Data)
@@ -162,7 +162,7 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 	return readAuthority(secret.Data)
 }
 
-// serve issues a certificate unless there is a good one.
+// serve issues a certificate, unless the present one is good.
 func (c *Certificates) serve(shared *authority) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 	}
 	err = c.Client.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
 	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		// Another replica was faster, or the chart is being changed. The next look will show.
+		// Another replica wrote first, or the chart is being upgraded. The next look will show.
 		return nil
 	}
 	if err != nil {
@@ -216,8 +216,7 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 	return nil
 }
 
-// withAuthority returns a bundle of certificates with one more, and without those that have expired, are distrusted or cannot be
-// read.
+// withAuthority adds a certificate to a bundle, and removes those that have expired, are distrusted or cannot be read.
 func withAuthority(bundle, ca []byte, now, distrusted time.Time) []byte {
 	var kept []byte
 	add := func(block *pem.Block) {

@@ -7,7 +7,7 @@ import (
 
 var admissionDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "confrev_admission_duration_seconds",
-	Help:    "Time to answer a request of the workload webhook, by what came of it: patched, unchanged, or error.",
+	Help:    "Time to answer a request to the workload webhook, by the result: patched, unchanged, or error.",
 	Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
 }, []string{"workload", "result"})
 

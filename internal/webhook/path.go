@@ -12,7 +12,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Where the shared Secret keeps the secret part of the workload webhook's path: the present one, the one before, and since when.
+// The keys of the shared Secret for the secret part of the workload webhook's path: the present one, the previous one, and since
+// when the present one has been valid.
 const (
 	pathKey       = "path"
 	pathBeforeKey = "path-before"
@@ -20,21 +21,21 @@ const (
 )
 
 const (
-	// pathStays is how long the path before works after a change: an API server may hear of the change late.
+	// pathStays is how long the previous path works after a change, because an API server may learn of the change late.
 	pathStays = time.Hour
-	// pathSpreads is when every replica has heard of a change, so that API servers may be told.
+	// pathSpreads is how long it takes until every replica accepts a new path, so that the configurations may contain it.
 	pathSpreads = 3 * lookEvery
 )
 
-// paths are the valid secret parts of the workload webhook's path. They keep out clients that can reach the port but cannot read
-// the webhook configurations: the API server presents no credentials that identify its requests.
+// paths are the valid secret parts of the workload webhook's path. They keep out clients that can connect to the port but cannot
+// read the webhook configurations: the API server presents no credentials that would identify its requests.
 type paths struct {
 	present, before string
 	since           time.Time
 }
 
 func readPaths(data map[string][]byte) paths {
-	// One that cannot be read was long ago.
+	// A time that cannot be read counts as long ago.
 	since, _ := time.Parse(time.RFC3339, string(data[pathSinceKey]))
 	return paths{string(data[pathKey]), string(data[pathBeforeKey]), since}
 }
@@ -53,7 +54,7 @@ func (p paths) write(data map[string][]byte) {
 	data[pathSinceKey] = []byte(p.since.UTC().Format(time.RFC3339))
 }
 
-// accepts reports whether a request for a path should be answered.
+// accepts reports whether a request for a path should be answered at a time.
 func (p paths) accepts(path string, now time.Time) bool {
 	return same(path, p.present) || same(path, p.before) && now.Sub(p.since) < pathStays
 }
@@ -102,7 +103,7 @@ func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string
 	return jsonpatch.NewOperation("replace", pointer+"/url", address.String())
 }
 
-// Guard passes on requests below a path whose secret part is right, and responds to all others that nothing is there.
+// Guard returns a handler that passes requests to next if the secret part of their path is right, and answers all others with 404.
 func (c *Certificates) Guard(prefix string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secret, ok := strings.CutPrefix(r.URL.Path, prefix)

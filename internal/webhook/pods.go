@@ -15,12 +15,12 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// Pods handles the pod webhook: it resolves a pod's references through its pins, if the API server cannot do that itself. The
-// request contains all that it needs, so that every replica can respond at once, whatever its state. It changes nothing when it
-// is called again (reinvocationPolicy IfNeeded).
+// Pods handles the pod webhook: it resolves a pod's references through its pins, where the API server cannot do that itself. It
+// needs nothing but the request, so every replica can respond at once, whatever its state. Calling it again for the same pod
+// changes nothing (reinvocationPolicy IfNeeded).
 type Pods struct{}
 
-// Handle responds to a request.
+// Handle responds to the creation of a pod with a JSON patch.
 func (Pods) Handle(_ context.Context, request admission.Request) admission.Response {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
@@ -28,7 +28,7 @@ func (Pods) Handle(_ context.Context, request admission.Request) admission.Respo
 	}
 	pins, err := pin.Parse(pod.Annotations[keys.Pins])
 	if err != nil {
-		// ValidatingAdmissionPolicy …-refuse-unresolved-pins refuses it in a moment, in the same words on every cluster.
+		// The ValidatingAdmissionPolicy …-refuse-unresolved-pins then refuses the pod, with the same message on every cluster.
 		return admission.Allowed("")
 	}
 	var patch []jsonpatch.Operation

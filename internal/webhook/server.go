@@ -21,9 +21,9 @@ import (
 	"confrev.io/confrev/internal/gate"
 )
 
-// The paths of the webhooks. Behind that of workloads comes a secret part, which confrev puts into the webhook's configuration: it
-// fails open, so no error ever shows the path. That of pods fails closed, and its errors end up in events; its answer comes from
-// the request alone.
+// The paths of the webhooks. The path of the workload webhook is followed by a secret part, which confrev writes to the webhook's
+// configuration. That webhook fails open, so no error ever shows the path. The pod webhook fails closed, so its path would appear in
+// events; it needs no secret, because its answer depends on the request alone.
 const (
 	pathWorkloads = "/pin-workloads/"
 	pathPods      = "/resolve-pins"
@@ -31,20 +31,20 @@ const (
 
 // Options are the webhooks' command-line options.
 type Options struct {
-	// Address is where to serve them; "0" serves none.
+	// Address is the [host]:port to serve on. With "0", no webhooks are served.
 	Address string
-	// DNSNames are the names under which the API server reaches them.
+	// DNSNames are the names by which the API server connects to them.
 	DNSNames []string
-	// CertDir contains their certificate, if another component issues it (tls.crt, tls.key).
+	// CertDir is the directory with their certificate (tls.crt, tls.key), if another component issues it.
 	CertDir string
-	// ClientCA is a file with the authority that must have signed the clients' certificates; empty to accept any client.
+	// ClientCA is a file with the authority that must have signed clients' certificates. If it is empty, any client is accepted.
 	ClientCA string
 }
 
-// Serves reports whether webhooks are served.
+// Serves reports whether the webhooks are served.
 func (o Options) Serves() bool { return o.Address != "0" && o.Address != "" }
 
-// Validate returns what is wrong with the options, in terms of the command line's flags.
+// Validate returns what is wrong with the options, in the words of the command line's flags.
 func (o Options) Validate() error {
 	if !o.Serves() {
 		return nil
@@ -67,14 +67,14 @@ func (o Options) hostPort() (host string, port int, err error) {
 // Server serves the webhooks of one installation of the chart.
 type Server struct {
 	Options Options
-	// Namespace is confrev's own, and Prefix what the names of the chart's objects begin with.
+	// Namespace is confrev's own namespace, and Prefix is the beginning of the names of the chart's objects.
 	Namespace, Prefix string
 	// Workloads handles the workload webhook.
 	Workloads admission.Handler
 	Gate      *gate.Gate
 }
 
-// AddTo adds the server, its certificates and what makes the API server trust them to a manager.
+// AddTo adds the server to a manager, with the component that renews its certificates and makes API servers trust them.
 func (s Server) AddTo(manager ctrl.Manager) error {
 	if !s.Options.Serves() {
 		return nil
@@ -105,7 +105,7 @@ func (s Server) AddTo(manager ctrl.Manager) error {
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
 }
 
-// certificates returns what maintains the webhooks' certificates and the secret path.
+// certificates returns the component that maintains the webhooks' certificates and the secret path.
 func (s Server) certificates(manager ctrl.Manager) *Certificates {
 	names := s.Options.DNSNames
 	if len(names) == 0 {
@@ -125,8 +125,8 @@ func (o Options) readCertificate() (*tls.Certificate, error) {
 	return &certificate, err
 }
 
-// onlyClients accepts only clients whose certificate is signed by the authority in the file, which is read again for each
-// connection. Which certificate the API server presents depends on its own configuration.
+// onlyClients makes the server accept only clients whose certificate is signed by the authority in the file ClientCA, which is read
+// again for each connection. Which certificate the API server presents depends on its own configuration.
 func (o Options) onlyClients(c *tls.Config) {
 	c.ClientAuth = tls.RequireAndVerifyClientCert
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -143,7 +143,7 @@ func (o Options) onlyClients(c *tls.Config) {
 	}
 }
 
-// inTime ends the handling of a request shortly before the API server gives up, at the time that the request names.
+// inTime ends the handling of a request shortly before the API server gives up. The request has the API server's timeout.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if timeout, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil {

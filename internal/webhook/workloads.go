@@ -19,9 +19,9 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Workloads answers the workload webhook: it decides about a workload within the request that creates or updates it, so that its first
-// holder is right already, and a deploy takes along what else has changed (rules 2 and 7). What it misses, the reconcilers repair
-// (rule 18). Every replica answers.
+// Workloads handles the workload webhook: it decides about a workload within the request that creates or updates the workload, so
+// that the first holder has the right pins, and a deploy includes the changes to sources (rules 2 and 7). The reconcilers repair what
+// the webhook misses (rule 18). Every replica serves it.
 type Workloads struct {
 	Gate    *gate.Gate
 	Notices notice.Sink
@@ -32,7 +32,7 @@ type Workloads struct {
 	engines map[schema.GroupKind]*rollout.Engine
 }
 
-// Add makes it answer for workloads of one more kind.
+// Add adds a kind of workload, that of an engine.
 func (w *Workloads) Add(engine *rollout.Engine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,8 +48,8 @@ func (w *Workloads) engine(kind metav1.GroupVersionKind) *rollout.Engine {
 	return w.engines[schema.GroupKind{Group: kind.Group, Kind: kind.Kind}]
 }
 
-// Handle answers a request. It lets every one through, whatever happens: failurePolicy Ignore covers a webhook that does not answer, not
-// one that says no.
+// Handle answers a request with a JSON patch. It allows every request, even if it fails: failurePolicy Ignore covers only a webhook
+// that does not answer, not one that denies.
 func (w *Workloads) Handle(ctx context.Context, request admission.Request) admission.Response {
 	engine := w.engine(request.Kind)
 	if engine == nil || engine.Options.Excluded(request.Namespace) {
@@ -59,7 +59,7 @@ func (w *Workloads) Handle(ctx context.Context, request admission.Request) admis
 	patch, warnings, err := w.answer(ctx, engine, request)
 	admissionDuration.WithLabelValues(engine.Kind.Resource(), result(patch, err)).Observe(engine.Now().Sub(started).Seconds())
 	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot plan for a workload at its admission; it is let through as it is",
+		log.FromContext(ctx).Error(err, "cannot pin a workload within its request; the request is allowed as it is",
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
 		return admission.Allowed("").WithWarnings("confrev could not pin this workload within the request; it does so right after")
 	}
@@ -74,7 +74,7 @@ func patchType(patch []byte) *admissionv1.PatchType {
 	return new(admissionv1.PatchTypeJSONPatch)
 }
 
-// result is what came of a request, for the metric.
+// result returns the result of a request in the form of the metric's label.
 func result(patch []byte, err error) string {
 	switch {
 	case err != nil:
@@ -85,13 +85,13 @@ func result(patch []byte, err error) string {
 	return "unchanged"
 }
 
-// answer returns the JSON patch that a request needs, none if it needs none, and what the user should know.
+// answer returns the JSON patch for a request, which is nil if nothing needs to change, and the warnings for its sender.
 func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request admission.Request) (patch []byte, warnings []string, err error) {
 	obj, err := decode(engine.Kind, request.Object.Raw)
 	if err != nil {
 		return nil, nil, err
 	}
-	// Where the request's path alone names the namespace, the object does not.
+	// The object has no namespace if only the request's path names it.
 	obj.SetNamespace(request.Namespace)
 	var old client.Object
 	if request.Operation == admissionv1.Update {
@@ -121,10 +121,10 @@ func (w *Workloads) leads() bool {
 	}
 }
 
-// maxWarning is how long a warning to the user may be; the API server cuts longer ones when there are many.
+// maxWarning is the length of the longest warning, in bytes. The API server cuts longer ones if there are many.
 const maxWarning = 256
 
-// texts returns what to say to the sender of a request.
+// texts returns the warnings for the sender of a request.
 func texts(all []notice.Notice) []string {
 	var said []string
 	for _, w := range all {

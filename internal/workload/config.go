@@ -15,7 +15,7 @@ type Config struct {
 	Workloads []ConfiguredKind `json:"workloads"`
 }
 
-// ConfiguredKind is a kind of workload that confrev does not know without configuration.
+// ConfiguredKind describes a kind of workload that confrev does not know by itself.
 type ConfiguredKind struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
@@ -27,7 +27,7 @@ type ConfiguredKind struct {
 	Holder ConfiguredHolder `json:"holder"`
 }
 
-// ConfiguredHolder is a kind of holder. Template is the path of its pod template, for kinds that confrev does not know.
+// ConfiguredHolder describes a kind of holder. Template is the path of its pod template, for kinds that confrev does not know.
 type ConfiguredHolder struct {
 	Group    string `json:"group"`
 	Version  string `json:"version"`
@@ -43,8 +43,8 @@ var (
 	pathForm    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*$`)
 )
 
-// ParseConfig reads a file of configured kinds. An unknown field is an error, and so is a kind that confrev knows already. The
-// error joins one error per faulty entry; the other kinds are returned with it.
+// ParseConfig reads a file of configured kinds. An unknown field is an error, and so is a kind that confrev knows by itself. The
+// error joins one error for each faulty entry; ParseConfig returns the other kinds together with it.
 func ParseConfig(data []byte) ([]Kind, error) {
 	var config Config
 	if err := yaml.UnmarshalStrict(data, &config); err != nil {
@@ -96,11 +96,11 @@ func orDefault(path string) string {
 func check(gvk schema.GroupVersionKind, path string) error {
 	switch {
 	case !kindForm.MatchString(gvk.Kind):
-		return fmt.Errorf("kind %q: want one such as Deployment", gvk.Kind)
+		return fmt.Errorf("kind %q is invalid: it must be in CamelCase, such as Deployment", gvk.Kind)
 	case !versionForm.MatchString(gvk.Version):
-		return fmt.Errorf("version %q of %s: want one such as v1", gvk.Version, gvk.Kind)
+		return fmt.Errorf("version %q of %s is invalid: it must be a version such as v1", gvk.Version, gvk.Kind)
 	case path != "" && !pathForm.MatchString(path):
-		return fmt.Errorf("template %q of %s: want a path such as spec.template", path, gvk.Kind)
+		return fmt.Errorf("template %q of %s is invalid: it must be a path such as spec.template", path, gvk.Kind)
 	}
 	return nil
 }

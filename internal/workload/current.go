@@ -18,8 +18,8 @@ import (
 // podHash is the label that distinguishes the ReplicaSets of a Rollout (argo-rollouts/pkg/apis/rollouts/v1alpha1).
 const podHash = "rollouts-pod-template-hash"
 
-// CurrentReplicaSet finds the ReplicaSet of an object's present template among all those of its namespace. The error says why
-// there is none yet. Only Deployments and Rollouts have one, and a ReplicaSet that is being deleted does not count.
+// CurrentReplicaSet returns the ReplicaSet of an object's present template. all are the ReplicaSets of its namespace; those that are
+// being deleted do not count. If there is none yet, the error says why. Only Deployments and Rollouts have one.
 func (k Kind) CurrentReplicaSet(obj client.Object, all []appsv1.ReplicaSet) (*appsv1.ReplicaSet, error) {
 	var current func(*appsv1.ReplicaSet) bool
 	var paused bool
@@ -63,7 +63,7 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// presentPodHash returns the hash that Argo Rollouts computed for a Rollout's template. It is an error if Argo Rollouts has not
+// presentPodHash returns the hash that Argo Rollouts computed for a Rollout's template. It returns an error if Argo Rollouts has not
 // seen the newest change yet.
 func (k Kind) presentPodHash(rollout *unstructured.Unstructured) (string, error) {
 	observed, _, err := unstructured.NestedString(rollout.Object, "status", "observedGeneration")

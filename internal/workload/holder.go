@@ -39,9 +39,9 @@ func (h HolderKind) New() client.Object { return newObject(h.GVK) }
 // NewList returns an empty list to read into.
 func (h HolderKind) NewList() client.ObjectList { return newList(h.GVK) }
 
-// Facts are the few strings that confrev keeps of a holder (rules 4 and 12).
+// Facts are the few properties of a holder that confrev keeps in memory (rules 4 and 12).
 type Facts struct {
-	// Order is higher the later the workload last rolled out this template.
+	// Order is the higher, the later the workload last rolled out this template.
 	Order int64 `json:"order,omitempty"`
 	// Pins and Hashes are annotations of the template, which may be malformed.
 	Pins   string `json:"pins,omitempty"`
@@ -56,8 +56,8 @@ type Facts struct {
 // cannot come from a user.
 const factsKey = "facts of a compacted holder"
 
-// Facts returns the facts of an object, either as the API server has it or as Compact left it. An object that turns out not to be
-// a holder has none.
+// Facts returns the facts of an object from the API server, or of one that Compact has reduced. It returns none if the object is not
+// a holder after all.
 func (h HolderKind) Facts(obj client.Object) Facts {
 	if text, ok := obj.GetAnnotations()[factsKey]; ok {
 		var facts Facts
@@ -68,12 +68,13 @@ func (h HolderKind) Facts(obj client.Object) Facts {
 	return factsOf(obj, h.Path)
 }
 
-// Template returns the pod template of a holder as the API server has it. The caller must not change it.
+// Template returns the pod template of a holder from the API server, which the caller must not change. It does not work on an object
+// that Compact has reduced.
 func (h HolderKind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
 	return templateOf(obj, h.Path)
 }
 
-// Facts returns the same facts of a workload.
+// Facts returns the facts of a workload's template, in the same form as those of its holders.
 func (k Kind) Facts(obj client.Object) Facts { return factsOf(obj, k.Path) }
 
 func factsOf(obj client.Object, path string) Facts {
@@ -113,7 +114,7 @@ func order(obj client.Object) int64 {
 	return obj.GetCreationTimestamp().UnixNano()
 }
 
-// Compact drops everything from a holder that is about to be cached except its identity and its Facts.
+// Compact removes everything from a holder that is about to be cached, except its identity and its Facts.
 func (h HolderKind) Compact(obj client.Object) {
 	text, err := json.Marshal(h.Facts(obj))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package workload adapts kinds of workloads, and of the holders that keep their templates, to confrev's reconcilers. Everything
-// that differs between kinds is here; no other package switches on a kind.
+// Package workload describes the kinds of workloads, and of the holders that keep their templates. Everything that differs between
+// kinds is here, and no other package switches on a kind. It must not read from the API server or write to it.
 package workload
 
 import (
@@ -27,10 +27,10 @@ type Kind struct {
 	Path string
 	// Holder is the kind of the objects that keep this kind's templates alive.
 	Holder HolderKind
-	// Refers is true if objects of this kind may name another workload that has the template in their place: spec.workloadRef of
-	// Argo Rollouts.
+	// Refers is true if objects of this kind may use the template of another workload, which they name: spec.workloadRef of Argo
+	// Rollouts.
 	Refers bool
-	// Pauses is true if a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one even so.
+	// Pauses is true if a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one anyway.
 	Pauses bool
 	// Restarts is true if spec.restartAt makes the kind's controller replace older pods: Argo Rollouts evicts them.
 	Restarts bool
@@ -57,13 +57,14 @@ var StandAloneJob = Kind{GVK: Job.GVK, Path: "spec.template", Holder: Job, Fixed
 // Standard lists the kinds that confrev knows without configuration. Not every cluster serves all of them.
 func Standard() []Kind { return []Kind{Deployment, StatefulSet, DaemonSet, CronJob, Rollout} }
 
-// RunsJobs reports whether the pods of this kind end by themselves, with the configuration that they began with, and are not replaced.
+// RunsJobs reports whether the pods of this kind run to completion, with the configuration that they started with, and are not
+// replaced.
 func (k Kind) RunsJobs() bool { return k.Holder == Job }
 
-// StartsJobs reports whether a changed template takes effect with the next Job, and nothing is restarted.
+// StartsJobs reports whether a change to the template only takes effect with the next Job, so that nothing is restarted.
 func (k Kind) StartsJobs() bool { return k.RunsJobs() && !k.Fixed }
 
-// Resource returns the kind as kubectl takes it, for messages and metrics: "deployment".
+// Resource returns kubectl's name for the kind, for messages and metrics: "deployment".
 func (k Kind) Resource() string { return strings.ToLower(k.GVK.Kind) }
 
 // New returns an empty object to read into.
@@ -72,16 +73,16 @@ func (k Kind) New() client.Object { return newObject(k.GVK) }
 // NewList returns an empty list to read into.
 func (k Kind) NewList() client.ObjectList { return newList(k.GVK) }
 
-// TemplatePointer returns the JSON pointer of the template.
+// TemplatePointer returns the JSON pointer of the pod template, such as "/spec/template".
 func (k Kind) TemplatePointer() string { return "/" + strings.ReplaceAll(k.Path, ".", "/") }
 
-// Template returns an object's pod template, which the caller must not change. It is empty if the object has none; an error says
-// that what is there is not a pod template.
+// Template returns an object's pod template, which the caller must not change. It is empty if the object has none. It returns an
+// error if the value at the path is not a pod template.
 func (k Kind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
 	return templateOf(obj, k.Path)
 }
 
-// Pins returns the pins of an object's template. Malformed pins are an error, and read as none.
+// Pins returns the pins of an object's template. If they are malformed, it returns an error and no pins.
 func (k Kind) Pins(obj client.Object) (pin.Set, error) {
 	return pin.Parse(k.annotation(obj, keys.Pins))
 }
@@ -89,7 +90,7 @@ func (k Kind) Pins(obj client.Object) (pin.Set, error) {
 // PinsText returns the text of the pins of an object's template, which may be malformed.
 func (k Kind) PinsText(obj client.Object) string { return k.annotation(obj, keys.Pins) }
 
-// annotation returns an annotation of the template. What is not a template has none.
+// annotation returns an annotation of the template. It is empty if the object has no valid template.
 func (k Kind) annotation(obj client.Object, key string) string {
 	template, err := k.Template(obj)
 	if err != nil {
@@ -110,7 +111,7 @@ func (k Kind) Paused(obj client.Object) bool {
 	return false
 }
 
-// PausedSince returns when an object was paused, as far as its kind tells, or when it was created.
+// PausedSince returns when an object was paused, if its kind records that, otherwise when it was created.
 func (k Kind) PausedSince(obj client.Object) time.Time {
 	if o, ok := obj.(*appsv1.Deployment); ok {
 		for _, condition := range o.Status.Conditions {
@@ -156,13 +157,13 @@ func (k Kind) Selector(obj client.Object) labels.Selector {
 	return parsed
 }
 
-// WorkloadRef returns the workload that an object names as the one that has the template (Kind.Refers), if it does.
+// WorkloadRef returns the workload whose template an object uses (Kind.Refers). ok is false if the object uses its own.
 func (k Kind) WorkloadRef(obj client.Object) (kind schema.GroupKind, name string, ok bool) {
 	o, isUnstructured := obj.(*unstructured.Unstructured)
 	if !k.Refers || !isUnstructured {
 		return schema.GroupKind{}, "", false
 	}
-	// A malformed reference is refused by the kind's own controller.
+	// The kind's own controller refuses a malformed reference.
 	reference, found, err := unstructured.NestedStringMap(o.Object, "spec", "workloadRef")
 	if err != nil || !found {
 		return schema.GroupKind{}, "", false
@@ -170,7 +171,7 @@ func (k Kind) WorkloadRef(obj client.Object) (kind schema.GroupKind, name string
 	return schema.FromAPIVersionAndKind(reference["apiVersion"], reference["kind"]).GroupKind(), reference["name"], true
 }
 
-// Compact drops what confrev does not need from a workload that is about to be cached. The annotation of client-side apply alone
+// Compact removes what confrev does not need from a workload that is about to be cached. The annotation of client-side apply alone
 // is as large as the rest. Its key stays, because a workload without any annotation is patched differently.
 func (k Kind) Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
@@ -192,8 +193,8 @@ func (k Kind) Compact(obj client.Object) {
 	}
 }
 
-// Uses returns how an object's template uses sources, as the user wrote it. References may name revisions of the template's own
-// pins, or of earlier pins, which are given as before.
+// Uses returns how an object's template uses sources, as the user wrote it. With injection into the template, references may name
+// the revisions of the template's pins, or of earlier pins, which the caller passes as before.
 func (k Kind) Uses(obj client.Object, before ...pin.Set) ([]podspec.Use, error) {
 	template, err := k.Template(obj)
 	if err != nil {

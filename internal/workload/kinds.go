@@ -8,21 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kinds are the kinds of workloads that are at work: those that the cluster serves and that confrev may read. More come
-// while it runs, when a custom resource is installed after it.
+// Kinds is the set of kinds of workloads that confrev handles: those that the cluster serves and that confrev may read. It grows
+// when a custom resource is installed while confrev runs. It is safe for concurrent use.
 type Kinds struct {
 	mu     sync.RWMutex
 	served []Kind
 }
 
-// Add adds a kind from now on.
+// Add adds a kind.
 func (k *Kinds) Add(kind Kind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.served = append(slices.Clone(k.served), kind)
 }
 
-// All returns the kinds; the caller does not change the slice.
+// All returns the kinds, in a slice that the caller must not change.
 func (k *Kinds) All() []Kind {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -40,12 +40,12 @@ func (k *Kinds) Holders() []HolderKind {
 	return holders
 }
 
-// Referring returns the kinds whose objects may name another workload that has their template.
+// Referring returns the kinds whose objects may use the template of another workload (Kind.Refers).
 func (k *Kinds) Referring() []Kind {
 	return slices.DeleteFunc(slices.Clone(k.All()), func(kind Kind) bool { return !kind.Refers })
 }
 
-// Of returns the kind of a workload that an owner reference names.
+// Of returns the kind of the workload that an owner reference names, and reports whether it is one of the kinds.
 func (k *Kinds) Of(reference metav1.OwnerReference) (Kind, bool) {
 	named := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).GroupKind()
 	for _, kind := range k.All() {
@@ -56,7 +56,7 @@ func (k *Kinds) Of(reference metav1.OwnerReference) (Kind, bool) {
 	return Kind{}, false
 }
 
-// IsWorkload reports whether an owner reference names a
+// IsWorkload reports whether an owner reference names a workload.
 func (k *Kinds) IsWorkload(reference metav1.OwnerReference) bool {
 	_, is := k.Of(reference)
 	return is

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// typed has the kinds whose Go types are worth using, since they take less memory than unstructured objects.
+// typed has the kinds that are read into Go types, which take less memory than unstructured objects.
 var typed = map[schema.GroupVersionKind]struct {
 	object func() client.Object
 	list   func() client.ObjectList
@@ -29,7 +29,7 @@ var typed = map[schema.GroupVersionKind]struct {
 	Job.GVK:                {func() client.Object { return &batchv1.Job{} }, func() client.ObjectList { return &batchv1.JobList{} }},
 }
 
-// GVKOf returns the kind of an object, even if a typed client left it out.
+// GVKOf returns the API kind of an object, even if a typed client has left it empty.
 func GVKOf(obj client.Object) schema.GroupVersionKind {
 	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
 		return gvk

@@ -12,18 +12,19 @@ import (
 
 // Progress is how far an object's controller has rolled out its template.
 type Progress struct {
-	// Left says what is left to do; it is empty when nothing is.
+	// Left says what is left to do. It is empty if the rollout is complete.
 	Left string
 	// Failed is true if the controller reports that the rollout failed.
 	Failed bool
-	// NeedsAction is true if what is left does not happen by itself: a person has to act.
+	// NeedsAction is true if the rollout does not continue by itself, so that a person has to act.
 	NeedsAction bool
 }
 
 const notSeen = "its controller has not seen the change yet"
 
-// Progress reads what `kubectl rollout status` reads (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go; a test of the
-// plugin compares them), and for a Rollout what `kubectl argo rollouts status` reads. A CronJob or Job rolls out nothing.
+// Progress returns how far an object's controller has rolled out its template. It reads the same fields as `kubectl rollout status`
+// (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go; a test of the plugin compares them), and for a Rollout the same as
+// `kubectl argo rollouts status`. The rollout of a CronJob or Job is always complete.
 func (k Kind) Progress(obj client.Object) Progress {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
@@ -73,7 +74,7 @@ func desiredReplicas(replicas *int32) int32 {
 	return *replicas
 }
 
-// remainingPods says what is left of the replacement of pods; it is empty when nothing is.
+// remainingPods returns what is left of the replacement of pods. It is empty if nothing is.
 func remainingPods(seen bool, want, all, updated, available int32) string {
 	switch {
 	case !seen:
@@ -142,7 +143,7 @@ func resumesItself(o *unstructured.Unstructured) bool {
 	return timed
 }
 
-// remainingOfOther reads the usual fields of a kind that confrev does not know, where they are.
+// remainingOfOther reads the fields that most kinds have in common, as far as a kind that confrev does not know has them.
 func remainingOfOther(o *unstructured.Unstructured) string {
 	seen, ok := count(o, "status", "observedGeneration")
 	want, scaled := count(o, "spec", "replicas")

@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RestartAtPointer is the JSON pointer of the restart time, for kinds that restart: their controller replaces pods that were
-// created before it.
+// RestartAtPointer is the JSON pointer of the restart time, for kinds with Restarts. Their controller replaces pods that were created
+// before that time.
 const RestartAtPointer = "/spec/restartAt"
 
-// RestartAt returns the restart time that an object has; empty if it has none.
+// RestartAt returns an object's restart time in RFC 3339. It is empty if the object has none.
 func (k Kind) RestartAt(obj client.Object) string {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok || !k.Restarts {
@@ -21,10 +21,10 @@ func (k Kind) RestartAt(obj client.Object) string {
 	return at
 }
 
-// RestartNow returns the restart time that makes an object's pods be replaced now.
+// RestartNow returns, in RFC 3339, the restart time that makes a controller replace all present pods.
 func RestartNow(now time.Time) string { return now.UTC().Format(time.RFC3339) }
 
-// CanRestart reports whether an object's pods can be replaced one by one while others serve, which takes at least two.
+// CanRestart reports whether an object's pods can be replaced one by one while others serve. That takes at least two replicas.
 func (k Kind) CanRestart(obj client.Object) bool {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok || !k.Restarts {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// KeepsAnnotations reports whether the schema of a custom resource, taken from a CustomResourceDefinition's version, lets the API
-// server keep the annotations of the pod template. What a structural schema does not specify is pruned silently:
+// KeepsAnnotations reports whether the API server keeps the annotations of the pod template under a schema, which is that of a
+// version in a CustomResourceDefinition. The API server silently prunes what a structural schema does not specify:
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
 func (k Kind) KeepsAnnotations(schema map[string]any) bool {
 	return keeps(schema, append(strings.Split(k.Path, "."), "metadata", "annotations", "any"))

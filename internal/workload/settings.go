@@ -6,7 +6,8 @@ import (
 	"confrev.io/confrev/internal/optin"
 )
 
-// Config reads what a workload asks for: in its own words, in those of the workloads that refer to it, and in those of its namespace.
+// Config returns a workload's configuration. It reads the annotations and labels of the workload, of the workloads that refer to it,
+// and of its namespace.
 func (k Kind) Config(obj client.Object, referring []client.Object, namespace client.Object, defaults optin.Defaults) optin.Config {
 	var others, labels []map[string]string
 	for _, other := range referring {
