@@ -5,6 +5,7 @@ package notice
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,11 @@ type Notice struct {
 	From, To pin.Pin
 	// Pins are the pins that were removed from the template, if all of them were.
 	Pins pin.Set
+}
+
+// Warning returns a notice that something is wrong, about a source unless that is zero.
+func Warning(reason string, source pin.Source, format string, args ...any) Notice {
+	return Notice{Reason: reason, Source: source, Text: fmt.Sprintf(format, args...)}
 }
 
 // Sink receives notices. A notice about a write is sent after that write.

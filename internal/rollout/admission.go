@@ -85,13 +85,13 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	if err != nil || !seen.follows() && !seen.mayDrop() {
 		return answer{Warnings: seen.warnings}, err
 	}
-	if err := r.vouch(ctx, &seen); err != nil {
+	if err := r.vouch(ctx, seen); err != nil {
 		return a, err
 	}
 	// Nothing would move the pins of a Job later.
 	seen.pins.New = old == nil && !r.Kind.Fixed
 	seen.planFrom(undone, isUndo)
-	want, held, err := r.decideRequest(ctx, obj, old, &seen, isUndo)
+	want, held, err := r.decideRequest(ctx, obj, old, seen, isUndo)
 	if err != nil {
 		return a, err
 	}
@@ -117,24 +117,24 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 
 // decideRequest plans for a request, and says what stays held.
 func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen *observed, isUndo bool) (want intent, held []notice.Notice, err error) {
-	want = r.intend(*seen)
+	want = seen.decide()
 	if old != nil && !isUndo {
 		if want, err = r.endHolds(ctx, obj, old, seen, want); err != nil {
 			return want, nil, err
 		}
 	}
 	if !isUndo {
-		held = r.sayHeld(obj, old, *seen, want)
+		held = r.sayHeld(obj, old, seen, want)
 	}
-	if r.drops(obj, old, *seen, want) {
+	if r.drops(obj, old, seen, want) {
 		want.release = true
-		want.injectAgain(*seen)
+		want.injectAgain(seen)
 	}
 	return want, held, nil
 }
 
 // prepareRequest makes sure of the revisions that a request is to be pinned to.
-func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen observed, want *intent) (made, said []notice.Notice, err error) {
+func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen *observed, want *intent) (made, said []notice.Notice, err error) {
 	owner := r.ownerOf(obj, q)
 	// All that are pinned to a workload that is being created, and those that the request chose for one that was there.
 	chosen := func(d plan.Decision) bool {
@@ -188,15 +188,6 @@ func (r *Engine) concerns(obj, old client.Object, deploying bool) bool {
 		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetLabels()), optin.Relevant(old.GetLabels()))
 }
 
-// Template returns a workload's pod template; an empty one where there is none.
-func (r *Engine) Template(obj client.Object) *corev1.PodTemplateSpec {
-	template, err := r.Kind.Template(obj)
-	if err != nil {
-		return &corev1.PodTemplateSpec{}
-	}
-	return template
-}
-
 // deploys reports whether an update changes anything of the template but what confrev writes there itself.
 func (r *Engine) deploys(obj, old client.Object) bool {
 	pins, before := r.pinsOf(obj), r.pinsOf(old)
@@ -220,7 +211,7 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 // in addition to the pins, pins stay: sources settle first, and manually written pins are respected.
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
-		old: old, reader: sources, eager: true, deploys: deploying, request: true,
+		old: old, reader: sources, readTypes: true, deploys: deploying, request: true,
 		stays: func(a optin.Advance) bool { return !deploying || a.Blocks(true) },
 	}
 	if old == nil {
@@ -237,10 +228,10 @@ func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying
 }
 
 // admissionPatch returns the operations that bring a request's object to the intent.
-func (r *Engine) admissionPatch(obj, old client.Object, seen observed, want intent, isUndo bool) []jsonpatch.Operation {
-	pins, hashes := seen.notes.pins, seen.notes.stamped
+func (r *Engine) admissionPatch(obj, old client.Object, seen *observed, want intent, isUndo bool) []jsonpatch.Operation {
+	pins, hashes := seen.notes.pins, seen.notes.templateHashes
 	if want.changes() {
-		pins, hashes = want.pins.Pins.String(), want.stamped(seen).String()
+		pins, hashes = want.pins.Pins.String(), want.templateHashes(seen).String()
 	}
 	ops := r.templateOperations(seen, want, pins, hashes)
 	noted := map[string]string{}

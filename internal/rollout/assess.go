@@ -2,11 +2,15 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -51,7 +55,7 @@ type Look struct {
 	// Retry is true when something was refused that may be permitted later.
 	Retry bool
 
-	seen observed
+	seen *observed
 	want intent
 }
 
@@ -68,13 +72,7 @@ func (l Look) Resumes() bool { return l.want.resume }
 func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
 
 // Rotates reports whether a source that the workload follows has the policy rotate.
-func (l Look) Rotates(source pin.Source) bool { return l.seen.rotating[source] }
-
-// Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
-type Roller struct {
-	Kind   workload.Kind
-	Object client.Object
-}
+func (l Look) Rotates(source pin.Source) bool { return l.seen != nil && l.seen.rotating[source] }
 
 // View says how to look at a workload, beyond what the cluster shows.
 type View struct {
@@ -87,12 +85,12 @@ type View struct {
 // Look observes a workload and decides. With an error, what could be observed is in the warnings, and nothing may be written.
 func (r *Engine) Look(ctx context.Context, obj client.Object, v View) (Look, error) {
 	look := Look{Kind: r.Kind, Workload: obj}
-	seen, want, err := r.lookAndPlan(ctx, obj, view{
+	seen, want, err := r.observeAndDecide(ctx, obj, view{
 		wrote: v.Wrote, reader: r.Client, stays: func(a optin.Advance) bool { return !v.Advance && a.Blocks(false) },
 	})
 	if err == nil {
 		// What the webhook left of a request (rule 21.3).
-		want, err = r.endHolds(ctx, obj, nil, &seen, want)
+		want, err = r.endHolds(ctx, obj, nil, seen, want)
 	}
 	look.Awaited = seen.awaited(want.pins)
 	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.Kind.Paused(obj) || len(look.Awaited) == 0)
@@ -101,42 +99,173 @@ func (r *Engine) Look(ctx context.Context, obj client.Object, v View) (Look, err
 	if err != nil {
 		return look, err
 	}
-	look.Asked, look.Follows, look.Template, look.Sources = seen.asked, seen.follows(), seen.pins.Pins, seen.sources
+	look.Asked, look.Follows, look.Template, look.Sources = seen.config, seen.follows(), seen.pins.Pins, seen.sources
 	look.Pins, look.Hashes, look.RolledOut = want.pins, want.hashes, seen.pins.Holders
 	look.Warnings = slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
 	return look, nil
 }
 
-// Describe completes a look for people: with all that the template refers to, and with anyone who rolls it out.
-func (r *Engine) Describe(ctx context.Context, look *Look) (err error) {
-	// A template that is none has been warned of.
-	if look.seen.template != nil {
-		if look.Uses, err = r.Kind.Uses(look.Workload); err != nil {
-			return err
-		}
+// observeAndDecide observes a workload and makes the plans. The types of Secrets are read only where the template is to change: what
+// rotates by its type and is pinned from before stays so until then.
+func (r *Engine) observeAndDecide(ctx context.Context, obj client.Object, v view) (*observed, intent, error) {
+	seen, err := r.observe(ctx, obj, v)
+	want := seen.decide()
+	if err == nil && len(seen.untyped) > 0 && want.changes() {
+		v.readTypes = true
+		seen, err = r.observe(ctx, obj, v)
+		want = seen.decide()
 	}
-	return r.findHolders(ctx, look)
+	return seen, want, err
 }
 
-// findHolders finds who rolls the template out, and their holders.
-func (r *Engine) findHolders(ctx context.Context, look *Look) error {
-	referring, err := index.Referring(ctx, r.Client, r.Kinds, look.Kind, look.Workload)
+// PausedByUs reports whether a workload is paused by confrev (rule 7).
+func PausedByUs(kind workload.Kind, obj client.Object) bool {
+	return obj.GetAnnotations()[keys.Paused] != "" && kind.Paused(obj)
+}
+
+// view says how to look at a workload.
+type view struct {
+	// wrote is what is known to have been rolled out last, whether or not a holder shows it yet; nil where nothing is.
+	wrote *Given
+	// reader reads the metadata of sources.
+	reader client.Reader
+	// stays reports whether pins may not move now.
+	stays func(optin.Advance) bool
+	// readTypes is true where types of Secrets are looked up although nothing else may change: in a request that changes the template.
+	readTypes bool
+	// replaced is true for such a request.
+	replaced bool
+	// deploys is true where the template changes anyway.
+	deploys bool
+	// old is the object that a request replaces; nil outside of admission, and where there was none.
+	old client.Object
+	// request is true within admission: what needs an event is left to the reconciler.
+	request bool
+}
+
+// observed is everything that the plans for one workload need, and what its user should know of what was found.
+type observed struct {
+	namespace string
+	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
+	uids     []types.UID
+	config   optin.Config
+	template *corev1.PodTemplateSpec
+	// notes are what confrev wrote on the workload and its template before, and workloadHashes the hashes among them that are on the workload.
+	notes          notes
+	workloadHashes pin.Set
+	// before are the pins of the template that a request replaces, and request those that the template has in the request.
+	before, request pin.Set
+	// reader reads the metadata of sources, which metas remembers; nil for one that does not exist.
+	reader client.Reader
+	metas  map[pin.Source]*metav1.PartialObjectMetadata
+	// readTypes is true where the type of each Secret counts that is followed, whether or not anything is to change. Otherwise untyped are
+	// those whose type is not known.
+	readTypes bool
+	untyped   []pin.Source
+	// rotating are the sources that rotate, as far as that is known.
+	rotating map[pin.Source]bool
+	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
+	unbounded bool
+	// requested is true within admission.
+	requested bool
+	// holders are those that the plans know of; nil for what no holder shows yet.
+	holders []client.Object
+	// shown is true when a holder shows what was written last: from now on the holders speak for themselves, also when this one is pruned.
+	shown bool
+	// sources and contents are what was found of the sources that are pinned or followed, and of everything that is followed by its hash.
+	sources  map[pin.Source]revision.Observation
+	contents map[pin.Source]contents
+	// triggers are the kinds of other objects on which the workload restarts and that were read.
+	triggers []FollowedKind
+	// retry is true when something was refused that may be permitted later.
+	retry    bool
+	warnings []notice.Notice
+
+	// pins is the input of the plan of pins, hashes that of the plan of hashes: the same decisions for what is pinned and for what only
+	// makes the workload restart.
+	pins, hashes plan.Input
+	// optInHashes has the hashes that count although only the workload notes them, and not its template: those of its opting in, which
+	// is no reason to restart.
+	optInHashes pin.Set
+}
+
+// contents is what a source or another object holds that is followed by its hash. plain is that hash without a key: what was stated before
+// there was one is compared with it (rule 22).
+type contents struct {
+	plan.Source
+	plain string
+}
+
+func newObserved(namespace string, reader client.Reader) *observed {
+	return &observed{
+		namespace: namespace, reader: reader, metas: map[pin.Source]*metav1.PartialObjectMetadata{}, rotating: map[pin.Source]bool{},
+		sources: map[pin.Source]revision.Observation{}, contents: map[pin.Source]contents{}, optInHashes: pin.Set{},
+		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Live: true, Sources: map[pin.Source]plan.Source{}},
+	}
+}
+
+// follows reports whether the workload is opted in to anything that is planned.
+func (seen *observed) follows() bool { return len(seen.pins.Uses)+len(seen.hashes.Uses) > 0 }
+
+// restartsOn reports whether the user names an object in confrev.io/restart-on.
+func (seen *observed) restartsOn(object pin.Source) bool {
+	return slices.ContainsFunc(seen.config.RestartOn, func(t optin.Trigger) bool { return t.Source == object })
+}
+
+// observe reads everything that the plans need, in this order: what the workload says, which sources matter to it, its holders, and the
+// content of those sources. What follows from that is derived afterwards. With an error, the sources that could not be read are missing
+// from the inputs.
+func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*observed, error) {
+	seen := newObserved(obj.GetNamespace(), v.reader)
+	seen.requested, seen.readTypes, seen.hashes.Replaced, seen.pins.Deploys = v.request, v.readTypes, v.replaced, v.deploys
+	config, referring, err := Config(ctx, r.Client, r.Kinds, r.Options, r.Kind, obj)
 	if err != nil {
-		return err
+		return seen, err
 	}
-	for _, obj := range referring {
-		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK == workload.GVKOf(obj) })
-		look.Rollers = append(look.Rollers, Roller{r.Kinds.All()[i], obj})
-	}
-	if len(referring) == 0 {
-		look.Rollers = []Roller{{look.Kind, look.Workload}}
-	}
-	for _, roller := range look.Rollers {
-		found, err := index.List(ctx, r.Client, roller.Kind.Holder.NewList(), roller.Object.GetNamespace(), index.ByController, string(roller.Object.GetUID()))
-		if err != nil {
-			return err
+	if seen.config = config; r.Kind.Fixed {
+		// Nothing restarts its pods.
+		seen.config.RestartOn = nil
+		if !config.Mode.Pins {
+			return seen, nil
 		}
-		look.Holders = append(look.Holders, found...)
 	}
-	return nil
+	seen.pins.Stay, seen.hashes.Stay = v.stays(config.Advance), v.stays(config.Advance)
+	for _, o := range append(slices.Clone(referring), obj) {
+		seen.uids = append(seen.uids, o.GetUID())
+	}
+	seen.warnings = append(seen.warnings, problems(config.Problems)...)
+	if seen.template, err = r.Kind.Template(obj); err != nil {
+		if config.Track.Enabled() {
+			seen.warnings = append(seen.warnings, notice.Warning(notice.NoPodTemplate, pin.Source{}, "%v", err))
+		}
+		return seen, nil
+	}
+	if equality.Semantic.DeepEqual(seen.template, &corev1.PodTemplateSpec{}) {
+		// There is nothing to write to.
+		return seen, nil
+	}
+	r.readNotes(obj, v.old, seen)
+	if !config.Track.Enabled() {
+		// A source may still say itself that it belongs to the workload; that is not worth asking the API server for.
+		seen.reader = r.Client
+	}
+	if err := r.selectUses(ctx, obj, seen); err != nil || !seen.follows() {
+		return seen, err
+	}
+	if !config.Track.Enabled() {
+		seen.reader = v.reader
+		clear(seen.metas)
+	}
+	err = errors.Join(r.readHolders(ctx, obj, referring, v.wrote, seen), r.readSources(ctx, seen), r.readTriggers(ctx, seen))
+	seen.derive()
+	return seen, err
+}
+
+// problems returns what is wrong with annotations, as warnings.
+func problems(found []optin.Problem) []notice.Notice {
+	var all []notice.Notice
+	for _, problem := range found {
+		all = append(all, notice.Warning(problem.Reason, pin.Source{}, "%s", problem.Note))
+	}
+	return all
 }

@@ -1,11 +1,20 @@
 package rollout
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/workload"
 )
 
 // intent is what should become of a workload: the plans of its pins and of its hashes.
@@ -40,13 +49,13 @@ func (i intent) onlyInjects() bool {
 	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
 }
 
-// intend makes the plans.
-func (r *Engine) intend(seen observed) intent {
+// decide makes the plans.
+func (seen *observed) decide() intent {
 	want := intent{pins: plan.Make(seen.pins), hashes: plan.Make(seen.hashes)}
 	if seen.template == nil {
 		return want
 	}
-	want.release = seen.asked.Mode.Attaches && seen.asked.Track.Enabled() && len(seen.pins.Pins) > 0 || seen.pins.PinsAbsence()
+	want.release = seen.config.Mode.Attaches && seen.config.Track.Enabled() && len(seen.pins.Pins) > 0 || seen.pins.PinsAbsence()
 	if seen.unbounded {
 		want.pins.Pins, want.pins.Held = seen.pins.Pins, seen.pins.Held
 		return want
@@ -56,7 +65,7 @@ func (r *Engine) intend(seen observed) intent {
 }
 
 // injectAgain finds the references to change again, after some pin or hash is not to change after all.
-func (i *intent) injectAgain(seen observed) {
+func (i *intent) injectAgain(seen *observed) {
 	i.inject = nil
 	if !seen.unbounded && (i.release || seen.follows()) {
 		i.inject = seen.injections(i.pins.Pins, i.pins.Changed() || i.hashes.Changed() || i.release)
@@ -77,7 +86,7 @@ type Change struct {
 	Advances []pin.Source
 }
 
-func (i intent) change(seen observed) Change {
+func (i intent) change(seen *observed) Change {
 	if !i.changes() {
 		return Change{}
 	}
@@ -97,33 +106,114 @@ func (i intent) advances() []pin.Source {
 }
 
 // needsPolicies reports whether an intent writes pins that only admission resolves.
-func (seen observed) needsPolicies(want intent) bool {
-	return seen.asked.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
+func (seen *observed) needsPolicies(want intent) bool {
+	return seen.config.Injection == optin.Admission && len(want.pins.Pins) > 0 && (want.pins.Changed() || len(want.inject) > 0)
 }
 
-// stamped returns the hashes that the template should have: those of the plan but the ones that are only noted.
-func (i intent) stamped(seen observed) pin.Set {
-	stamped := pin.Set{}
-	for source, p := range i.hashes.Pins {
-		if seen.baseline[source] != p {
-			stamped[source] = p
-		}
-	}
-	return stamped
-}
-
-// noted returns the hashes that the workload itself should note: those of its opting in, until its template has others.
-func (i intent) noted(seen observed) pin.Set {
-	noted := pin.Set{}
-	for source, p := range seen.baseline {
-		if wanted, planned := i.hashes.Pins[source]; !planned || wanted == p {
-			noted[source] = p
-		}
+// restartInstead leaves the template as it is where nothing but what rotates has changed and the workload asks for its pods to be
+// restarted: the new hashes are noted, and a time tells Argo Rollouts which pods are too old. It evicts them one after the other, so
+// there must be two.
+func (i *intent) restartInstead(kind workload.Kind, obj client.Object, seen *observed) {
+	if !seen.config.RestartAt || !kind.CanRestart(obj) || !i.hashes.Changed() || i.pins.Changed() || i.release || len(i.inject) > 0 {
+		return
 	}
 	for _, d := range i.hashes.Decisions {
-		if d.Noted != (pin.Pin{}) {
-			noted[d.Source] = d.Noted
+		if d.To != d.From && (!seen.rotating[d.Source] || d.From == pin.Pin{}) {
+			return
 		}
 	}
-	return noted
+	for at := range i.hashes.Decisions {
+		if d := &i.hashes.Decisions[at]; d.To != d.From {
+			d.Noted = d.To
+			i.hashes.Repin(d, d.From)
+		}
+	}
+	i.restart = true
+}
+
+// awaited lists the sources without which a template cannot be pinned, nor its pods start (rule 7). With a CSI volume, it may
+// be the first pod's mount that makes a Secret: waiting for that without a pod would never end.
+func (seen *observed) awaited(p plan.Plan) []string {
+	var waiting []string
+	for _, d := range p.Decisions {
+		missing := slices.Contains([]plan.Verdict{plan.SourceMissing, plan.KeyMissing}, d.Verdict)
+		if d.From == (pin.Pin{}) && missing && (d.Source.Kind != pin.Secret || !mountsCSI(&seen.template.Spec)) {
+			waiting = append(waiting, d.Source.String())
+		}
+	}
+	return waiting
+}
+
+func mountsCSI(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil })
+}
+
+// injection is a reference of the template that is to name something else.
+type injection = podspec.Replacement
+
+// injections returns the references of the template that do not name what they should: with injection into the template the
+// revision that their source is pinned to, else the source. changing reports whether pins are about to replace those that
+// the template has.
+func (seen *observed) injections(pins pin.Set, changing bool) []injection {
+	if !changing {
+		// Stale pins stay until the template changes anyway, and so do their references (rule 21.6).
+		if found := seen.resolved(seen.pins.Pins); len(found) == 0 {
+			return nil
+		}
+	}
+	return seen.resolved(pins)
+}
+
+func (seen *observed) resolved(pins pin.Set) []injection {
+	into := seen.config.Mode.Pins && seen.config.Injection == optin.Template
+	sources := pin.Inverse(seen.pins.Pins, seen.before, seen.request)
+	return podspec.Replacements(&seen.template.Spec, func(named pin.Source) (string, bool) {
+		source, injected := sources[named]
+		if !injected {
+			source = named
+		}
+		if revision, pinned := pins.Resolve(source); into && pinned {
+			return revision, true
+		}
+		return source.Name, true
+	})
+}
+
+// warnings returns what the user should know of a plan, except for what is said of writes. frozen reports whether pods have
+// revisions to go on with.
+func warnings(p plan.Plan, frozen bool) []notice.Notice {
+	var all []notice.Notice
+	for _, d := range p.Decisions {
+		keep := ""
+		if frozen && d.From != (pin.Pin{}) {
+			keep = fmt.Sprintf("; pods keep using its revision %s", d.From)
+		}
+		switch d.Verdict {
+		case plan.SourceMissing:
+			all = append(all, notice.Notice{Reason: notice.SourceMissing, Source: d.Source, Text: missingSource(d, keep)})
+		case plan.KeyMissing:
+			all = append(all, notice.Notice{Reason: notice.KeyMissing, Source: d.Source, Keys: strings.Join(d.Keys, ","), Text: missingKeys(d, keep)})
+		case plan.Waiting:
+			all = append(all, notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
+				"%s changed; the annotation %s of the workload says when it rolls out", d.Source, keys.Advance)})
+		}
+	}
+	return all
+}
+
+func missingSource(d plan.Decision, keep string) string {
+	switch {
+	case keep != "":
+		return fmt.Sprintf("%s does not exist any more%s", d.Source, keep)
+	case d.From != pin.Pin{}:
+		return fmt.Sprintf("%s does not exist any more", d.Source)
+	}
+	return fmt.Sprintf("%s does not exist; new pods cannot start until it is created", d.Source)
+}
+
+func missingKeys(d plan.Decision, keep string) string {
+	if keep == "" {
+		return fmt.Sprintf("%s lacks %q, which a container requires; the workload goes on once it has it", d.Source, d.Keys)
+	}
+	return fmt.Sprintf("%s lacks %q, which a container requires%s", d.Source, d.Keys, keep)
 }

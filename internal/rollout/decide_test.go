@@ -30,7 +30,7 @@ func TestWhatOfAnIntentWaits(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			change := test.want.change(observed{})
+			change := test.want.change(&observed{})
 			if waits := len(change.Advances) > 0 && !change.Urgent; waits != test.waits {
 				t.Errorf("%+v", change)
 			}
@@ -59,7 +59,7 @@ func TestWhatNeedsThePolicies(t *testing.T) {
 		"restarts":                {restarts, optin.Admission, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change := test.want.change(observed{asked: optin.Config{Mode: optin.Revision, Injection: test.injection}})
+			change := test.want.change(&observed{config: optin.Config{Mode: optin.Revision, Injection: test.injection}})
 			if change.NeedsPolicies != test.needs || (change.Text == "") != test.nothing || change.OnlyInjects != (len(test.want.inject) > 0) {
 				t.Errorf("%+v", change)
 			}

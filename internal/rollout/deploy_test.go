@@ -132,7 +132,7 @@ func TestControllerEndsHoldThatWebhookMissed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := w.endHolds(t.Context(), d, nil, &seen, w.intend(seen))
+			want, err := w.endHolds(t.Context(), d, nil, seen, seen.decide())
 			if err != nil || want.pins.Pins.String() != test.pins {
 				t.Errorf("%v; pins %s, want %s", err, want.pins.Pins, test.pins)
 			}

@@ -1,111 +1,79 @@
 package rollout
 
 import (
-	"context"
-	"errors"
-	"slices"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
-	"confrev.io/confrev/internal/revision"
 )
 
-// named returns the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
-func (r *Engine) named(ctx context.Context, seen *observed) ([]pin.Source, error) {
-	var found []pin.Source
-	for _, kind := range r.Options.SourceKinds() {
-		names, exact := seen.asked.Track.ListedNames(kind)
-		for _, name := range names {
-			found = append(found, pin.Source{Kind: kind, Name: name})
-		}
-		if exact {
-			continue
-		}
-		all := revision.NewMetadataList(kind)
-		if err := r.Client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, err
-		}
-		for i := range all.Items {
-			source := pin.Source{Kind: kind, Name: all.Items[i].Name}
-			if !revision.IsRevision(&all.Items[i]) && seen.asked.Track.MatchesName(source) {
-				found = append(found, source)
-			}
-		}
-	}
-	return found, nil
-}
-
-// unreferenced returns what makes the workload restart in addition to what its template refers to.
-func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
-	all, err := r.named(ctx, seen)
-	if err != nil {
-		return nil, err
-	}
-	for _, trigger := range seen.asked.RestartOn {
-		all = append(all, trigger.Source)
-	}
-	var wanted []pin.Source
-	for _, source := range all {
-		about, problems, err := r.describe(ctx, seen, source)
-		if err != nil {
-			return nil, err
-		}
-		seen.sayProblems(problems)
-		switch {
-		case about.Never != "" && seen.restartsOn(source):
-			seen.sayOf(source, revision.NeverCopied, "%s is not followed: %s", source, about.Never)
-		case about.Never == "" && !about.Policy.Ignored:
-			wanted = append(wanted, source)
-		}
-	}
-	return wanted, nil
-}
-
-// restartsOn reports whether the user names an object in confrev.io/restart-on.
-func (seen *observed) restartsOn(object pin.Source) bool {
-	return slices.ContainsFunc(seen.asked.RestartOn, func(t optin.Trigger) bool { return t.Source == object })
-}
-
-func (seen *observed) sayNotThere(object pin.Source) {
-	seen.sayOf(object, notice.SourceMissing, "annotation %s names %s, which does not exist; the workload restarts when it appears", keys.RestartOn, object)
-}
+// What comes from a Secret, or from an object that confrev.io/restart-on names, is hashed with the key of the namespace (rule 22). What
+// templates, holders and notes state may have been hashed before there was a key, or with one that is lost.
 
 // absent stands for the hash of an object that does not exist.
 const absent = "absent"
 
-// setHash returns the plan of hashes what a source or other object holds now. One that the workload has only just begun to
+// derive completes the inputs of the plans with what follows from everything that was read: which hashes the workload starts from.
+func (seen *observed) derive() {
+	if _, err := pin.Parse(seen.notes.pins); err != nil && len(seen.pins.Uses) > 0 {
+		seen.warnings = append(seen.warnings, notice.Warning(notice.MalformedPins, pin.Source{},
+			"annotation %s of the pod template was malformed, so it is written again: %v", keys.Pins, err))
+	}
+	if _, err := pin.ParseHashes(seen.notes.templateHashes); err != nil && len(seen.hashes.Uses) > 0 {
+		seen.warnings = append(seen.warnings, notice.Warning(notice.MalformedPins, pin.Source{},
+			"annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err))
+	}
+	for _, use := range seen.pins.Uses {
+		// The note of a hold counts for what was rolled back when its revision is deleted (rule 4).
+		note, source := seen.pins.Held[use.Source], seen.sources[use.Source]
+		if note.On == seen.pins.Pins[use.Source] && isLost(note.Keys, source.Scheme) && !source.Exists(note.From.Revision) {
+			seen.warnings = append(seen.warnings, keyLost(use.Source))
+		}
+	}
+	for _, use := range seen.hashes.Uses {
+		if p, ok := seen.workloadHashes[use.Source]; ok && seen.hashes.Pins[use.Source] == (pin.Pin{}) {
+			seen.startFrom(use.Source, p)
+		}
+		if now, ok := seen.contents[use.Source]; ok {
+			seen.deriveHash(use, now)
+		}
+	}
+}
+
+// startFrom makes a hash count that only the workload notes.
+func (seen *observed) startFrom(object pin.Source, p pin.Pin) {
+	seen.optInHashes[object], seen.hashes.Pins[object] = p, p
+}
+
+// deriveHash compares what a source or other object holds now with what was stated of it. One that the workload has only just begun to
 // follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
 // The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start again anyway.
 // One that is not there is noted too, so that its appearance is a change (rule 6), unless pods could not start without it.
-//
-// plain is the hash of the present content without a key: what was stated before there was one is compared with it (rule 22).
-func (seen *observed) setHash(use podspec.Use, source plan.Source, plain string) {
+func (seen *observed) deriveHash(use podspec.Use, now contents) {
+	source := now.Source
 	if source.Scheme != "" {
-		source.Revisions = []plan.Revision{{Name: plain}}
+		source.Revisions = []plan.Revision{{Name: now.plain}}
 	}
-	seen.hashes.Sources[use.Source] = source
-	if source.Rotates {
-		seen.readAhead(use.Source)
+	if noted := seen.workloadHashes[use.Source]; source.Rotates && noted.Number > seen.hashes.Pins[use.Source].Number {
+		// An earlier template was brought back, and its pods read what the source had by then.
+		seen.startFrom(use.Source, noted)
 	}
 	before, follows := seen.hashes.Pins[use.Source]
-	if follows && source.Present && lost(before.Revision, source.Scheme) {
+	if follows && source.Present && isLost(before.Revision, source.Scheme) {
 		if seen.requested {
-			delete(seen.hashes.Sources, use.Source)
 			return
 		}
 		before = seen.rebase(use.Source, before, source)
 	}
+	seen.hashes.Sources[use.Source] = source
+	_, pinned := seen.pins.Pins[use.Source]
+	frozen := pinned && !seen.config.Mode.Pins
 	awaited := before.Revision == absent && source.Present && use.Required
-	if awaited || !follows && !seen.frozen(use.Source) {
-		before = seen.first(use, source)
-		seen.baseline[use.Source], seen.hashes.Pins[use.Source] = before, before
+	if awaited || !follows && !frozen {
+		before = seen.firstHash(use, source)
+		seen.startFrom(use.Source, before)
 	}
 	if before.Revision == absent && !source.Present {
 		// Nothing that was there is missing.
@@ -113,46 +81,65 @@ func (seen *observed) setHash(use podspec.Use, source plan.Source, plain string)
 	}
 }
 
-// first returns the hash from which on a source is followed.
-func (seen *observed) first(use podspec.Use, source plan.Source) pin.Pin {
+// rebase returns the hash that counts in place of one whose key is lost: what the workload notes itself, and if that is lost too, what
+// the object has now. A change that came together with the loss cannot be told from it, so nothing rolls.
+func (seen *observed) rebase(object pin.Source, before pin.Pin, source plan.Source) pin.Pin {
+	now, ok := seen.workloadHashes[object]
+	if !ok || isLost(now.Revision, source.Scheme) {
+		now = pin.Pin{Revision: source.Name, Number: before.Number}
+		seen.warnings = append(seen.warnings, keyLost(object))
+	}
+	seen.startFrom(object, now)
+	return now
+}
+
+// isLost reports whether a hash was made with another key than the present one.
+func isLost(hash, scheme string) bool {
+	stated := content.SchemeOf(hash)
+	return scheme != "" && stated != "" && stated != scheme
+}
+
+func keyLost(object pin.Source) notice.Notice {
+	return notice.Warning(notice.KeyLost, pin.Source{}, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so whether it "+
+		"has changed since cannot be told: nothing rolls out, and it counts as unchanged from now on", object, keys.KeySecret)
+}
+
+// firstHash returns the hash from which on a source is followed.
+func (seen *observed) firstHash(use podspec.Use, source plan.Source) pin.Pin {
 	switch {
 	case !source.Present:
 		return pin.Pin{Revision: absent, Number: 1}
-	case source.Rotates:
-		return seen.firstOfRotating(use, source)
+	case !source.Rotates:
+		return pin.Pin{Revision: source.Name, Number: 1}
 	}
-	return pin.Pin{Revision: source.Name, Number: 1}
+	// What the pods read of a source that rotates is what it has now, unless it changed since the template was pinned to a revision of it.
+	// That change counts.
+	if before, changed := seen.leftBehind(use); changed {
+		return before
+	}
+	in := seen.hashes
+	in.Uses, in.Sources = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}
+	return plan.Make(in).Decisions[0].Current
 }
 
-// frozen reports whether pods of the template read a revision of a source.
-func (seen *observed) frozen(source pin.Source) bool {
-	_, pinned := seen.pins.Pins[source]
-	return pinned && !seen.asked.Mode.Pins
-}
-
-// observeTriggers looks at the objects of any other kind that make the workload restart.
-func (r *Engine) observeTriggers(ctx context.Context, seen *observed) error {
-	var errs []error
-	for _, trigger := range seen.asked.RestartOn {
-		if trigger.IsSource() {
-			continue
-		}
-		hash, key, err := r.observeTrigger(ctx, seen, trigger)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.sayOf(trigger.Source, terminal.Reason, "%s", terminal.Message)
-			seen.retry = true
-			continue
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, err)
-			continue
-		}
-		if err != nil {
-			seen.sayNotThere(trigger.Source)
-		}
-		seen.setHash(podspec.Use{Source: trigger.Source, All: true}, plan.Source{
-			Present: err == nil, Name: key.Sum(trigger.Source, hash), Scheme: key.Scheme(),
-		}, hash)
+// leftBehind returns the hash of the revision that the template is pinned to, where the pin would move now if the source did not
+// rotate. A workload that was rolled back has seen the present content.
+func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
+	on, pinned := seen.pins.Pins[use.Source]
+	key, source := seen.sources[use.Source].Key, seen.sources[use.Source].Source
+	if !pinned {
+		return pin.Pin{}, false
 	}
-	return errors.Join(errs...)
+	in := seen.pins
+	in.Uses, in.Sources, in.Stay = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}, false
+	if plan.Make(in).Decisions[0].Verdict != plan.Advanced {
+		return pin.Pin{}, false
+	}
+	for _, revision := range source.Revisions {
+		if revision.Name == on.Revision && revision.Digests != nil {
+			return pin.Pin{Revision: key.Sum(use.Source, revision.Digests.Sum(use.All, use.Keys)), Number: 1}, true
+		}
+	}
+	// No hash is like the name of a revision.
+	return pin.Pin{Revision: on.Revision, Number: 1}, true
 }

@@ -36,15 +36,15 @@ func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, 
 	use := podspec.Use{Source: gen.Source("configmap/app"), All: true, Required: required}
 	d := gen.Deployment("web", gen.Annotated(keys.Hashes, noted))
 	d.Spec.Template.Annotations = map[string]string{keys.Pins: pins, keys.Hashes: stamped}
-	seen := observed{
-		template: &d.Spec.Template, baseline: pin.Set{}, asked: optin.Config{Mode: mode},
+	seen := &observed{
+		template: &d.Spec.Template, optInHashes: pin.Set{}, config: optin.Config{Mode: mode},
 		hashes: plan.Input{Live: true, Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
-	seen.notes = (&Engine{Kind: workload.Deployment}).notesOf(d, nil, &seen)
-	seen.readNotes()
-	seen.setHash(use, plan.Source{Present: now != "", Name: now}, now)
-	want := (&Engine{}).intend(seen)
-	return want.stamped(seen).String(), want.noted(seen).String(), want.hashes
+	(&Engine{Kind: workload.Deployment}).readNotes(d, nil, seen)
+	seen.contents = map[pin.Source]contents{use.Source: {plan.Source{Present: now != "", Name: now}, now}}
+	seen.derive()
+	want := seen.decide()
+	return want.templateHashes(seen).String(), want.workloadHashes(seen).String(), want.hashes
 }
 
 // Policy rotate: what the workload notes and what its template gets, by what is there already.
@@ -92,25 +92,25 @@ func TestWhatARotatingSourceNotes(t *testing.T) {
 			d := gen.Deployment("web", gen.Annotated(keys.Hashes, test.noted))
 			d.Spec.Template.Annotations = map[string]string{keys.Pins: test.pins, keys.Hashes: test.stamped}
 			seen := newObserved(d.Namespace, nil)
-			seen.template, seen.asked, seen.hashes.Uses, seen.hashes.Replaced = &d.Spec.Template, optin.Config{Mode: optin.Revision}, []podspec.Use{use}, test.replaced
+			seen.template, seen.config, seen.hashes.Uses, seen.hashes.Replaced = &d.Spec.Template, optin.Config{Mode: optin.Revision}, []podspec.Use{use}, test.replaced
 			observed := plan.Source{Present: test.now != "", Hash: content.Hash("v1-" + test.now), Digests: digests(test.now), Name: "cert-bbbbbbbbb" + test.now}
 			if test.pins != "" && !test.lost {
 				observed.Revisions = []plan.Revision{revisionOf("b")}
 			}
 			seen.sources[source] = revision.Observation{Source: observed}
 			seen.pins.Holders = test.holders
-			seen.notes = (&Engine{Kind: workload.Deployment}).notesOf(d, nil, &seen)
-			seen.readNotes()
+			(&Engine{Kind: workload.Deployment}).readNotes(d, nil, seen)
 			name := ""
 			if test.now != "" {
 				name = digests(test.now).Sum(true, nil)
 			}
-			seen.setHash(use, plan.Source{Present: test.now != "", Digests: digests(test.now), Name: name, Rotates: true}, "")
-			want := (&Engine{}).intend(seen)
-			if got := want.stamped(seen).String(); got != test.wantStamped && want.changes() || want.hashes.Changed() != test.rolls {
+			seen.contents[source] = contents{Source: plan.Source{Present: test.now != "", Digests: digests(test.now), Name: name, Rotates: true}}
+			seen.derive()
+			want := seen.decide()
+			if got := want.templateHashes(seen).String(); got != test.wantStamped && want.changes() || want.hashes.Changed() != test.rolls {
 				t.Errorf("stamped %q, want %q; rolls: %v", got, test.wantStamped, want.hashes.Changed())
 			}
-			if got := want.noted(seen).String(); got != test.wantNoted {
+			if got := want.workloadHashes(seen).String(); got != test.wantNoted {
 				t.Errorf("noted %q, want %q", got, test.wantNoted)
 			}
 		})
@@ -173,21 +173,20 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.Client)
-	seen.template, seen.asked = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
-	if err := r.selectUses(t.Context(), d, &seen); err != nil {
+	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
+	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
 	}
 	if !seen.unbounded || len(seen.pins.Uses) > 0 || textsOf(seen.hashes.Uses) != "configmap/extra" ||
 		len(seen.warnings) != 1 || seen.warnings[0].Reason != notice.TooManyReferences {
 		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
 	}
-	seen.notes = r.notesOf(d, nil, &seen)
-	seen.readNotes()
+	r.readNotes(d, nil, seen)
 	seen.hashes.Pins = pin.Set{gen.Source("configmap/extra"): {Revision: "aaa", Number: 1}}
 	seen.hashes.Sources[gen.Source("configmap/extra")] = plan.Source{Present: true, Name: "bbb"}
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
-		seen.asked.Injection = injection
-		want := r.intend(seen)
+		seen.config.Injection = injection
+		want := seen.decide()
 		if want.pins.Pins.String() != pinA || want.pins.Changed() || want.release || len(want.inject) > 0 {
 			t.Errorf("%s: pins %q, changed: %v, %+v", injection, want.pins.Pins, want.pins.Changed(), want.inject)
 		}
@@ -207,8 +206,8 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, r.Client)
-	seen.template, seen.asked = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
-	if err := r.selectUses(t.Context(), d, &seen); err != nil {
+	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
+	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]bool{}
@@ -233,8 +232,8 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 			for _, consent := range []string{"true", "false"} {
 				seen := newObserved(d.Namespace, r.Client)
 				seen.template, seen.uids = &d.Spec.Template, uids
-				seen.asked = optin.Read(optin.Metadata{Annotations: map[string]string{keys.Owners: consent}}, optin.Defaults{})
-				if err := r.selectUses(t.Context(), d, &seen); err != nil {
+				seen.config = optin.Read(optin.Metadata{Annotations: map[string]string{keys.Owners: consent}}, optin.Defaults{})
+				if err := r.selectUses(t.Context(), d, seen); err != nil {
 					t.Fatal(err)
 				}
 				owned := slices.Contains(uids, owner.UID)
@@ -254,7 +253,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 func TestRestartsOfThrottledSourceAreReverted(t *testing.T) {
 	app, web := gen.Source("configmap/app"), gen.Source("configmap/web")
 	r := &Engine{Store: revision.NewStore(nil, nil, nil, time.Now, nil, 2)}
-	seen := observed{namespace: gen.Namespace, sources: map[pin.Source]revision.Observation{}}
+	seen := &observed{namespace: gen.Namespace, sources: map[pin.Source]revision.Observation{}}
 	plans := func(from, to string) intent {
 		was, is := pin.Pin{Revision: from, Number: 1}, pin.Pin{Revision: to, Number: 2}
 		return intent{hashes: plan.Plan{
@@ -333,7 +332,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 			if test.warned && seen.warnings[0].Reason != notice.NoPodTemplate {
 				t.Errorf("%+v", seen.warnings)
 			}
-			want := r.intend(seen)
+			want := seen.decide()
 			if ops := r.patch(obj, seen, want); want.changes() || len(ops) > 0 {
 				t.Errorf("it is written to: %+v", ops)
 			}
@@ -389,7 +388,11 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 	trigger := triggers[0]
 	tr := NewTriggers(Options{RestartOnAny: true}, seen, seen)
 	tr.permitted[trigger.Resource] = true
-	_, _, err = tr.observe(t.Context(), gen.Namespace, trigger)
+	prepared, err := tr.prepare(t.Context(), trigger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tr.read(t.Context(), gen.Namespace, prepared)
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
 		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
@@ -403,7 +406,7 @@ func TestATriggerIsCalledAsTheAPICallsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := forbiddenReader(t)
-	_, _, err = NewTriggers(Options{RestartOnAny: true}, seen, seen).observe(t.Context(), gen.Namespace, triggers[0])
+	_, err = NewTriggers(Options{RestartOnAny: true}, seen, seen).prepare(t.Context(), triggers[0])
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Message, "write deployments") {
 		t.Errorf("%v", err)
@@ -418,7 +421,7 @@ func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
 	}
 	options := Options{RestartOn: []schema.GroupResource{{Resource: "persistentvolumeclaims"}}}
 	// Nothing is asked of any reader.
-	_, _, err = NewTriggers(options, nil, nil).observe(t.Context(), gen.Namespace, triggers[0])
+	_, err = NewTriggers(options, nil, nil).prepare(t.Context(), triggers[0])
 	terminal, ok := errors.AsType[*revision.TerminalError](err)
 	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, `may not follow namespaces;`) {
 		t.Errorf("%v", err)

@@ -103,9 +103,9 @@ func TestInjection(t *testing.T) {
 // inject patches a workload as the reconciler does, at a fake API server.
 func inject(t *testing.T, before *appsv1.Deployment, mode optin.Mode, injection optin.Injection, pins string, changed, release bool) *appsv1.Deployment {
 	t.Helper()
-	seen := observed{
-		namespace: before.Namespace, template: &before.Spec.Template, baseline: pin.Set{},
-		asked: optin.Config{Mode: mode, Injection: injection},
+	seen := &observed{
+		namespace: before.Namespace, template: &before.Spec.Template, optInHashes: pin.Set{},
+		config: optin.Config{Mode: mode, Injection: injection},
 	}
 	seen.pins.Pins, _ = pin.Parse(before.Spec.Template.Annotations[keys.Pins])
 	want := intent{pins: plan.Plan{Pins: gen.Pins(pins)}, release: release}
@@ -124,7 +124,7 @@ func inject(t *testing.T, before *appsv1.Deployment, mode optin.Mode, injection 
 }
 
 // sent returns what a fake API server has of a workload after the patch.
-func sent(t *testing.T, before *appsv1.Deployment, seen observed, want intent) *appsv1.Deployment {
+func sent(t *testing.T, before *appsv1.Deployment, seen *observed, want intent) *appsv1.Deployment {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(before.DeepCopy()).Build()
 	r := &Engine{Kind: workload.Deployment, Client: c}
@@ -160,11 +160,11 @@ func TestHashesAreNotedUntilTheyAreStamped(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(test.hashes)
-			seen, want := observed{baseline: test.baseline}, intent{hashes: plan.Plan{Pins: test.hashes}}
-			if got := want.stamped(seen).String(); got != test.stamped {
+			seen, want := &observed{optInHashes: test.baseline}, intent{hashes: plan.Plan{Pins: test.hashes}}
+			if got := want.templateHashes(seen).String(); got != test.stamped {
 				t.Errorf("stamped %q, want %q", got, test.stamped)
 			}
-			if got := want.noted(seen).String(); got != test.noted {
+			if got := want.workloadHashes(seen).String(); got != test.noted {
 				t.Errorf("noted %q, want %q", got, test.noted)
 			}
 			if !maps.Equal(before, test.hashes) {
@@ -207,9 +207,9 @@ func TestThePatchBringsHashes(t *testing.T) {
 				}
 				return hashes
 			}
-			seen := observed{
-				template: &test.before.Spec.Template, baseline: parse(test.baseline),
-				asked:  optin.Config{Mode: optin.Restart, Injection: optin.Template},
+			seen := &observed{
+				template: &test.before.Spec.Template, optInHashes: parse(test.baseline),
+				config: optin.Config{Mode: optin.Restart, Injection: optin.Template},
 				hashes: plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
 			}
 			seen.pins.Pins, _ = pin.Parse(test.before.Spec.Template.Annotations[keys.Pins])
@@ -238,7 +238,7 @@ func TestThePatchOfAKindWithoutGenerations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := observed{template: template, baseline: pin.Set{}, asked: optin.Config{Mode: optin.Revision, Injection: optin.Admission}}
+	seen := &observed{template: template, optInHashes: pin.Set{}, config: optin.Config{Mode: optin.Revision, Injection: optin.Admission}}
 	ops := (&Engine{Kind: fleet}).patch(obj, seen, intent{pins: planFor("", pinA, "")})
 	data, err := json.Marshal(ops)
 	if err != nil {

@@ -88,11 +88,11 @@ func TestHashesAreComparedUnderTheKeyThatTheyState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := w.intend(seen)
+			want := seen.decide()
 			if verdict, to := want.hashes.Decisions[0].Verdict, want.hashes.Pins.String(); verdict != test.verdict || to != test.to {
 				t.Errorf("%s: %s\nwant %s: %s", verdict, to, test.verdict, test.to)
 			}
-			if noted := want.noted(seen).String(); noted != test.note {
+			if noted := want.workloadHashes(seen).String(); noted != test.note {
 				t.Errorf("the workload notes %q, want %q", noted, test.note)
 			}
 			says := slices.ContainsFunc(seen.warnings, func(w notice.Notice) bool { return w.Reason == test.says })
@@ -128,7 +128,7 @@ func TestUnkeyedHashIsComparedWithData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := w.intend(seen)
+		want := seen.decide()
 		if got := want.hashes.Decisions[0].Verdict; got != verdict || want.pins.Decisions[0].Verdict != plan.InSync {
 			t.Errorf("%s is %s, want %s; the pin is %s", sum, got, verdict, want.pins.Decisions[0].Verdict)
 		}

@@ -86,12 +86,12 @@ func planFor(from, to, held string) plan.Plan {
 }
 
 // seenIn is what is observed of a workload that tracks configmap/app.
-func seenIn(d *appsv1.Deployment, p plan.Plan) (observed, intent) {
+func seenIn(d *appsv1.Deployment, p plan.Plan) (*observed, intent) {
 	app := gen.Source("configmap/app")
-	seen := observed{
-		namespace: d.Namespace, template: &d.Spec.Template, baseline: pin.Set{},
-		asked: optin.Config{Mode: optin.Revision, Injection: optin.Admission},
-		pins:  plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
+	seen := &observed{
+		namespace: d.Namespace, template: &d.Spec.Template, optInHashes: pin.Set{},
+		config: optin.Config{Mode: optin.Revision, Injection: optin.Admission},
+		pins:   plan.Input{Uses: []podspec.Use{{Source: app, All: true}}},
 	}
 	seen.pins.Pins, _ = pin.Parse(d.Spec.Template.Annotations[keys.Pins])
 	return seen, intent{pins: p}
@@ -210,7 +210,7 @@ func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
 	}
 	t.Run("a workload that follows nothing keeps its notes", func(t *testing.T) {
 		d := gen.Deployment("web", gen.Pinned(pinA), gen.Annotated(keys.Held, heldB), gen.Annotated(keys.Hashes, "configmap/app=h@1"))
-		if ops := r.patch(d, observed{template: &d.Spec.Template}, intent{}); ops != nil {
+		if ops := r.patch(d, &observed{template: &d.Spec.Template}, intent{}); ops != nil {
 			t.Errorf("patch %+v", ops)
 		}
 	})
@@ -297,7 +297,7 @@ func TestNeedsRevisionOnlyOfWhatIsPinnedAnew(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			test.decision.Source = gen.Source("configmap/app")
-			seen := observed{sources: map[pin.Source]revision.Observation{}}
+			seen := &observed{sources: map[pin.Source]revision.Observation{}}
 			if got := seen.needsRevision(test.decision); got != test.want {
 				t.Errorf("needsRevision = %v", got)
 			}

@@ -23,7 +23,7 @@ func (r *Engine) Refresh(ctx context.Context, look Look) error {
 // Limit takes back the restarts for what changes too often, and says which.
 func (r *Engine) Limit(ctx context.Context, look *Look) []notice.Notice {
 	limited := r.limit(ctx, look.seen, &look.want)
-	r.restartInstead(look.Workload, look.seen, &look.want)
+	look.want.restartInstead(r.Kind, look.Workload, look.seen)
 	return limited
 }
 
@@ -39,7 +39,7 @@ func (r *Engine) Prepare(ctx context.Context, look *Look) (made, refused []notic
 
 // keep makes sure that the revisions of the past stay to which a workload is to be pinned, for those decisions that are chosen (rules 9
 // and 12). shown reports whether a holder of the workload pins one already.
-func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen observed, p plan.Plan, chosen, shown func(plan.Decision) bool) error {
+func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen *observed, p plan.Plan, chosen, shown func(plan.Decision) bool) error {
 	for _, d := range p.Decisions {
 		if d.To == (pin.Pin{}) || !chosen(d) {
 			continue
@@ -54,7 +54,7 @@ func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen observed, 
 
 // ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
 // source that cannot be copied keeps its pin. It returns what was made, and what was refused and why.
-func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
+func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen *observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
 	var errs []error
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
@@ -82,7 +82,7 @@ func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.O
 }
 
 // created says that a revision was made.
-func (r *Engine) created(obj client.Object, seen observed, d plan.Decision, made pin.Pin) notice.Notice {
+func (r *Engine) created(obj client.Object, seen *observed, d plan.Decision, made pin.Pin) notice.Notice {
 	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.Kind.Resource(), Source: d.Source, To: made}
 	source := seen.sources[d.Source].Object
 	if source != nil {
@@ -107,7 +107,7 @@ func (r *Engine) owner(obj client.Object) revision.Owner {
 
 // needsRevision reports whether a decision pins current again, or found it pinned already while its revision is lost: then
 // the source has got back the content that was lost with it (rule 9).
-func (seen observed) needsRevision(d plan.Decision) bool {
+func (seen *observed) needsRevision(d plan.Decision) bool {
 	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {
 		return !seen.sources[d.Source].Exists(d.To.Revision)
 	}
@@ -115,7 +115,7 @@ func (seen observed) needsRevision(d plan.Decision) bool {
 }
 
 // limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
-func (r *Engine) limit(ctx context.Context, seen observed, want *intent) []notice.Notice {
+func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []notice.Notice {
 	var limited []notice.Notice
 	for i := range want.hashes.Decisions {
 		d := &want.hashes.Decisions[i]
@@ -140,7 +140,7 @@ func (r *Engine) limit(ctx context.Context, seen observed, want *intent) []notic
 
 // refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
 // where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout goes on without.
-func (r *Engine) refresh(ctx context.Context, seen observed, p plan.Plan) error {
+func (r *Engine) refresh(ctx context.Context, seen *observed, p plan.Plan) error {
 	var errs []error
 	for _, d := range p.Decisions {
 		if d.Current == (pin.Pin{}) {

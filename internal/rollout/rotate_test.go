@@ -43,14 +43,14 @@ func TestRestartInstead(t *testing.T) {
 			}
 			obj := unstructuredOf(r.Kind.GVK, "web", map[string]any{"replicas": test.replicas})
 			seen := newObserved(gen.Namespace, nil)
-			seen.asked, seen.rotating[cert] = optin.Config{RestartAt: !test.unasked}, true
+			seen.config, seen.rotating[cert] = optin.Config{RestartAt: !test.unasked}, true
 			want := intent{release: test.release, pins: plan.Plan{Pins: pin.Set{}, Decisions: test.pins}, hashes: plan.Plan{Pins: pin.Set{}, Decisions: test.hashes}}
 			changes := want.changes()
-			r.restartInstead(obj, seen, &want)
+			want.restartInstead(r.Kind, obj, seen)
 			if want.restart != test.want || want.changes() == test.want && changes {
 				t.Fatalf("restarts: %v, changes the template: %v", want.restart, want.changes())
 			}
-			if noted := want.noted(seen)[cert]; test.want && noted != (pin.Pin{Revision: "bbb", Number: 2}) {
+			if noted := want.workloadHashes(seen)[cert]; test.want && noted != (pin.Pin{Revision: "bbb", Number: 2}) {
 				t.Errorf("noted %s", noted)
 			}
 		})

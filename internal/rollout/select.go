@@ -17,11 +17,13 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 )
 
-// selectUses chooses what is tracked, and says what of it cannot be.
+// selectUses reads what the sources say of themselves, chooses those that are pinned and those that are followed by their hash, and says
+// which cannot be either.
 func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
 	uses, err := r.Kind.Uses(obj, seen.before)
 	if err != nil {
@@ -32,27 +34,19 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 		return err
 	}
 	enabled := slices.DeleteFunc(slices.Clone(uses), func(use podspec.Use) bool { return !r.Options.Enabled(use.Kind) })
-	asked := seen.asked
-	selection := asked.Track.Select(enabled, asked.Mode.Pins, func(source pin.Source) optin.Traits { return traits[source] })
-	r.sayUntracked(seen, uses, selection)
-	if asked.RestartAt && !r.Kind.Restarts {
-		seen.say(optin.InvalidMode, "annotation %s: only an Argo Rollout with a template of its own has a restartAt; using rollout", keys.RotateBy)
+	config := seen.config
+	selection := config.Track.Select(enabled, config.Mode.Pins, func(source pin.Source) optin.Traits { return traits[source] })
+	r.warnUntracked(seen, uses, selection)
+	if config.RestartAt && !r.Kind.Restarts {
+		seen.warnings = append(seen.warnings, notice.Warning(optin.InvalidMode, pin.Source{},
+			"annotation %s: only an Argo Rollout with a template of its own has a restartAt; using rollout", keys.RotateBy))
 	}
 	switch {
-	case asked.Mode.Pins:
-		if err := r.chooseRotating(ctx, seen, &selection, traits); err != nil {
+	case config.Mode.Pins:
+		if err := r.selectPinned(ctx, seen, uses, selection, traits); err != nil {
 			return err
 		}
-		if !r.Kind.Fixed {
-			seen.hashes.Uses = selection.Rotating
-		}
-		if seen.pins.Uses, err = r.mountable(ctx, seen, r.bounded(seen, selection.Uses)); err != nil {
-			return err
-		}
-		if seen.pins.Unfollowed, err = r.unfollowed(ctx, seen, uses, traits); err != nil {
-			return err
-		}
-	case asked.Mode.Restarts:
+	case config.Mode.Restarts:
 		seen.hashes.Uses = selection.Uses
 	}
 	unreferenced, err := r.unreferenced(ctx, seen)
@@ -75,13 +69,13 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
-		about, problems, err := r.describe(ctx, seen, use.Source)
+		about, wrong, err := r.describe(ctx, seen, use.Source)
 		if err != nil {
 			return nil, err
 		}
 		traits[use.Source] = about
-		if seen.asked.Track.Enabled() || seen.asked.Track.Owners() && about.Owned {
-			seen.sayProblems(problems)
+		if seen.config.Track.Enabled() || seen.config.Track.Owners() && about.Owned {
+			seen.warnings = append(seen.warnings, problems(wrong)...)
 		}
 	}
 	return traits, nil
@@ -99,8 +93,8 @@ func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source
 	if meta == nil {
 		meta = revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
 	}
-	about, problems := r.Options.Compat.Describe(source, meta, seen.uids...)
-	return about, problems, nil
+	about, wrong := r.Options.Compat.Describe(source, meta, seen.uids...)
+	return about, wrong, nil
 }
 
 // metadata returns the metadata of a source; nil when it does not exist.
@@ -120,36 +114,110 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 	return meta, nil
 }
 
-// sayUntracked says which of the listed sources have no effect, and why.
-func (r *Engine) sayUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
-	if seen.asked.Track.ListsKind(pin.Secret) && !r.Options.Enabled(pin.Secret) {
-		seen.say(notice.KindNotEnabled, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
+// warnUntracked says which of the listed sources have no effect, and why.
+func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
+	var said []notice.Notice
+	if seen.config.Track.ListsKind(pin.Secret) && !r.Options.Enabled(pin.Secret) {
+		said = append(said, notice.Warning(notice.KindNotEnabled, pin.Source{},
+			"annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track))
 	}
 	for _, source := range selection.Unused {
 		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
 			continue
 		}
-		seen.sayOf(source, notice.NotReferenced, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
+		said = append(said, notice.Warning(notice.NotReferenced, source,
+			"annotation %s lists %s, which the pod template does not refer to", keys.Track, source))
 	}
 	for _, source := range selection.OwnersIgnored {
-		seen.warnings = append(seen.warnings, notice.Notice{Reason: notice.OwnerIgnored, Source: source, Normal: true, Text: fmt.Sprintf(
-			"the ownerReference of %s to the workload opts nothing in without consent: list it in the annotation %s, or set %s to true", source, keys.Track, keys.Owners)})
+		n := notice.Warning(notice.OwnerIgnored, source, "the ownerReference of %s to the workload opts nothing in without consent: list it in "+
+			"the annotation %s, or set %s to true", source, keys.Track, keys.Owners)
+		n.Normal = true
+		said = append(said, n)
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
-		seen.sayOf(source, revision.NeverCopied, "%s is not followed: %s", source, selection.Refused[source])
+		said = append(said, notice.Warning(revision.NeverCopied, source, "%s is not followed: %s", source, selection.Refused[source]))
 	}
+	seen.warnings = append(seen.warnings, said...)
 }
 
-// bounded refuses a template that admission could not resolve.
-func (r *Engine) bounded(seen *observed, uses []podspec.Use) []podspec.Use {
-	n := podspec.References(&seen.template.Spec)
-	if n <= podspec.MaxReferences && len(uses) <= pin.MaxPins {
-		return uses
+// selectPinned chooses what is pinned: of what is tracked, everything that does not rotate and that admission can resolve.
+func (r *Engine) selectPinned(ctx context.Context, seen *observed, uses []podspec.Use, selection optin.Selection, traits map[pin.Source]optin.Traits) error {
+	var pinned []podspec.Use
+	for _, use := range selection.Uses {
+		about := traits[use.Source]
+		var err error
+		if about.Policy, err = r.policy(ctx, seen, use.Source, about.Policy, seen.readTypes); err != nil {
+			return err
+		}
+		if traits[use.Source] = about; about.Policy.Rotates || seen.rotated(use.Source) {
+			selection.Rotating = append(selection.Rotating, use)
+			continue
+		}
+		pinned = append(pinned, use)
 	}
-	seen.say(notice.TooManyReferences, "the pod template has %d references to %d tracked sources; its pods could not be admitted with pins of "+
-		"more than %d references or %d sources, so pins stay as they are", n, len(uses), podspec.MaxReferences, pin.MaxPins)
-	seen.unbounded = true
-	return nil
+	for _, use := range selection.Rotating {
+		seen.rotating[use.Source] = true
+	}
+	if !r.Kind.Fixed {
+		seen.hashes.Uses = selection.Rotating
+	}
+	if n := podspec.References(&seen.template.Spec); n > podspec.MaxReferences || len(pinned) > pin.MaxPins {
+		seen.warnings = append(seen.warnings, notice.Warning(notice.TooManyReferences, pin.Source{}, "the pod template has %d references to %d tracked "+
+			"sources; its pods could not be admitted with pins of more than %d references or %d sources, so pins stay as they are",
+			n, len(pinned), podspec.MaxReferences, pin.MaxPins))
+		seen.unbounded, pinned = true, nil
+	}
+	var err error
+	if seen.pins.Uses, err = r.mountable(ctx, seen, pinned); err != nil {
+		return err
+	}
+	seen.pins.Unfollowed, err = r.unfollowed(ctx, seen, uses, traits)
+	return err
+}
+
+// policy completes the policy that a source states by what the source is: certificates and leased credentials rotate. The type of a Secret
+// that is not known is read if that is asked for; otherwise it is noted as untyped.
+func (r *Engine) policy(ctx context.Context, seen *observed, source pin.Source, stated optin.Policy, readType bool) (optin.Policy, error) {
+	meta := seen.metas[source]
+	if meta == nil || stated.ReadsLive {
+		return stated, nil
+	}
+	switch r.Options.Rotating.Classify(source, meta) {
+	case optin.Rotated:
+		return optin.PolicyRotate, nil
+	case optin.ByType:
+		secretType, known := r.Store.KnownType(meta)
+		if !known && readType {
+			var err error
+			if secretType, err = r.Store.ReadType(ctx, meta); err != nil {
+				return stated, err
+			}
+		} else if !known {
+			seen.untyped = append(seen.untyped, source)
+		}
+		if optin.RotatesByType(secretType) {
+			return optin.PolicyRotate, nil
+		}
+	case optin.Still:
+	}
+	return stated, nil
+}
+
+// RotatesAsKnown reports whether a source rotates, as far as that is known without reading it.
+func (r *Engine) RotatesAsKnown(source pin.Source, meta *metav1.PartialObjectMetadata) bool {
+	secretType, _ := r.Store.KnownType(meta)
+	class := r.Options.Rotating.Classify(source, meta)
+	return class == optin.Rotated || class == optin.ByType && optin.RotatesByType(secretType)
+}
+
+// rotated reports whether a source that is not there was followed as one that rotates: nothing else is not pinned and has a hash.
+// It will be one again when it is back, and what it was must not be forgotten until then.
+func (seen *observed) rotated(source pin.Source) bool {
+	if meta, asked := seen.metas[source]; !asked || meta != nil || seen.restartsOn(source) {
+		return false
+	}
+	hasHash := seen.hashes.Pins[source] != pin.Pin{} || seen.workloadHashes[source] != pin.Pin{}
+	return hasHash && seen.pins.Pins[source] == pin.Pin{}
 }
 
 // mountable returns the uses that the pods' service account lets them have revisions of.
@@ -164,7 +232,92 @@ func (r *Engine) mountable(ctx context.Context, seen *observed, uses []podspec.U
 	if err != nil || !enforces {
 		return uses, err
 	}
-	seen.say(notice.SecretsLimited, "service account %s has annotation %s: its pods may use none but the Secrets that it lists, so not the "+
-		"revisions of any; Secrets are not pinned", name, account.EnforceMountableSecrets)
+	seen.warnings = append(seen.warnings, notice.Warning(notice.SecretsLimited, pin.Source{}, "service account %s has annotation %s: its pods may use "+
+		"none but the Secrets that it lists, so not the revisions of any; Secrets are not pinned", name, account.EnforceMountableSecrets))
 	return slices.DeleteFunc(slices.Clone(uses), isSecret), nil
+}
+
+// unfollowed returns how the sources stand that a template refers to and that are not chosen to be pinned (rule 21.6).
+func (r *Engine) unfollowed(ctx context.Context, seen *observed, uses []podspec.Use, traits map[pin.Source]optin.Traits) (map[pin.Source]plan.Standing, error) {
+	standings := map[pin.Source]plan.Standing{}
+	for _, use := range uses {
+		if slices.ContainsFunc(seen.pins.Uses, func(followed podspec.Use) bool { return followed.Source == use.Source }) {
+			continue
+		}
+		standings[use.Source] = r.standing(seen, use.Source, traits[use.Source])
+		p, pinned := seen.request[use.Source]
+		if !pinned || standings[use.Source] != plan.ReadLive {
+			continue
+		}
+		appeared, err := r.Store.OfAbsence(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: p.Revision})
+		if err != nil {
+			return nil, err
+		}
+		if appeared {
+			standings[use.Source] = plan.Appeared
+		}
+	}
+	return standings, nil
+}
+
+// standing returns how a source stands whose metadata was looked up.
+func (r *Engine) standing(seen *observed, source pin.Source, about optin.Traits) plan.Standing {
+	switch {
+	case !r.Options.Enabled(source.Kind) || seen.metas[source] == nil:
+		return plan.Unasked
+	case about.Policy.ReadsLive || about.Never != "":
+		return plan.ReadLive
+	}
+	return plan.Untracked
+}
+
+// unreferenced returns what makes the workload restart in addition to what its template refers to.
+func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
+	all, err := r.trackedByName(ctx, seen)
+	if err != nil {
+		return nil, err
+	}
+	for _, trigger := range seen.config.RestartOn {
+		all = append(all, trigger.Source)
+	}
+	var wanted []pin.Source
+	for _, source := range all {
+		about, wrong, err := r.describe(ctx, seen, source)
+		if err != nil {
+			return nil, err
+		}
+		seen.warnings = append(seen.warnings, problems(wrong)...)
+		switch {
+		case about.Never != "" && seen.restartsOn(source):
+			seen.warnings = append(seen.warnings, notice.Warning(revision.NeverCopied, source, "%s is not followed: %s", source, about.Never))
+		case about.Never == "" && !about.Policy.Ignored:
+			wanted = append(wanted, source)
+		}
+	}
+	return wanted, nil
+}
+
+// trackedByName returns the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
+func (r *Engine) trackedByName(ctx context.Context, seen *observed) ([]pin.Source, error) {
+	var found []pin.Source
+	for _, kind := range r.Options.SourceKinds() {
+		names, exact := seen.config.Track.ListedNames(kind)
+		for _, name := range names {
+			found = append(found, pin.Source{Kind: kind, Name: name})
+		}
+		if exact {
+			continue
+		}
+		all := revision.NewMetadataList(kind)
+		if err := r.Client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+		for i := range all.Items {
+			source := pin.Source{Kind: kind, Name: all.Items[i].Name}
+			if !revision.IsRevision(&all.Items[i]) && seen.config.Track.MatchesName(source) {
+				found = append(found, source)
+			}
+		}
+	}
+	return found, nil
 }

@@ -104,9 +104,9 @@ func TestSelectUses(t *testing.T) {
 			}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.Client)
-			seen.template, seen.asked = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), options.Defaults())
-			seen.sayProblems(seen.asked.Problems)
-			if err := r.selectUses(t.Context(), d, &seen); err != nil {
+			seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), options.Defaults())
+			seen.warnings = problems(seen.config.Problems)
+			if err := r.selectUses(t.Context(), d, seen); err != nil {
 				t.Fatal(err)
 			}
 			if got := textsOf(seen.pins.Uses); got != test.pinned {

@@ -23,6 +23,7 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
 )
 
@@ -49,54 +50,119 @@ func NewTriggers(options Options, cl client.Client, live client.Reader) *Trigger
 	return &Triggers{options: options, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
 }
 
-// restartsOn reports whether confrev.io/restart-on may name objects of a resource: confrev may read more than that, on
-// no one's behalf.
-func (o Options) restartsOn(resource schema.GroupResource) bool {
-	return o.RestartOnAny || slices.Contains(o.RestartOn, resource)
+// missingTrigger says that an object does not exist.
+const missingTrigger = "annotation %s names %s, which does not exist; the workload restarts when it appears"
+
+// readTriggers looks at the objects of other kinds that make the workload restart, after it has made sure that they may be read and watched.
+func (r *Engine) readTriggers(ctx context.Context, seen *observed) error {
+	triggers, err := r.prepareTriggers(ctx, seen)
+	errs := []error{err}
+	for _, trigger := range triggers {
+		hash, err := r.Triggers.read(ctx, seen.namespace, trigger)
+		var key *content.Key
+		if err == nil {
+			// An object that is not there needs no key.
+			key, err = r.Store.Key(ctx, seen.namespace)
+		}
+		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
+		switch {
+		case isTerminal:
+			seen.warnings = append(seen.warnings, notice.Warning(terminal.Reason, trigger.Source, "%s", terminal.Message))
+			seen.retry = true
+			continue
+		case apierrors.IsNotFound(err):
+			seen.warnings = append(seen.warnings, notice.Warning(notice.SourceMissing, trigger.Source, missingTrigger, keys.RestartOn, trigger.Source))
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		}
+		seen.contents[trigger.Source] = contents{
+			plan.Source{Present: err == nil, Name: key.Sum(trigger.Source, hash), Scheme: key.Scheme()}, hash,
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// observe returns a hash of what matters of an object, and the kind to watch for changes to it. What is not listed, and a missing kind or right, is a TerminalError; a missing object is not found.
-func (t *Triggers) observe(ctx context.Context, namespace string, trigger optin.Trigger) (hash string, followed FollowedKind, err error) {
-	if !t.options.restartsOn(trigger.Resource.GroupResource()) {
-		return "", followed, forbidden("follow", trigger.Resource)
+// preparedTrigger is a trigger of which confrev knows the kind and may read the objects.
+type preparedTrigger struct {
+	optin.Trigger
+	gvk        schema.GroupVersionKind
+	namespaced bool
+}
+
+// prepareTriggers makes sure that the objects of other kinds on which the workload restarts may be read and watched, and says which may not.
+func (r *Engine) prepareTriggers(ctx context.Context, seen *observed) ([]preparedTrigger, error) {
+	var prepared []preparedTrigger
+	var errs []error
+	for _, trigger := range seen.config.RestartOn {
+		if trigger.IsSource() {
+			continue
+		}
+		ready, err := r.Triggers.prepare(ctx, trigger)
+		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+			seen.warnings = append(seen.warnings, notice.Warning(terminal.Reason, trigger.Source, "%s", terminal.Message))
+			seen.retry = true
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		prepared = append(prepared, ready)
+		seen.triggers = append(seen.triggers, FollowedKind{ready.gvk, trigger.Kind})
+	}
+	return prepared, errors.Join(errs...)
+}
+
+// prepare finds the kind of a trigger and asks for the rights on it. What is not listed, and a missing kind or right, is a TerminalError.
+func (t *Triggers) prepare(ctx context.Context, trigger optin.Trigger) (preparedTrigger, error) {
+	none := preparedTrigger{}
+	if !t.options.RestartOnAny && !slices.Contains(t.options.RestartOn, trigger.Resource.GroupResource()) {
+		// confrev may read more than what is listed, but on no one's behalf.
+		return none, forbidden("follow", trigger.Resource)
 	}
 	gvk, err := t.client.RESTMapper().KindFor(trigger.Resource)
 	if meta.IsNoMatchError(err) {
-		return "", followed, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+		return none, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
 			"annotation %s: the API server does not serve %s", keys.RestartOn, trigger.Kind)}
 	}
 	if err != nil {
-		return "", followed, err
+		return none, err
 	}
 	mapping, err := t.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", followed, err
+		return none, err
 	}
 	if mapping.Resource != trigger.Resource {
 		// The API knows resources by their singular too; rights and indexes do not.
-		return "", followed, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
+		return none, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
 			"annotation %s: %s is not how the API calls it; write %s", keys.RestartOn, trigger.Kind, mapping.Resource.Resource)}
 	}
 	if err := t.permit(ctx, trigger.Resource); err != nil {
-		return "", followed, err
+		return none, err
 	}
-	followed = FollowedKind{gvk, trigger.Kind}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	return preparedTrigger{trigger, gvk, mapping.Scope.Name() != meta.RESTScopeNameRoot}, nil
+}
+
+// read returns a hash of what matters of an object. An object that does not exist is NotFound.
+func (t *Triggers) read(ctx context.Context, namespace string, trigger preparedTrigger) (string, error) {
+	if !trigger.namespaced {
 		namespace = ""
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(gvk)
-	err = t.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: trigger.Name}, obj)
+	obj.SetGroupVersionKind(trigger.gvk)
+	err := t.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: trigger.Name}, obj)
 	if apierrors.IsForbidden(err) {
 		// The right was taken away.
-		t.forget(trigger.Resource)
-		return "", followed, forbidden("get", trigger.Resource)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.permitted, trigger.Resource)
+		return "", forbidden("get", trigger.Resource)
 	}
 	if err != nil {
-		return "", followed, err
+		return "", err
 	}
-	hash, err = fingerprint(obj, trigger.Fields)
-	return hash, followed, err
+	return fingerprint(obj, trigger.Fields)
 }
 
 // permit makes sure that confrev may follow a resource.
@@ -126,12 +192,6 @@ func (t *Triggers) permit(ctx context.Context, resource schema.GroupVersionResou
 	return nil
 }
 
-func (t *Triggers) forget(resource schema.GroupVersionResource) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.permitted, resource)
-}
-
 func forbidden(verb string, resource schema.GroupVersionResource) error {
 	return &revision.TerminalError{Reason: notice.RestartOnForbidden, Message: fmt.Sprintf(
 		"annotation %s: confrev may not %s %s; list them, by their plural, in the chart's value restartOn",
@@ -156,11 +216,16 @@ func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, 
 		err = encoder.Encode(whole)
 	}
 	for _, field := range fields {
+		// The value as JSON; null when the object does not have the field.
 		var values []string
-		if values, err = find(obj, field); err == nil {
-			err = encoder.Encode([]any{field, values})
+		if value, found := field.Of(obj.Object); found {
+			var text []byte
+			if text, err = json.Marshal(value); err != nil {
+				break
+			}
+			values = []string{string(text)}
 		}
-		if err != nil {
+		if err = encoder.Encode([]any{field, values}); err != nil {
 			break
 		}
 	}
@@ -170,16 +235,6 @@ func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, 
 			obj.GetName(), maxFingerprinted)}
 	}
 	return content.Short(sum), err
-}
-
-// find returns the value of a field as JSON; none when the object does not have it.
-func find(obj *unstructured.Unstructured, field optin.Field) ([]string, error) {
-	value, found := field.Of(obj.Object)
-	if !found {
-		return nil, nil
-	}
-	text, err := json.Marshal(value)
-	return []string{string(text)}, err
 }
 
 var errTooMuch = errors.New("more than may be written")

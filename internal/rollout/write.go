@@ -22,6 +22,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -44,13 +45,13 @@ func (r *Engine) Write(ctx context.Context, look *Look) (Written, error) {
 	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
 	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: look.want.change(look.seen), Restarted: sent && look.want.restart}
 	if sent && look.want.changes() {
-		w.Gave = &Given{pins: look.want.pins.Pins, hashes: look.want.stamped(look.seen)}
+		w.Gave = &Given{pins: look.want.pins.Pins, hashes: look.want.templateHashes(look.seen)}
 	}
 	return w, err
 }
 
 // write sends what is to be written, unless it is pointless or nothing. kept is false when the API server does not keep it.
-func (r *Engine) write(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
+func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
 	pointless, err := r.leaveToAdmission(ctx, obj, seen, want, options...)
 	if err != nil || pointless {
 		return false, false, err
@@ -69,7 +70,7 @@ func (r *Engine) write(ctx context.Context, obj client.Object, seen observed, wa
 // no one who owns those fields loses them (injection template). The API server is asked what it would make of the pins
 // alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout. pointless is true when it would
 // not keep the pins: the names of revisions without them would be taken for sources.
-func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
+func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
 	if len(want.inject) == 0 || want.onlyInjects() {
 		return false, nil
 	}
@@ -87,7 +88,7 @@ func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen o
 	if err != nil {
 		return false, err
 	}
-	after := seen
+	after := *seen
 	after.template = template
 	if len(after.resolved(want.pins.Pins)) == 0 {
 		*want = pinsOnly
@@ -109,12 +110,13 @@ func (r *Engine) unmoved(ctx context.Context, asked client.Object) error {
 
 // keeps reports whether the template has pins and hashes, if it is to have any, after they were written into it: a
 // CustomResourceDefinition whose schema does not specify them prunes them without an error.
-func (r *Engine) keeps(obj client.Object, seen observed, want intent) bool {
+func (r *Engine) keeps(obj client.Object, seen *observed, want intent) bool {
 	if !want.changes() {
 		return true
 	}
-	written := r.Template(obj).Annotations
-	return (len(want.pins.Pins) == 0 || written[keys.Pins] != "") && (len(want.stamped(seen)) == 0 || written[keys.Hashes] != "")
+	template, err := r.Kind.Template(obj)
+	return err == nil && (len(want.pins.Pins) == 0 || template.Annotations[keys.Pins] != "") &&
+		(len(want.templateHashes(seen)) == 0 || template.Annotations[keys.Hashes] != "")
 }
 
 // NotKept says that the API server does not keep what is written.
@@ -128,10 +130,10 @@ func (r *Engine) NotKept() notice.Notice {
 //
 // The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
 // only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
-func (r *Engine) patch(obj client.Object, seen observed, want intent) []jsonpatch.Operation {
+func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if want.changes() {
-		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.stamped(seen).String())
+		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.templateHashes(seen).String())
 	}
 	if seen.follows() || want.release {
 		ops = append(ops, annotate(obj, want.notes(seen))...)
@@ -158,10 +160,33 @@ func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.O
 	return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
 }
 
-// notes returns what the workload itself is to note.
-func (i intent) notes(seen observed) map[string]string {
+// templateHashes returns the hashes that the template should have: those of the plan except for the ones that only the workload notes.
+func (i intent) templateHashes(seen *observed) pin.Set {
+	hashes := maps.Clone(i.hashes.Pins)
+	maps.DeleteFunc(hashes, func(source pin.Source, p pin.Pin) bool { return seen.optInHashes[source] == p })
+	return hashes
+}
+
+// workloadHashes returns the hashes that the workload itself should note: those of its opting in, until its template has others.
+func (i intent) workloadHashes(seen *observed) pin.Set {
+	hashes := pin.Set{}
+	for source, p := range seen.optInHashes {
+		if wanted, planned := i.hashes.Pins[source]; !planned || wanted == p {
+			hashes[source] = p
+		}
+	}
+	for _, d := range i.hashes.Decisions {
+		if d.Noted != (pin.Pin{}) {
+			hashes[d.Source] = d.Noted
+		}
+	}
+	return hashes
+}
+
+// notes returns the annotations of the workload itself.
+func (i intent) notes(seen *observed) map[string]string {
 	return map[string]string{
-		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.noted(seen).String(),
+		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.workloadHashes(seen).String(),
 	}
 }
 
@@ -182,7 +207,7 @@ func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation 
 const annotationsPath = "/metadata/annotations"
 
 // templateOperations returns the operations that put pins, hashes and names into the template.
-func (r *Engine) templateOperations(seen observed, want intent, pins, hashes string) []jsonpatch.Operation {
+func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes string) []jsonpatch.Operation {
 	ops := setAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
 	})
@@ -261,4 +286,18 @@ func (r *Engine) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Obj
 	}
 	would := r.Kind.New()
 	return would, json.Unmarshal(document, would)
+}
+
+// resumption returns the operations that take back confrev's own pause (rule 7).
+func (r *Engine) resumption(obj client.Object) []jsonpatch.Operation {
+	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
+	if r.Kind.Paused(obj) {
+		ops = append(ops, jsonpatch.Operation{Operation: "remove", Path: "/spec/paused"})
+	}
+	return ops
+}
+
+// Resume ends confrev's own pause of a workload, although something is still missing.
+func (r *Engine) Resume(ctx context.Context, obj client.Object) error {
+	return r.send(ctx, obj, onlyIfUnchanged(obj, r.resumption(obj)))
 }

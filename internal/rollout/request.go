@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/index"
@@ -18,11 +17,6 @@ import (
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 )
-
-// code returns the code of a workload's template, with names restored that its own pins or those before put in.
-func (r *Engine) code(obj client.Object, before pin.Set) podspec.Code {
-	return podspec.CodeOf(&r.Template(obj).Spec, r.pinsOf(obj), before)
-}
 
 // brings returns what rule 21 compares of a workload's template.
 func (r *Engine) brings(obj client.Object, before pin.Set) plan.Template {
@@ -92,6 +86,44 @@ func keptSettings(obj, old client.Object) map[string]string {
 	return kept
 }
 
+// dropped returns the sources that a request has no pin of, and of which confrev would drop the pin from an undo to one of the
+// templates: it may have done so already when the API server asks again. reader reads what the plan reads anyway.
+func (r *Engine) dropped(ctx context.Context, reader client.Reader, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
+	templates = slices.DeleteFunc(slices.Clone(templates), func(t plan.Template) bool { return t.Code != request.Code })
+	if len(templates) == 0 {
+		// No code that ran: it is no undo, whatever was dropped.
+		return nil, nil
+	}
+	uses, err := r.Kind.Uses(obj, before.Pins)
+	if err != nil {
+		return nil, nil //nolint:nilerr // What has no template refers to nothing, and undoes nothing.
+	}
+	candidates := maps.Clone(before.Pins)
+	if candidates == nil {
+		candidates = pin.Set{}
+	}
+	for _, template := range templates {
+		maps.Copy(candidates, template.Pins)
+	}
+	maps.DeleteFunc(candidates, func(source pin.Source, _ pin.Pin) bool { return request.Pins[source] != pin.Pin{} })
+	seen, dropped := newObserved(obj.GetNamespace(), reader), map[pin.Source]bool{}
+	for source := range candidates {
+		standing := plan.Standing(0)
+		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
+			about, _, err := r.describe(ctx, seen, source)
+			if err != nil {
+				return nil, err
+			}
+			if about.Policy, err = r.policy(ctx, seen, source, about.Policy, true); err != nil {
+				return nil, err
+			}
+			standing = r.standing(seen, source, about)
+		}
+		dropped[source] = standing.Stale(true)
+	}
+	return dropped, nil
+}
+
 // vouch corrects what is known of the revisions that a request pins: the request may come right after the cache saw one appear or
 // go, and metadata alone proves nothing (rules 9 and 20).
 func (r *Engine) vouch(ctx context.Context, seen *observed) error {
@@ -135,118 +167,29 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 		if in.Pins[source] == (pin.Pin{}) {
 			counts = "so the pin does not count"
 		}
-		seen.sayOf(source, notice.MalformedPins, "annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s",
-			keys.Pins, source, counts)
+		seen.warnings = append(seen.warnings, notice.Warning(notice.MalformedPins, source,
+			"annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s", keys.Pins, source, counts))
 	}
 }
 
-// endHolds plans once more if a deploy ends a hold: the one of a request that replaces old, or, outside of admission, one that
-// the webhook missed (rule 21.3).
-func (r *Engine) endHolds(ctx context.Context, obj, old client.Object, seen *observed, want intent) (intent, error) {
-	if len(want.pins.Held)+len(want.hashes.Held) == 0 {
-		return want, nil
-	}
-	d := deploy{Engine: r, holders: seen.holders, after: r.code(obj, seen.before)}
-	if old != nil {
-		d.before = r.code(old, nil)
-		if len(d.after.Differences(d.before)) == 0 {
-			return want, nil
-		}
-	}
-	var err error
-	if seen.pins.Ended, err = d.ends(ctx, seen.pins.Holders, want.pins); err != nil {
-		return want, err
-	}
-	if seen.hashes.Ended, err = d.ends(ctx, seen.hashes.Holders, want.hashes); err != nil {
-		return want, err
-	}
-	if len(seen.pins.Ended)+len(seen.hashes.Ended) == 0 {
-		return want, nil
-	}
-	return r.intend(*seen), nil
+// mayDrop reports whether a workload that follows nothing may still have pins that a request drops: the last source that it
+// tracked is to be read live, say.
+func (seen *observed) mayDrop() bool {
+	return seen.config.Track.Enabled() && seen.config.Mode.Pins && !seen.unbounded && len(seen.pins.Pins) > 0
 }
 
-// deploy is a change to code while something is held.
-type deploy struct {
-	*Engine
-	// holders are those that the plans were made of; nil for what no holder shows yet.
-	holders []client.Object
-	// before and after are the code of the template; before is nil where only the template as it is now is known.
-	before, after podspec.Code
-}
-
-// ends returns the sources of a plan of which the deploy ends the hold. Those that are held from one holder end together.
-func (d deploy) ends(ctx context.Context, holders []plan.Holder, p plan.Plan) (map[pin.Source]bool, error) {
-	from, over := map[pin.Source]int{}, map[int]bool{}
-	for _, decision := range p.Decisions {
-		if decision.Verdict != plan.Held || decision.From == (pin.Pin{}) {
-			continue
-		}
-		back := plan.FindRollback(holders, decision.Source, p.Held[decision.Source].From, decision.From)
-		if back.From < 0 || d.holders[back.From] == nil {
-			continue
-		}
-		from[decision.Source] = back.From
-		ends, err := d.undoesTheUndo(ctx, back)
-		if err != nil {
-			return nil, err
-		}
-		over[back.From] = over[back.From] || ends
+// drops reports whether pins go with a request that changes the template anyway, whatever else the plan changes (rule 21.6).
+// A template that has lost its pins and gets them back does not change.
+func (r *Engine) drops(obj, old client.Object, seen *observed, want intent) bool {
+	if maps.Equal(seen.pins.Pins, want.pins.Pins) {
+		return false
 	}
-	ended := map[pin.Source]bool{}
-	for source, holder := range from {
-		if over[holder] {
-			ended[source] = true
-		}
-	}
-	return ended, nil
-}
-
-func (d deploy) undoesTheUndo(ctx context.Context, back plan.Rollback) (bool, error) {
-	shown := back.To >= 0 && d.holders[back.To] != nil
-	if d.before == nil && (!shown || d.Kind.Holder.Facts(d.holders[back.To]).Code == d.after.Digest()) {
-		// It runs what it was rolled back to.
-		return false, nil
-	}
-	from, err := d.read(ctx, d.holders[back.From])
-	if from == nil || err != nil {
-		return false, err
-	}
-	// What was rolled back to is the template itself, until its holder shows it.
-	to := d.before
-	if shown {
-		if to, err = d.read(ctx, d.holders[back.To]); to == nil || err != nil {
-			return false, err
-		}
-	}
-	before := d.before
-	if before == nil {
-		before = to
-	}
-	return plan.EndsHold(from, to, before, d.after), nil
-}
-
-// read reads the code of a holder. A holder that is gone has none.
-func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, error) {
-	live := d.Kind.Holder.New()
-	err := d.Whole.Get(ctx, client.ObjectKeyFromObject(holder), live)
-	if apierrors.IsNotFound(err) || err == nil && live.GetUID() != holder.GetUID() {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", d.Kind.Holder.GVK.Kind, client.ObjectKeyFromObject(holder), err)
-	}
-	template, err := d.Kind.Holder.Template(live)
-	if err != nil {
-		return nil, nil //nolint:nilerr // What has no template shows nothing.
-	}
-	pins, _ := pin.Parse(template.Annotations[keys.Pins])
-	return podspec.CodeOf(&template.Spec, pins), nil
+	return want.changes() || old == nil || r.deploys(obj, old) || !maps.Equal(seen.pins.Pins, seen.before)
 }
 
 // sayHeld reports anyone who changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
 // how to go on (rule 21.4).
-func (r *Engine) sayHeld(obj, old client.Object, seen observed, want intent) []notice.Notice {
+func (r *Engine) sayHeld(obj, old client.Object, seen *observed, want intent) []notice.Notice {
 	why := "to which the workload was rolled back"
 	if old == nil {
 		why = "which its manifest pins"

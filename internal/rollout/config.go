@@ -1,0 +1,134 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Options are those options of the controller that a rollout depends on.
+type Options struct {
+	// Settle is how long a workload's sources must be quiet before it advances (rule 2).
+	Settle time.Duration
+	// Secrets makes confrev handle Secrets too. Without it, it needs no right on them.
+	Secrets bool
+	// Injection is where pins are applied, unless a workload says otherwise.
+	Injection optin.Injection
+	// Compat says which other tools' annotations opt in.
+	Compat optin.Compat
+	// Rotating says which further classes of sources have the policy rotate by default.
+	Rotating optin.Rotating
+	// RestartOn lists what confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny lets it name anything,
+	// for people who look with their own rights where the controller's list is not known.
+	RestartOn    []schema.GroupResource
+	RestartOnAny bool
+	// Namespace is confrev's own, which it never touches.
+	Namespace string
+}
+
+// SourceKinds are the kinds of sources that are enabled.
+func (o Options) SourceKinds() []pin.Kind {
+	if o.Secrets {
+		return pin.Kinds
+	}
+	return []pin.Kind{pin.ConfigMap}
+}
+
+// Enabled reports whether sources of a kind are read at all.
+func (o Options) Enabled(kind pin.Kind) bool { return slices.Contains(o.SourceKinds(), kind) }
+
+// Excluded reports whether confrev keeps out of a namespace (rule 18).
+func (o Options) Excluded(namespace string) bool {
+	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
+}
+
+// Config reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
+func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Options, kind workload.Kind, obj client.Object,
+) (asked optin.Config, referring []client.Object, err error) {
+	if referring, err = index.Referring(ctx, reader, kinds, kind, obj); err != nil {
+		return optin.Config{}, nil, err
+	}
+	namespace := index.Namespace()
+	err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return optin.Config{}, nil, err
+	}
+	return kind.Config(obj, referring, namespace, o.Defaults()), referring, nil
+}
+
+// LeftAlone reports whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
+// server refuses revisions and events in it.
+func (o Options) LeftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	if o.Excluded(name) {
+		return true, nil
+	}
+	return Terminating(ctx, reader, name)
+}
+
+// Terminating reports whether a namespace is being deleted.
+func Terminating(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	namespace := index.Namespace()
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
+}
+
+// Defaults are the settings of workloads that say nothing else.
+func (o Options) Defaults() optin.Defaults {
+	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat}
+}
+
+// Misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
+func (r *Engine) Misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]notice.Notice, error) {
+	asked, _, err := Config(ctx, r.Client, r.Kinds, r.Options, r.Kind, obj)
+	handled := slices.ContainsFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+	if err != nil || handled || !asked.Track.Enabled() {
+		return nil, err
+	}
+	return []notice.Notice{{Reason: notice.NoPodTemplate, Text: fmt.Sprintf(
+		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}, nil
+}
+
+// notes are what confrev wrote on a template and its workload before, as text.
+type notes struct{ pins, templateHashes, workloadHashes, held, heldHashes string }
+
+// readNotes reads what confrev wrote before. A request that takes some of it away altogether, as kubectl replace does, does not mean to: then
+// what the old object has counts. What is malformed counts as none; the holders show a hold too.
+func (r *Engine) readNotes(obj, old client.Object, seen *observed) {
+	template, annotations := seen.template.Annotations, obj.GetAnnotations()
+	oldTemplate, oldAnnotations := map[string]string{}, map[string]string{}
+	if old != nil {
+		oldAnnotations = old.GetAnnotations()
+		if before, err := r.Kind.Template(old); err == nil {
+			oldTemplate = before.Annotations
+		}
+		seen.before, _ = pin.Parse(oldTemplate[keys.Pins])
+	}
+	kept := func(now, before map[string]string, key string) string { return cmp.Or(now[key], before[key]) }
+	seen.notes = notes{
+		pins: kept(template, oldTemplate, keys.Pins), templateHashes: kept(template, oldTemplate, keys.Hashes),
+		workloadHashes: kept(annotations, oldAnnotations, keys.Hashes), held: kept(annotations, oldAnnotations, keys.Held),
+		heldHashes: kept(annotations, oldAnnotations, keys.HeldHashes),
+	}
+	seen.request, _ = pin.Parse(template[keys.Pins])
+	seen.pins.Pins, _ = pin.Parse(seen.notes.pins)
+	seen.pins.Held, _ = pin.ParseNotes(seen.notes.held)
+	seen.pins.Before = seen.before
+	if seen.hashes.Pins, _ = pin.ParseHashes(seen.notes.templateHashes); seen.hashes.Pins == nil {
+		seen.hashes.Pins = pin.Set{}
+	}
+	seen.hashes.Held, _ = pin.ParseNotes(seen.notes.heldHashes)
+	seen.workloadHashes, _ = pin.ParseHashes(seen.notes.workloadHashes)
+}

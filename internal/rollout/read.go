@@ -1,0 +1,247 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/revision"
+)
+
+// Given is what a template was last given.
+type Given struct{ pins, hashes pin.Set }
+
+// readHolders reads what the workload rolled out, as its holders show it, and as this process knows it before they do.
+func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring []client.Object, wrote *Given, seen *observed) error {
+	found, err := r.holders(ctx, obj, referring)
+	if err != nil {
+		return err
+	}
+	for _, holder := range found {
+		facts := r.Kind.Holder.Facts(holder)
+		pins, err := pin.Parse(facts.Pins)
+		hashes, hashErr := pin.ParseHashes(facts.Hashes)
+		if err != nil || hashErr != nil {
+			continue
+		}
+		seen.holders = append(seen.holders, holder)
+		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: facts.Order, Pins: pins})
+		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: facts.Order, Pins: hashes})
+		seen.shown = seen.shown || wrote != nil && maps.Equal(pins, wrote.pins) && maps.Equal(hashes, wrote.hashes)
+	}
+	if wrote != nil && !seen.shown {
+		// We wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled
+		// back at once. Without this, an undo within that moment would be undone.
+		seen.holders = append(seen.holders, nil)
+		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.pins})
+		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.hashes})
+	}
+	return nil
+}
+
+// holders lists the holders of a workload, or of those that refer to it: then their controllers roll its template out.
+func (r *Engine) holders(ctx context.Context, obj client.Object, referring []client.Object) ([]client.Object, error) {
+	owners := []client.Object{obj}
+	if len(referring) > 0 {
+		owners = referring
+	}
+	var all []client.Object
+	for _, owner := range owners {
+		found, err := index.List(ctx, r.Client, r.Kind.Holder.NewList(), obj.GetNamespace(), index.ByController, string(owner.GetUID()))
+		if err != nil {
+			return nil, fmt.Errorf("list the holders of %s %s: %w", r.Kind.Resource(), client.ObjectKeyFromObject(obj), err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// readSources looks at the ConfigMaps and Secrets that are used. One that cannot be read does not keep the others from being seen.
+func (r *Engine) readSources(ctx context.Context, seen *observed) error {
+	var errs []error
+	for _, use := range seen.pins.Uses {
+		errs = append(errs, r.readPinned(ctx, seen, use))
+	}
+	for _, use := range seen.hashes.Uses {
+		if slices.Contains(pin.Kinds, use.Kind) {
+			errs = append(errs, r.readHashed(ctx, seen, use))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readPinned looks at a source that is pinned.
+func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use) error {
+	source, ok, err := r.readSource(ctx, seen, use)
+	if !ok || err != nil {
+		return err
+	}
+	if err := r.credit(ctx, seen, use.Source, source.Revisions); err != nil {
+		return err
+	}
+	if err := r.readUnkeyed(ctx, seen, use.Source, &source, seen.pins.Held[use.Source].Keys); err != nil {
+		return err
+	}
+	seen.pins.Sources[use.Source] = source.Source
+	return nil
+}
+
+// readHashed looks at a source that is followed by its hash.
+func (r *Engine) readHashed(ctx context.Context, seen *observed, use podspec.Use) error {
+	if !r.Options.Enabled(use.Kind) {
+		seen.warnings = append(seen.warnings, notice.Warning(notice.KindNotEnabled, use.Source,
+			"%s cannot be followed: this confrev runs without --secrets", use.Source))
+		return nil
+	}
+	source, ok, err := r.readSource(ctx, seen, use)
+	if !ok || err != nil {
+		return err
+	}
+	if !source.Present && !use.Required && seen.restartsOn(use.Source) {
+		seen.warnings = append(seen.warnings, notice.Warning(notice.SourceMissing, use.Source, missingTrigger, keys.RestartOn, use.Source))
+	}
+	if !seen.rotating[use.Source] {
+		about, _, err := r.describe(ctx, seen, use.Source)
+		if err != nil {
+			return err
+		}
+		// Its data was read for the hash, so its type is known.
+		policy, err := r.policy(ctx, seen, use.Source, about.Policy, true)
+		if err != nil {
+			return err
+		}
+		seen.rotating[use.Source] = policy.Rotates
+	}
+	if err := r.readUnkeyed(ctx, seen, use.Source, &source, seen.statedHashes(use.Source)...); err != nil {
+		return err
+	}
+	seen.contents[use.Source] = contents{plan.Source{
+		Present: source.Present, Digests: source.Digests, PlainDigests: source.PlainDigests, Scheme: source.Scheme,
+		Rotates: seen.rotating[use.Source], Name: source.Key.Sum(use.Source, source.Digests.Sum(use.All, use.Keys)),
+	}, source.PlainDigests.Sum(use.All, use.Keys)}
+	return nil
+}
+
+// readSource looks at one source. It returns false for a source that no retry would make readable; the user is told.
+func (r *Engine) readSource(ctx context.Context, seen *observed, use podspec.Use) (revision.Observation, bool, error) {
+	meta, err := seen.metadata(ctx, use.Source)
+	if err != nil {
+		return revision.Observation{}, false, err
+	}
+	source, err := r.Store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
+	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
+		seen.warnings = append(seen.warnings, notice.Warning(terminal.Reason, use.Source, "%s", terminal.Message))
+		seen.retry = seen.retry || terminal.Reason == revision.KeyUnreadable
+		return source, false, nil
+	}
+	if err != nil {
+		return source, false, err
+	}
+	seen.sources[use.Source] = source
+	return source, true, nil
+}
+
+// readUnkeyed adds to a source what is needed to compare it with what was stated of it before there was a key (rule 22).
+func (r *Engine) readUnkeyed(ctx context.Context, seen *observed, source pin.Source, found *revision.Observation, stated ...string) error {
+	isUnkeyed := func(hash string) bool { return hash != "" && hash != absent && content.SchemeOf(hash) == "" }
+	if found.Scheme == "" || !slices.ContainsFunc(stated, isUnkeyed) {
+		return nil
+	}
+	var err error
+	found.PlainDigests, err = r.Store.UnkeyedDigests(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}, *found)
+	return err
+}
+
+// statedHashes returns all that is stated of the hash of an object: by the template, the workload, its holders, and the note of a hold.
+func (seen *observed) statedHashes(object pin.Source) []string {
+	note := seen.hashes.Held[object]
+	all := []string{seen.hashes.Pins[object].Revision, seen.workloadHashes[object].Revision, note.From.Revision, note.On.Revision, note.Keys}
+	for _, holder := range seen.hashes.Holders {
+		all = append(all, holder.Pins[object].Revision)
+	}
+	return all
+}
+
+// credit lowers the numbers of revisions to what there is evidence of (rule 5): the pins that this workload knows of, and those
+// of other workloads and holders. Anyone who may create ConfigMaps can make a copy of a revision with any number, and a high one
+// would use up the numbers that there are. Only a user who may change workloads can pin.
+func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
+	current := seen.sources[source].Name
+	for i := range revisions {
+		made := &revisions[i]
+		if made.Name == current || made.Number <= seen.numberOf(source, made.Name) {
+			continue
+		}
+		if made.Hash == seen.sources[source].Hash {
+			// Another copy of the present content is not newer than it.
+			made.Number = seen.numberOf(source, made.Name)
+			continue
+		}
+		shown, err := r.pinnedNumber(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: made.Name}, source, made.Number)
+		if err != nil {
+			return err
+		}
+		made.Number = min(made.Number, max(shown, seen.numberOf(source, made.Name)))
+	}
+	return nil
+}
+
+// numberOf returns the highest number that the workload itself knows of a revision.
+func (seen *observed) numberOf(source pin.Source, name string) int64 {
+	note := seen.pins.Held[source]
+	sets := []pin.Set{seen.pins.Pins, {source: note.From}, {source: note.On}}
+	for _, holder := range seen.pins.Holders {
+		sets = append(sets, holder.Pins)
+	}
+	var highest int64
+	for _, set := range sets {
+		if p := set[source]; p.Revision == name {
+			highest = max(highest, p.Number)
+		}
+	}
+	return highest
+}
+
+// pinnedNumber returns the highest number with which a template or a holder pins a revision; it looks no further than enough.
+func (r *Engine) pinnedNumber(ctx context.Context, ref revision.Ref, source pin.Source, enough int64) (int64, error) {
+	var highest int64
+	count := func(into client.ObjectList, pins func(client.Object) string) error {
+		if highest >= enough {
+			return nil
+		}
+		found, err := index.List(ctx, r.Client, into, ref.Namespace, index.ByPin, ref.Text())
+		if err != nil {
+			return err
+		}
+		for _, obj := range found {
+			set, err := pin.Parse(pins(obj))
+			if err == nil && set[source].Revision == ref.Name {
+				highest = max(highest, set[source].Number)
+			}
+		}
+		return nil
+	}
+	for _, kind := range r.Kinds.All() {
+		if err := count(kind.NewList(), kind.PinsText); err != nil {
+			return 0, err
+		}
+	}
+	for _, holder := range r.Kinds.Holders() {
+		if err := count(holder.NewList(), func(obj client.Object) string { return holder.Facts(obj).Pins }); err != nil {
+			return 0, err
+		}
+	}
+	return highest, nil
+}
