@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
@@ -183,101 +183,54 @@ func enforced(err error) string {
 	return " (it runs the admission plugin OwnerReferencesPermissionEnforcement: add the right to delete)"
 }
 
-// await waits, by watching, for the ReplicaSet of the workload's present template.
+// await waits for the ReplicaSet of the workload's present template.
 func (o *attachOptions) await(ctx context.Context, c *session.Connection) (*appsv1.ReplicaSet, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	forbidden, changed := make(chan error, 1), make(chan struct{}, 1)
-	seen, err := o.watch(ctx, c, forbidden, changed)
-	if err != nil {
-		return nil, err
-	}
 	missing := errors.New("the API server has not said yet what there is")
 	for {
-		select {
-		case err := <-forbidden:
-			return nil, err
-		case <-ctx.Done():
+		found, err := o.watch(ctx, c, &missing)
+		switch {
+		case ctx.Err() != nil && found == nil:
 			return nil, fmt.Errorf("waited %s: %w", o.timeout, missing)
-		case <-changed:
-		}
-		var found *appsv1.ReplicaSet
-		if found, missing = o.newest(ctx, c, seen); missing == nil {
-			return found, nil
+		case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
+			return found, err
 		}
 	}
 }
 
-// watch starts to watch ReplicaSets, and the workload if there is one: all that the Job needs rights for. It notifies of each change, and of
-// nothing being there.
-func (o *attachOptions) watch(ctx context.Context, c *session.Connection, forbidden chan<- error, changed chan<- struct{}) (client.Reader, error) {
-	kind, name := o.workload()
-	byObject := map[client.Object]cache.ByObject{&appsv1.ReplicaSet{}: {}}
-	watched := []client.Object{&appsv1.ReplicaSet{}}
-	if name != "" {
-		byObject[kind.New()] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
-		watched = append(watched, kind.New())
+// watch watches one kind: the workload, whose controller reports in its status that it has made a ReplicaSet, or ReplicaSets where there
+// is no workload. missing becomes why there is none yet.
+func (o *attachOptions) watch(ctx context.Context, c *session.Connection, missing *error) (found *appsv1.ReplicaSet, err error) {
+	list, options := client.ObjectList(&appsv1.ReplicaSetList{}), []client.ListOption{client.InNamespace(c.Namespace)}
+	if kind, name := o.workload(); name != "" {
+		list, options = kind.NewList(), append(options, client.MatchingFields{"metadata.name": name})
 	}
-	if err := o.permitted(ctx, c, watched); err != nil {
+	if err := c.List(ctx, list, options...); err != nil {
 		return nil, err
 	}
-	seen, err := cache.New(c.Config, cache.Options{
-		Scheme: clientgoscheme.Scheme, Mapper: c.RESTMapper(), ByObject: byObject,
-		DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
-		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			// Anything else passes, but the right to watch will not come.
-			if apierrors.IsForbidden(err) {
-				signal(forbidden, err)
-			}
-		},
-	})
+	items, err := index.Items(list)
 	if err != nil {
 		return nil, err
 	}
-	notify := func(any) { signal(changed, struct{}{}) }
-	for _, obj := range watched {
-		informer, err := seen.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, err
-		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: notify, UpdateFunc: func(_, now any) { notify(now) }, DeleteFunc: notify,
-		}); err != nil {
-			return nil, err
-		}
+	examine := func(obj ...client.Object) (bool, error) {
+		found, *missing, err = o.newest(ctx, c, obj)
+		return found != nil, err
 	}
-	go func() { _ = seen.Start(ctx) }()
-	go func() {
-		// Where there is nothing, no handler is called.
-		if seen.WaitForCacheSync(ctx) {
-			notify(nil)
-		}
-	}()
-	return seen, nil
-}
-
-// signal sends to a channel that holds one value, unless there is one that was not received yet.
-func signal[T any](to chan<- T, value T) {
-	select {
-	case to <- value:
-	default:
+	if done, err := examine(items...); done || err != nil {
+		return found, err
 	}
-}
-
-// permitted asks for what will be watched once: a missing right or kind is no reason to wait.
-func (o *attachOptions) permitted(ctx context.Context, c *session.Connection, watched []client.Object) error {
-	for _, obj := range watched {
-		gvk := workload.GVKOf(obj)
-		list := metadata.NewList(gvk)
-		options := []client.ListOption{client.InNamespace(c.Namespace), client.Limit(1)}
-		if _, name := o.workload(); gvk.Kind != "ReplicaSet" {
-			options = append(options, client.MatchingFields{"metadata.name": name})
+	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+		return c.Watch(ctx, list, append(slices.Clone(options), &client.ListOptions{Raw: &raw})...)
+	}}
+	_, err = watchtools.Until(ctx, list.GetResourceVersion(), watcher, func(event watch.Event) (bool, error) {
+		switch event.Type {
+		case watch.Error:
+			return false, apierrors.FromObject(event.Object)
+		case watch.Deleted:
+			return examine()
 		}
-		if err := c.List(ctx, list, options...); err != nil {
-			return err
-		}
-	}
-	return nil
+		return examine(event.Object.(client.Object))
+	})
+	return found, err
 }
 
 // workload returns the kind and name of the workload; no name when only ReplicaSets are looked for.
@@ -288,24 +241,22 @@ func (o *attachOptions) workload() (workload.Kind, string) {
 	return workload.Deployment, o.deployment
 }
 
-// newest finds the ReplicaSet to attach to; an error says why there is none yet.
-func (o *attachOptions) newest(ctx context.Context, c *session.Connection, seen client.Reader) (*appsv1.ReplicaSet, error) {
+// newest finds the ReplicaSet to attach to; missing says why there is none yet. seen has the workload, if it exists.
+func (o *attachOptions) newest(ctx context.Context, c *session.Connection, seen []client.Object) (found *appsv1.ReplicaSet, missing, err error) {
 	all := &appsv1.ReplicaSetList{}
-	if err := seen.List(ctx, all, client.InNamespace(c.Namespace)); err != nil {
-		return nil, err
+	if err := c.List(ctx, all, client.InNamespace(c.Namespace)); err != nil {
+		return nil, nil, err
 	}
 	kind, name := o.workload()
-	if name == "" {
-		return newestOf(all.Items, o.replicaSetSelector)
+	switch {
+	case name == "":
+		found, missing = newestOf(all.Items, o.replicaSetSelector)
+	case len(seen) == 0:
+		missing = fmt.Errorf("%s %q does not exist in namespace %q", kind.Resource(), name, c.Namespace)
+	default:
+		found, missing = kind.CurrentReplicaSet(seen[0], all.Items)
 	}
-	obj := kind.New()
-	if err := seen.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, obj); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("%s %q does not exist in namespace %q", kind.Resource(), name, c.Namespace)
-		}
-		return nil, err
-	}
-	return kind.CurrentReplicaSet(obj, all.Items)
+	return found, missing, nil
 }
 
 // newestOf returns the ReplicaSet that was made last among those with some labels.
