@@ -2,7 +2,6 @@ package change
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -52,58 +51,49 @@ func NewCreate(p *session.Session) *cobra.Command {
 
 func newCreateConfigMap(p *session.Session) *cobra.Command {
 	cmd := create.NewCmdCreateConfigMap(p.Factory, p.IOStreams)
-	return newOwnable(p, cmd, createConfigMapExample, func(args []string, made func(runtime.Object) error) error {
+	return newOwnable(p, cmd, createConfigMapExample, func(made func(runtime.Object) error) (kubectlOptions, func()) {
 		o := create.NewConfigMapOptions(p.IOStreams)
-		flags := cmd.Flags()
-		o.FileSources, _ = flags.GetStringSlice("from-file")
-		o.LiteralSources, _ = flags.GetStringArray("from-literal")
-		o.EnvFileSources, _ = flags.GetStringSlice("from-env-file")
-		o.AppendHash, _ = flags.GetBool("append-hash")
-		if err := o.Complete(p.Factory, cmd, args); err != nil {
-			return err
-		}
-		// kubectl makes the object; it is created with its owner.
-		o.PrintObj, o.DryRunStrategy = made, cmdutil.DryRunClient
-		if err := o.Validate(); err != nil {
-			return err
-		}
-		return o.Run()
+		readContentFlags(cmd, &o.FileSources, &o.LiteralSources, &o.EnvFileSources, &o.AppendHash)
+		return o, func() { o.PrintObj, o.DryRunStrategy = made, cmdutil.DryRunClient }
 	})
 }
 
 func newCreateSecret(p *session.Session) *cobra.Command {
 	cmd := create.NewCmdCreateSecretGeneric(p.Factory, p.IOStreams)
-	return newOwnable(p, cmd, createSecretExample, func(args []string, made func(runtime.Object) error) error {
+	return newOwnable(p, cmd, createSecretExample, func(made func(runtime.Object) error) (kubectlOptions, func()) {
 		o := create.NewSecretOptions(p.IOStreams)
-		flags := cmd.Flags()
-		o.FileSources, _ = flags.GetStringSlice("from-file")
-		o.LiteralSources, _ = flags.GetStringArray("from-literal")
-		o.EnvFileSources, _ = flags.GetStringSlice("from-env-file")
-		o.AppendHash, _ = flags.GetBool("append-hash")
-		o.Type, _ = flags.GetString("type")
-		if err := o.Complete(p.Factory, cmd, args); err != nil {
-			return err
-		}
-		o.PrintObj, o.DryRunStrategy = made, cmdutil.DryRunClient
-		if err := o.Validate(); err != nil {
-			return err
-		}
-		return o.Run()
+		o.Type = cmdutil.GetFlagString(cmd, "type")
+		readContentFlags(cmd, &o.FileSources, &o.LiteralSources, &o.EnvFileSources, &o.AppendHash)
+		return o, func() { o.PrintObj, o.DryRunStrategy = made, cmdutil.DryRunClient }
 	})
+}
+
+func readContentFlags(cmd *cobra.Command, files, literals, envFiles *[]string, appendHash *bool) {
+	*files, *envFiles = cmdutil.GetFlagStringSlice(cmd, "from-file"), cmdutil.GetFlagStringSlice(cmd, "from-env-file")
+	*literals, *appendHash = cmdutil.GetFlagStringArray(cmd, "from-literal"), cmdutil.GetFlagBool(cmd, "append-hash")
+}
+
+// kubectlOptions are those of one of kubectl's commands.
+type kubectlOptions interface {
+	Complete(f cmdutil.Factory, cmd *cobra.Command, args []string) error
+	Validate() error
+	Run() error
 }
 
 // ownable is one of kubectl's commands that create sources, with the flag --owner.
 type ownable struct {
 	*writing
+	cmd        *cobra.Command
 	args       []string
 	owner      string
 	validation string
-	// create makes the object of the command's other flags.
-	create func(args []string, made func(runtime.Object) error) error
+	// options are kubectl's, from the command's other flags. After handOver, which follows their completion, they hand what they make to
+	// made in place of creating it.
+	options func(made func(runtime.Object) error) (o kubectlOptions, handOver func())
 }
 
-func newOwnable(p *session.Session, cmd *cobra.Command, example string, create func(args []string, made func(runtime.Object) error) error) *cobra.Command {
-	o := &ownable{writing: &writing{Session: p, fromInput: true}, create: create}
+func newOwnable(p *session.Session, cmd *cobra.Command, example string, options func(func(runtime.Object) error) (kubectlOptions, func())) *cobra.Command {
+	o := &ownable{writing: &writing{Session: p, fromInput: true}, cmd: cmd, options: options}
 	cmd.Flags().StringVar(&o.owner, "owner", "", "The workload that is to own it: TYPE/NAME")
 	_ = cmd.RegisterFlagCompletionFunc("owner", p.CompleteWorkload)
 	cmd.Long, cmd.Example = cmd.Long+createOwnerLong, session.Examples(example)
@@ -122,13 +112,15 @@ func (o *ownable) Fill(cmd *cobra.Command, args []string) (err error) {
 
 // Run creates the object with its owner, and prints it as kubectl does.
 func (o *ownable) Run(ctx context.Context) error {
-	return o.create(o.args, func(made runtime.Object) error {
-		obj, ok := made.(client.Object)
-		if !ok {
-			return fmt.Errorf("kubectl made a %T", made)
-		}
-		return o.createOwned(ctx, obj)
-	})
+	options, handOver := o.options(func(made runtime.Object) error { return o.createOwned(ctx, made.(client.Object)) })
+	if err := options.Complete(o.Factory, o.cmd, o.args); err != nil {
+		return err
+	}
+	handOver()
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	return options.Run()
 }
 
 func (o *ownable) createOwned(ctx context.Context, obj client.Object) error {

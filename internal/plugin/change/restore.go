@@ -17,8 +17,12 @@ import (
 )
 
 // restoreSource writes the content of an earlier revision back into its source.
-func (u *undo) restoreSource(ctx context.Context, c *session.Connection, name string, sources []pin.Source) error {
-	found, err := u.Find(ctx, c, name)
+func (u *undo) restoreSource(ctx context.Context) error {
+	c, err := u.Connect()
+	if err != nil {
+		return err
+	}
+	found, err := u.Find(ctx, c, u.workload)
 	if err != nil {
 		return err
 	}
@@ -26,7 +30,7 @@ func (u *undo) restoreSource(ctx context.Context, c *session.Connection, name st
 	if err != nil {
 		return err
 	}
-	d, err := toRestore(found, look, sources, u.toRevision)
+	d, err := toRestore(found, look, u.sources, u.toRevision)
 	if err != nil {
 		return err
 	}

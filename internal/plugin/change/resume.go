@@ -27,7 +27,7 @@ kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml`
 
 // NewResume returns the verb that ends holds.
 func NewResume(p *session.Session) *cobra.Command {
-	return newForward(p, "resume", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
+	return newForward(p, "resume WORKLOAD [SOURCE...]", "End a hold: go on with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
 }
 
 const advanceLong = `Roll out what has changed, on a workload that waits for approval (annotation confrev.io/advance: manual or
@@ -41,7 +41,7 @@ kubectl confrev advance deployment/web configmap/app`
 
 // NewAdvance returns the verb that moves waiting workloads on.
 func NewAdvance(p *session.Session) *cobra.Command {
-	return newForward(p, "advance", "Roll out changes that wait for approval", advanceLong, advanceExample, "advanced",
+	return newForward(p, "advance WORKLOAD [SOURCE...]", "Roll out changes that wait for approval", advanceLong, advanceExample, "advanced",
 		plan.Waiting, plan.Advanced, plan.Pinned)
 }
 
@@ -51,21 +51,14 @@ type forward struct {
 	verdicts []plan.Verdict
 }
 
-func newForward(p *session.Session, verb, short, long, example, done string, verdicts ...plan.Verdict) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: verb + " WORKLOAD [SOURCE...]", Short: short, Long: long, Example: session.Examples(example),
-		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
-	}
-	return session.Command(cmd, &forward{onWorkload{writing: newWriting(p, cmd, done)}, verdicts})
+func newForward(p *session.Session, use, short, long, example, done string, verdicts ...plan.Verdict) *cobra.Command {
+	base, cmd := newOnWorkload(p, use, short, long, example, done)
+	return session.Command(cmd, &forward{base, verdicts})
 }
 
 // Run moves the sources.
 func (f *forward) Run(ctx context.Context) error {
-	c, err := f.Connect()
-	if err != nil {
-		return err
-	}
-	return f.steer(ctx, c, f.name, func(t session.Target, look rollout.Look) (move, error) {
+	return f.steer(ctx, func(t session.Target, look rollout.Look) (move, error) {
 		return toCurrent(t, look, f.sources, f.verdicts)
 	})
 }
@@ -83,13 +76,13 @@ func toCurrent(t session.Target, look rollout.Look, sources []pin.Source, verdic
 			moving.decisions = append(moving.decisions, d)
 			continue
 		}
-		moving.why = append(moving.why, fmt.Sprintf("%s: %s", d.Source, stays(t, d)))
+		moving.why = append(moving.why, fmt.Sprintf("%s: %s", d.Source, whyUnmoved(t, d)))
 	}
 	return moving, nil
 }
 
-// stays says why a source's pin does not move forward by hand.
-func stays(t session.Target, d plan.Decision) string {
+// whyUnmoved says why a source's pin does not move forward by hand.
+func whyUnmoved(t session.Target, d plan.Decision) string {
 	switch d.Verdict {
 	case plan.InSync:
 		return fmt.Sprintf("has its present content already (revision %d)", d.From.Number)

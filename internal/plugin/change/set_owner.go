@@ -75,30 +75,32 @@ func (s *setOwner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source, workload := s.source, s.workload
-	found, err := s.Named(ctx, c, workload)
+	found, err := s.Named(ctx, c, s.workload)
 	if err != nil {
 		return err
 	}
 	// Nothing is to be written on the workload for a source that is not there.
-	if err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: source.Name}, revision.NewSource(source.Kind)); err != nil {
+	key := client.ObjectKey{Namespace: c.Namespace, Name: s.source.Name}
+	if err := c.Get(ctx, key, revision.NewSource(s.source.Kind)); err != nil {
 		return err
 	}
 	tracked := ""
 	if !s.remove {
-		if tracked, err = s.trackOwned(ctx, c, workload, source); err != nil {
+		if tracked, err = s.trackOwned(ctx, c, s.workload, s.source); err != nil {
 			return err
 		}
 	}
-	return untilUnchanged(func() error { return s.own(ctx, c, found, source, workload, tracked) })
+	return untilUnchanged(func() error {
+		obj := revision.NewSource(s.source.Kind)
+		if err := c.Get(ctx, key, obj); err != nil {
+			return err
+		}
+		return s.own(ctx, c, found, obj, tracked)
+	})
 }
 
 // own writes the reference. tracked is what was said of the workload's annotation.
-func (s *setOwner) own(ctx context.Context, c *session.Connection, found session.Target, source pin.Source, workload, tracked string) error {
-	obj := revision.NewSource(source.Kind)
-	if err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: source.Name}, obj); err != nil {
-		return err
-	}
+func (s *setOwner) own(ctx context.Context, c *session.Connection, found session.Target, obj client.Object, tracked string) error {
 	owner := ownerReference(found)
 	before := obj.GetOwnerReferences()
 	after := slices.DeleteFunc(slices.Clone(before), func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
@@ -116,9 +118,9 @@ func (s *setOwner) own(ctx context.Context, c *session.Connection, found session
 		}
 	}
 	if s.remove {
-		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If it tracks it, it goes on doing so; to end that: kubectl confrev untrack %[1]s %[2]s", workload, source))
+		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If it tracks it, it goes on doing so; to end that: kubectl confrev untrack %[1]s %[2]s", s.workload, s.source))
 	}
-	return s.printed(obj, ownerNotes(source, workload, tracked)...)
+	return s.printed(obj, ownerNotes(s.source, s.workload, tracked)...)
 }
 
 func ownerNotes(source pin.Source, workload, tracked string) []string {
@@ -136,18 +138,14 @@ func ownerNotes(source pin.Source, workload, tracked string) []string {
 // write owners into a source has no say about workloads, so the reference by itself opts nothing in. It does nothing where the
 // source is tracked already, or where the workload or its namespace consents to ownerReferences. It returns what to say of it.
 func (w *writing) trackOwned(ctx context.Context, c *session.Connection, workload string, source pin.Source) (said string, err error) {
-	err = untilUnchanged(func() error {
-		said, err = w.tryToTrackOwned(ctx, c, workload, source)
+	err = w.onTarget(ctx, c, workload, func(found session.Target) error {
+		said, err = w.tryToTrackOwned(ctx, c, found, source)
 		return err
 	})
 	return said, err
 }
 
-func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, workload string, source pin.Source) (string, error) {
-	found, err := w.Find(ctx, c, workload)
-	if err != nil {
-		return "", err
-	}
+func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, found session.Target, source pin.Source) (string, error) {
 	asked, err := found.Config(ctx, c)
 	if err != nil {
 		return "", err

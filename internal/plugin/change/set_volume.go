@@ -33,19 +33,16 @@ kubectl confrev set volume deployment/web
 kubectl confrev set volume deployment/web --remove --name=app`
 
 type setVolume struct {
-	*writing
-	workload string
+	onWorkload
 	volumeRequest
 	remove bool
 }
 
 func newSetVolume(p *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "volume WORKLOAD [-t TYPE --mount-path=PATH | --remove --name=NAME]", Short: "Add, remove or list the volumes of a workload",
-		Aliases: []string{"volumes"}, Long: setVolumeLong, Example: session.Examples(setVolumeExample), DisableFlagsInUseLine: true,
-		ValidArgsFunction: p.CompleteWorkload,
-	}
-	s := &setVolume{writing: newWriting(p, cmd, "volumes updated")}
+	base, cmd := newOnWorkload(p, "volume WORKLOAD [-t TYPE --mount-path=PATH | --remove --name=NAME]",
+		"Add, remove or list the volumes of a workload", setVolumeLong, setVolumeExample, "volumes updated")
+	cmd.Aliases, cmd.ValidArgsFunction = []string{"volumes"}, p.CompleteWorkload
+	s := &setVolume{onWorkload: base}
 	flags := cmd.Flags()
 	flags.StringVarP(&s.kind, "type", "t", "", "Type of the volume to add: configmap, secret, pvc or emptydir")
 	flags.StringVar(&s.name, "name", "", "Name of the volume (default: the name of what it mounts)")
@@ -62,15 +59,10 @@ func newSetVolume(p *session.Session) *cobra.Command {
 
 // Fill reads the workload.
 func (s *setVolume) Fill(cmd *cobra.Command, args []string) error {
-	name, rest, err := session.SplitArgs(args)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("want one workload, have %d arguments more", len(rest))
+	if _, rest, err := session.SplitArgs(args); err == nil && len(rest) > 0 {
+		return fmt.Errorf("want one workload, have %d arguments more", len(rest))
 	}
-	if err != nil {
-		return err
-	}
-	s.workload = name
-	return s.complete(cmd)
+	return s.onWorkload.Fill(cmd, args)
 }
 
 // Run adds, removes or lists volumes.
@@ -79,14 +71,10 @@ func (s *setVolume) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return untilUnchanged(func() error { return s.run(ctx, c) })
+	return s.onTarget(ctx, c, s.workload, func(found session.Target) error { return s.run(ctx, c, found) })
 }
 
-func (s *setVolume) run(ctx context.Context, c *session.Connection) error {
-	found, err := s.Find(ctx, c, s.workload)
-	if err != nil {
-		return err
-	}
+func (s *setVolume) run(ctx context.Context, c *session.Connection, found session.Target) error {
 	template, err := found.Kind.Template(found.Object)
 	if err != nil {
 		return err

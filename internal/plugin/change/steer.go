@@ -54,21 +54,40 @@ func (w *writing) complete(cmd *cobra.Command) (err error) {
 // onWorkload is what all verbs share that change a workload and take WORKLOAD [SOURCE...].
 type onWorkload struct {
 	*writing
-	name    string
-	sources []pin.Source
+	workload string
+	sources  []pin.Source
+}
+
+// newOnWorkload makes such a verb and its command; done is as in newWriting.
+func newOnWorkload(p *session.Session, use, short, long, example, done string) (onWorkload, *cobra.Command) {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: session.Examples(example),
+		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
+	}
+	return onWorkload{writing: newWriting(p, cmd, done)}, cmd
 }
 
 // Fill reads the workload and the sources.
-func (o *onWorkload) Fill(cmd *cobra.Command, args []string) error {
-	name, rest, err := session.SplitArgs(args)
-	if err != nil {
+func (o *onWorkload) Fill(cmd *cobra.Command, args []string) (err error) {
+	var rest []string
+	if o.workload, rest, err = session.SplitArgs(args); err != nil {
 		return err
 	}
-	o.name = name
 	if o.sources, err = session.ParseSources(rest); err != nil {
 		return err
 	}
 	return o.complete(cmd)
+}
+
+// onTarget reads a workload, decides and writes, and does so again if an object has changed since it was read.
+func (w *writing) onTarget(ctx context.Context, c *session.Connection, name string, do func(session.Target) error) error {
+	return untilUnchanged(func() error {
+		found, err := w.Find(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		return do(found)
+	})
 }
 
 // untilUnchanged decides and writes again if the objects have changed since the decision.
@@ -115,16 +134,16 @@ type move struct {
 	why       []string
 }
 
-// steer moves pins of a workload as a verb decides.
-func (w *writing) steer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, rollout.Look) (move, error)) error {
-	return untilUnchanged(func() error { return w.tryToSteer(ctx, c, name, decide) })
-}
-
-func (w *writing) tryToSteer(ctx context.Context, c *session.Connection, name string, decide func(session.Target, rollout.Look) (move, error)) error {
-	found, err := w.Find(ctx, c, name)
+// steer moves pins of the workload as a verb decides.
+func (o *onWorkload) steer(ctx context.Context, decide func(session.Target, rollout.Look) (move, error)) error {
+	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
+	return o.onTarget(ctx, c, o.workload, func(found session.Target) error { return o.steerTarget(ctx, c, found, decide) })
+}
+
+func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found session.Target, decide func(session.Target, rollout.Look) (move, error)) error {
 	planner, look, err := found.Look(ctx, c)
 	if err != nil {
 		return err
@@ -145,7 +164,7 @@ func (w *writing) tryToSteer(ctx context.Context, c *session.Connection, name st
 		return err
 	}
 	w.PrintNotes(slices.Concat(found.Installation.Notes(), yielded(planner)))
-	return w.printed(obj, told(found, look, moving.decisions, steering.After)...)
+	return w.printed(obj, summary(found, look, moving.decisions, steering.After)...)
 }
 
 func (w *writing) write(ctx context.Context, steering *rollout.Steering) (client.Object, error) {
@@ -187,8 +206,8 @@ func resolvable(ctx context.Context, c client.Reader, t session.Target, look rol
 		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", gate.ResolvePins, t)
 }
 
-// told says what became of each source, and what follows.
-func told(t session.Target, look rollout.Look, moved []plan.Decision, after plan.Plan) []string {
+// summary says what became of each source, and what follows.
+func summary(t session.Target, look rollout.Look, moved []plan.Decision, after plan.Plan) []string {
 	var notes []string
 	var held []string
 	for _, d := range moved {

@@ -46,12 +46,12 @@ kubectl confrev untrack deployment/web`
 
 // NewTrack returns the verb that opts workloads in.
 func NewTrack(p *session.Session) *cobra.Command {
-	return newTracking(p, "track", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
+	return newTracking(p, "track WORKLOAD [SOURCE...]", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
 }
 
 // NewUntrack returns the verb that opts workloads out.
 func NewUntrack(p *session.Session) *cobra.Command {
-	return newTracking(p, "untrack", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
+	return newTracking(p, "untrack WORKLOAD [SOURCE...]", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
 }
 
 // edit gives the annotation that is to take the place of another.
@@ -63,12 +63,9 @@ type tracking struct {
 	edit edit
 }
 
-func newTracking(p *session.Session, verb, short, long, example, done string, edit edit) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: verb + " WORKLOAD [SOURCE...]", Short: short, Long: long, Example: session.Examples(example),
-		DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
-	}
-	return session.Command(cmd, &tracking{onWorkload{writing: newWriting(p, cmd, done)}, edit})
+func newTracking(p *session.Session, use, short, long, example, done string, edit edit) *cobra.Command {
+	base, cmd := newOnWorkload(p, use, short, long, example, done)
+	return session.Command(cmd, &tracking{base, edit})
 }
 
 // Run writes the annotation.
@@ -77,14 +74,10 @@ func (t *tracking) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return untilUnchanged(func() error { return t.track(ctx, c) })
+	return t.onTarget(ctx, c, t.workload, func(found session.Target) error { return t.track(ctx, c, found) })
 }
 
-func (t *tracking) track(ctx context.Context, c *session.Connection) error {
-	found, err := t.Find(ctx, c, t.name)
-	if err != nil {
-		return err
-	}
+func (t *tracking) track(ctx context.Context, c *session.Connection, found session.Target) error {
 	before := found.Object.GetAnnotations()[keys.Track]
 	after, err := t.edit(found, before, t.sources)
 	if err != nil {
@@ -94,8 +87,7 @@ func (t *tracking) track(ctx context.Context, c *session.Connection) error {
 		return t.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, orNothing(after)))
 	}
 	notes := append([]string{fmt.Sprintf("%s: %s -> %s", keys.Track, orNothing(before), after)}, consequences(found, after)...)
-	annotations := map[string]string{keys.Track: after}
-	if err := t.annotate(ctx, c, found.Object, annotations); err != nil {
+	if err := t.annotate(ctx, c, found.Object, map[string]string{keys.Track: after}); err != nil {
 		return err
 	}
 	return t.printed(found.Object, append(notes, stillOwned(ctx, c, found, after, t.sources)...)...)

@@ -48,11 +48,9 @@ type undo struct {
 
 // NewUndo returns the verb that rolls a workload back.
 func NewUndo(p *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "undo WORKLOAD [SOURCE] [--to-revision=N]", Short: "Roll the configuration back; the image stays",
-		Long: undoLong, Example: session.Examples(undoExample), DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteWorkloadThenSources,
-	}
-	u := &undo{onWorkload: onWorkload{writing: newWriting(p, cmd, "rolled back")}}
+	base, cmd := newOnWorkload(p, "undo WORKLOAD [SOURCE] [--to-revision=N]", "Roll the configuration back; the image stays",
+		undoLong, undoExample, "rolled back")
+	u := &undo{onWorkload: base}
 	cmd.Flags().Int64Var(&u.toRevision, "to-revision", 0, "The revision of the source to go back to. Default to 0 (the one before)")
 	cmd.Flags().BoolVar(&u.restore, "restore-source", false, "Write the old content back into the source instead of pinning the workload to it")
 	_ = cmd.RegisterFlagCompletionFunc("to-revision", p.CompleteRevisions)
@@ -75,20 +73,16 @@ func (u *undo) Fill(cmd *cobra.Command, args []string) error {
 
 // Run pins the workload to earlier revisions, or writes the content of one back into its source.
 func (u *undo) Run(ctx context.Context) error {
-	c, err := u.Connect()
-	if err != nil {
-		return err
-	}
 	if u.restore {
-		return u.restoreSource(ctx, c, u.name, u.sources)
+		return u.restoreSource(ctx)
 	}
-	return u.steer(ctx, c, u.name, func(t session.Target, look rollout.Look) (move, error) {
-		return back(t, look, u.sources, u.toRevision)
+	return u.steer(ctx, func(t session.Target, look rollout.Look) (move, error) {
+		return previousPins(t, look, u.sources, u.toRevision)
 	})
 }
 
-// back finds the earlier pins of the sources that are named, or of all.
-func back(t session.Target, look rollout.Look, sources []pin.Source, number int64) (move, error) {
+// previousPins finds the earlier pins of the sources that are named, or of all.
+func previousPins(t session.Target, look rollout.Look, sources []pin.Source, number int64) (move, error) {
 	all, err := pinned(t, look, sources)
 	if err != nil {
 		return move{}, err
@@ -97,7 +91,7 @@ func back(t session.Target, look rollout.Look, sources []pin.Source, number int6
 		if number > 0 {
 			return move{}, fmt.Errorf("%s has several sources: name the one that --to-revision=%d is of, such as %s", t, number, all[0].Source)
 		}
-		return backTogether(t, look, all)
+		return previousConfiguration(t, look, all)
 	}
 	to, err := earlier(all[0], look, number)
 	if err != nil {
@@ -138,9 +132,9 @@ func whyUnpinned(look rollout.Look) string {
 	return "the controller has not pinned it yet"
 }
 
-// backTogether finds the pins that the workload had before its last change of configuration: those of the newest holder
+// previousConfiguration finds the pins that the workload had before its last change of configuration: those of the newest holder
 // that has an earlier revision of some source.
-func backTogether(t session.Target, look rollout.Look, all []plan.Decision) (move, error) {
+func previousConfiguration(t session.Target, look rollout.Look, all []plan.Decision) (move, error) {
 	newestFirst := slices.SortedStableFunc(slices.Values(look.RolledOut), func(a, b plan.Holder) int { return cmp.Compare(b.Order, a.Order) })
 	for _, holder := range newestFirst {
 		var moving move
