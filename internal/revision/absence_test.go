@@ -39,7 +39,7 @@ func TestTheRevisionOfAnAbsence(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			ref := Ref{kind, gen.Namespace, "app"}
 			s, c, seen := absentHere(t, kind)
-			if seen.Name != content.RevisionName("app", seen.Key.Hash(ref.Source(), contentOf(empty(ref)).Hash()), 0) {
+			if seen.Name != content.RevisionName("app", seen.Key.Hash(ref.Source(), ContentOf(empty(ref)).Hash()), 0) {
 				t.Errorf("it is called %s", seen.Name)
 			}
 			made, created, err := s.Ensure(t.Context(), ref, seen, 3, Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web"})
@@ -73,7 +73,7 @@ func TestALaggingCacheIsNoAbsence(t *testing.T) {
 		for _, exists := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				live := []client.Object{gen.ConfigMap("app", data)}
-				revision := content.RevisionName("app", contentOf(empty(ref)).Hash(), 0)
+				revision := content.RevisionName("app", ContentOf(empty(ref)).Hash(), 0)
 				if exists {
 					live = append(live, object(empty(ref), snapshotOf(empty(ref)), revision, 2))
 				}

@@ -92,7 +92,7 @@ func (s *Store) readUnchanged(ctx context.Context, source Ref, seen Observation)
 }
 
 func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, error) {
-	kind := contentOf(revision).Kind
+	kind := ContentOf(revision).Kind
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
 	if tooBig(err) || apierrors.IsInvalid(err) {

@@ -175,8 +175,8 @@ func NewSource(kind pin.Kind) client.Object {
 	return &corev1.ConfigMap{}
 }
 
-// contentOf returns the content of a ConfigMap or Secret.
-func contentOf(obj client.Object) content.Content {
+// ContentOf returns the content of a ConfigMap or Secret.
+func ContentOf(obj client.Object) content.Content {
 	if secret, ok := obj.(*corev1.Secret); ok {
 		return content.FromSecret(secret)
 	}
@@ -223,4 +223,4 @@ func (e *changedError) Error() string { return e.what + " changed meanwhile; loo
 func NewChanged(format string, args ...any) error { return &changedError{fmt.Sprintf(format, args...)} }
 
 // SameContent reports whether two ConfigMaps, or two Secrets, have the same content.
-func SameContent(a, b client.Object) bool { return contentOf(a).Hash() == contentOf(b).Hash() }
+func SameContent(a, b client.Object) bool { return ContentOf(a).Hash() == ContentOf(b).Hash() }

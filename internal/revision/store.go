@@ -342,7 +342,7 @@ func (s *Store) fetch(ctx context.Context, ref Ref) (client.Object, error) {
 
 // newSnapshot returns the snapshot, under a key, of an object that is a source or a revision of it.
 func newSnapshot(key *content.Key, obj client.Object, source pin.Source) Snapshot {
-	held := contentOf(obj)
+	held := ContentOf(obj)
 	hash, digests := held.Hash(), held.Digests()
 	snapshot := Snapshot{Version: version(obj), Hash: key.Hash(source, hash), Digests: key.Digests(source, digests)}
 	if key != nil {

@@ -53,10 +53,11 @@ type Finding struct {
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
 
-	// GVK and Name are those of the object.
-	GVK  schema.GroupVersionKind `json:"-"`
-	Name string                  `json:"-"`
+	about *metav1.PartialObjectMetadata
 }
+
+// Metadata returns the name of the object as an object of its kind.
+func (f Finding) Metadata() *metav1.PartialObjectMetadata { return f.about }
 
 // DiagnosisOptions are the options of a diagnosis.
 type DiagnosisOptions struct {
@@ -93,7 +94,7 @@ type doctor struct {
 func (d *doctor) find(s Severity, reason string, gvk schema.GroupVersionKind, obj client.ObjectKey, fix, format string, args ...any) {
 	d.Findings = append(d.Findings, Finding{
 		Severity: s, Reason: reason, Namespace: obj.Namespace, Object: resourceName(gvk.Kind, obj.Name),
-		Message: fmt.Sprintf(format, args...), Fix: fix, GVK: gvk, Name: obj.Name,
+		Message: fmt.Sprintf(format, args...), Fix: fix, about: metadataOf(gvk, obj.Namespace, obj.Name),
 	})
 }
 

@@ -46,7 +46,7 @@ func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 		}
 		leaks := 0
 		for _, f := range d.Findings {
-			if f.Reason == "Leak" && f.Name == unusedRevision().Name {
+			if f.Reason == "Leak" && f.Metadata().Name == unusedRevision().Name {
 				leaks++
 			}
 		}

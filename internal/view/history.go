@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -37,8 +38,12 @@ type SourceHistory struct {
 	Source    string          `json:"source"`
 	Revisions []RevisionEntry `json:"revisions"`
 
-	// Of is the source itself.
-	Of pin.Source `json:"-"`
+	of pin.Source
+}
+
+// Metadata returns the name of a revision of the source as an object of its kind.
+func (h SourceHistory) Metadata(entry RevisionEntry) *metav1.PartialObjectMetadata {
+	return revision.Metadata(revision.Ref{Kind: h.of.Kind, Namespace: h.Namespace, Name: entry.Name})
 }
 
 // RevisionEntry is one revision.
@@ -136,7 +141,7 @@ func (v *View) known(source pin.Source, o Object) error {
 func (v *View) measure(ctx context.Context, list *HistoryList) error {
 	names := map[pin.Kind][]string{}
 	for _, h := range list.Items {
-		names[h.Of.Kind] = append(names[h.Of.Kind], content.SourceLabel(h.Of.Name))
+		names[h.of.Kind] = append(names[h.of.Kind], content.SourceLabel(h.of.Name))
 	}
 	for kind, labeled := range names {
 		wanted, err := labels.NewRequirement(keys.Source, selection.In, labeled)
@@ -147,36 +152,42 @@ func (v *View) measure(ctx context.Context, list *HistoryList) error {
 		if err != nil {
 			return err
 		}
-		for i := range list.Items {
-			if h := &list.Items[i]; h.Of.Kind == kind {
-				h.setSizes(sizes)
+		for _, h := range list.Items {
+			for i := range h.Revisions {
+				if h.of.Kind == kind {
+					h.Revisions[i].Bytes = sizes[h.Revisions[i].Name]
+				}
 			}
 		}
 	}
 	return nil
 }
 
-func (v *View) sizes(ctx context.Context, kind pin.Kind, selector client.ListOption) (map[string]content.Content, error) {
-	sizes := map[string]content.Content{}
+// sizes returns the bytes of keys and values, by the names of the objects.
+func (v *View) sizes(ctx context.Context, kind pin.Kind, selector client.ListOption) (map[string]int, error) {
+	list := client.ObjectList(&corev1.ConfigMapList{})
 	if kind == pin.Secret {
-		all := &corev1.SecretList{}
-		err := v.live.List(ctx, all, client.InNamespace(v.namespace), selector)
-		for i := range all.Items {
-			sizes[all.Items[i].Name] = content.FromSecret(&all.Items[i])
-		}
-		return sizes, err
+		list = &corev1.SecretList{}
 	}
-	all := &corev1.ConfigMapList{}
-	err := v.live.List(ctx, all, client.InNamespace(v.namespace), selector)
-	for i := range all.Items {
-		sizes[all.Items[i].Name] = content.FromConfigMap(&all.Items[i])
+	if err := v.live.List(ctx, list, client.InNamespace(v.namespace), selector); err != nil {
+		return nil, err
+	}
+	all, err := index.Items(list)
+	sizes := map[string]int{}
+	for _, obj := range all {
+		read := revision.ContentOf(obj)
+		for _, values := range []map[string][]byte{read.Data, read.BinaryData} {
+			for key, value := range values {
+				sizes[obj.GetName()] += len(key) + len(value)
+			}
+		}
 	}
 	return sizes, err
 }
 
 // history looks at the revisions of one source.
 func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, error) {
-	history := SourceHistory{Namespace: v.namespace, Source: source.String(), Of: source, Revisions: []RevisionEntry{}}
+	history := SourceHistory{Namespace: v.namespace, Source: source.String(), of: source, Revisions: []RevisionEntry{}}
 	seen, err := v.Observe(ctx, v.namespace, source)
 	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
 		// The revisions are still known, but not which of them is current.
@@ -262,16 +273,4 @@ func Compare(before, after content.Digests) Changes {
 		}
 	}
 	return c
-}
-
-func (h *SourceHistory) setSizes(contents map[string]content.Content) {
-	for i := range h.Revisions {
-		c := contents[h.Revisions[i].Name]
-		for key, value := range c.Data {
-			h.Revisions[i].Bytes += len(key) + len(value)
-		}
-		for key, value := range c.BinaryData {
-			h.Revisions[i].Bytes += len(key) + len(value)
-		}
-	}
 }

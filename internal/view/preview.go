@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/pin"
@@ -21,15 +20,12 @@ import (
 
 // Preview is what would become of one workload.
 type Preview struct {
-	Namespace string `json:"namespace"`
-	Workload  string `json:"workload"`
-	RollsOut  bool   `json:"rollsOut"`
+	WorkloadRef `json:",inline"`
+	RollsOut    bool `json:"rollsOut"`
 	// When is what the rollout waits for; empty when it begins at once.
 	When     string         `json:"when,omitempty"`
 	Template bool           `json:"templateChanges"`
 	Sources  []SourceChange `json:"sources,omitempty"`
-	// GVK is the workload's kind.
-	GVK schema.GroupVersionKind `json:"-"`
 }
 
 // SourceChange is what would become of one source of a workload.
@@ -51,7 +47,7 @@ type PreviewList struct {
 
 // PreviewEdits returns what edits would lead to, for the workloads of their namespaces to which they matter.
 func PreviewEdits(ctx context.Context, live client.Client, installed Installation, edits Edits) (*PreviewList, error) {
-	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}}
+	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}, Notes: installed.Notes()}
 	for _, namespace := range edits.namespaces() {
 		found, err := forecast(ctx, live, namespace, edits, installed)
 		if err != nil {
@@ -157,7 +153,7 @@ func concerned(ctx context.Context, planner *reconcile.Planner, namespace string
 
 // forecast puts a plan that was made with the edits into words.
 func (e Edits) forecast(look rollout.Look) Preview {
-	f := Preview{Namespace: look.Workload.GetNamespace(), Workload: look.String(), GVK: look.Kind.GVK}
+	f := Preview{WorkloadRef: refOf(look)}
 	before := look.Template
 	if own := e.find(look.Kind.GVK, look.Workload); own != nil {
 		f.Template, before = own.changesTemplate(look.Kind)

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -32,10 +31,8 @@ type StatusList struct {
 
 // WorkloadStatus is one workload: the one that has the pod template.
 type WorkloadStatus struct {
-	Namespace string `json:"namespace"`
-	// Workload is as kubectl takes it: deployment/web.
-	Workload string `json:"workload"`
-	Mode     string `json:"mode"`
+	WorkloadRef `json:",inline"`
+	Mode        string `json:"mode"`
 	// State is the one of its sources' that most needs attention.
 	State   State          `json:"state"`
 	Message string         `json:"message,omitempty"`
@@ -43,8 +40,6 @@ type WorkloadStatus struct {
 	// Warnings are what confrev's events would say: reason and note.
 	Warnings []Warning `json:"warnings,omitempty"`
 
-	// GVK is the workload's kind.
-	GVK schema.GroupVersionKind `json:"-"`
 	// resumes is true when confrev itself ends the pause that it is in.
 	resumes bool
 	// inferred is true when a hold is not noted on the workload. Then it may be none: kinds are listed and watched one by one, and a
@@ -218,9 +213,7 @@ func (l *StatusList) Failed() bool {
 
 // statusOf returns the status of a workload of which nothing is known yet.
 func statusOf(look rollout.Look) WorkloadStatus {
-	return WorkloadStatus{
-		Namespace: look.Workload.GetNamespace(), Workload: look.String(), Mode: look.Asked.Mode.Name, GVK: look.Kind.GVK,
-	}
+	return WorkloadStatus{WorkloadRef: refOf(look), Mode: look.Asked.Mode.Name}
 }
 
 func (w *WorkloadStatus) judge(v *View, look rollout.Look) {

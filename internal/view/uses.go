@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/keys"
@@ -44,9 +43,10 @@ type UseList struct {
 
 // UseEntry is one workload that uses a source.
 type UseEntry struct {
-	Namespace string `json:"namespace"`
-	Source    string `json:"source"`
-	Workload  string `json:"workload"`
+	WorkloadRef `json:",inline"`
+	Source      string `json:"source"`
+	// Mode is that of the workload; empty for a Job that no controller made.
+	Mode string `json:"mode,omitempty"`
 	// Effect is what a change to a key that it uses would do.
 	Effect Effect `json:"effect"`
 	Reason string `json:"reason,omitempty"`
@@ -54,11 +54,6 @@ type UseEntry struct {
 	Keys []string `json:"keys,omitempty"`
 	// Pods is -1 when they are not known.
 	Pods int `json:"pods"`
-
-	// Mode is that of the workload.
-	Mode string `json:"-"`
-	// GVK is the workload's kind.
-	GVK schema.GroupVersionKind `json:"-"`
 }
 
 // Uses returns the workloads that use sources.
@@ -112,10 +107,7 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 
 // use judges what a change to a source would do to a workload, and whether it uses it at all.
 func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
-	entry := UseEntry{
-		Namespace: look.Workload.GetNamespace(), Source: source.String(), Mode: look.Asked.Mode.Name, GVK: look.Kind.GVK,
-		Workload: look.String(), Pods: -1,
-	}
+	entry := UseEntry{WorkloadRef: refOf(look), Source: source.String(), Mode: look.Asked.Mode.Name, Pods: -1}
 	if pods, err := v.Pods(look); err == nil && v.seesPods() {
 		entry.Pods = len(pods)
 	}
@@ -205,9 +197,8 @@ func (v *View) jobs(source pin.Source) []UseEntry {
 			continue
 		}
 		entries = append(entries, UseEntry{
-			Namespace: obj.GetNamespace(), Source: source.String(), Workload: "job/" + obj.GetName(), Pods: -1,
+			WorkloadRef: refOf(rollout.Look{Kind: workload.StandAloneJob, Workload: obj}), Source: source.String(), Pods: -1,
 			Effect: Stays, Reason: "the template of a Job never changes",
-			GVK: workload.StandAloneJob.GVK,
 		})
 	}
 	return entries

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
@@ -160,3 +161,28 @@ func (v *View) meaning(gvk schema.GroupVersionKind) string {
 
 // resourceName names an object as kubectl takes it: deployment/web.
 func resourceName(kind, name string) string { return strings.ToLower(kind) + "/" + name }
+
+// WorkloadRef names the workload that an entry is about.
+type WorkloadRef struct {
+	Namespace string `json:"namespace"`
+	// Workload is as kubectl takes it: deployment/web.
+	Workload string `json:"workload"`
+
+	gvk schema.GroupVersionKind
+}
+
+func refOf(look rollout.Look) WorkloadRef {
+	return WorkloadRef{Namespace: look.Workload.GetNamespace(), Workload: look.String(), gvk: look.Kind.GVK}
+}
+
+// Metadata returns the name of the workload as an object of its kind.
+func (r WorkloadRef) Metadata() *metav1.PartialObjectMetadata {
+	_, name, _ := strings.Cut(r.Workload, "/")
+	return metadataOf(r.gvk, r.Namespace, name)
+}
+
+func metadataOf(gvk schema.GroupVersionKind, namespace, name string) *metav1.PartialObjectMetadata {
+	meta := metadata.New(gvk)
+	meta.Namespace, meta.Name = namespace, name
+	return meta
+}

@@ -11,13 +11,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	kubectldiff "k8s.io/kubectl/pkg/cmd/diff"
 	"k8s.io/utils/exec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/revision"
 )
 
 // files are what is given to the diff program, by name.
@@ -25,16 +25,9 @@ type files map[string][]byte
 
 // values returns the values of a ConfigMap or Secret by key.
 func values(obj client.Object) map[string][]byte {
-	all := map[string][]byte{}
-	switch o := obj.(type) {
-	case *corev1.Secret:
-		maps.Copy(all, o.Data)
-	case *corev1.ConfigMap:
-		for key, value := range o.Data {
-			all[key] = []byte(value)
-		}
-		maps.Copy(all, o.BinaryData)
-	}
+	read := revision.ContentOf(obj)
+	all := maps.Clone(read.Data)
+	maps.Copy(all, read.BinaryData)
 	return all
 }
 

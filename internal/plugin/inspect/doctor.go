@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
@@ -78,7 +77,7 @@ func (o *doctorOptions) Run(ctx context.Context) error {
 	if o.IsTable() {
 		err = printDiagnosis(o.Out, d)
 	} else {
-		err = o.Print(o.Out, doctorReport{d}, o.all)
+		err = o.Print(o.Out, d, subjects(d), o.all)
 	}
 	if err == nil && d.Faulty() {
 		return session.ExitStatus{Status: statusNotYet}
@@ -107,18 +106,11 @@ func printDiagnosis(out io.Writer, d *view.Diagnosis) error {
 	return err
 }
 
-// doctorReport prints a diagnosis as JSON, YAML or names.
-type doctorReport struct{ *view.Diagnosis }
-
-func (r doctorReport) Object() any { return r.Diagnosis }
-
-func (r doctorReport) Named() []runtime.Object {
-	var all []runtime.Object
-	for _, f := range r.Findings {
-		all = append(all, printer.NameOnly(f.GVK, f.Namespace, f.Name))
+// subjects is a table without cells, for -o name: a finding is more than a line.
+func subjects(d *view.Diagnosis) *metav1.Table {
+	table := &metav1.Table{}
+	for _, f := range d.Findings {
+		table.Rows = append(table.Rows, printer.Row(f.Metadata()))
 	}
-	return all
+	return table
 }
-
-// table is not used: a finding is more than a line.
-func (r doctorReport) Table() *metav1.Table { return &metav1.Table{} }

@@ -3,18 +3,15 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
-	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/view"
 )
 
@@ -34,15 +31,11 @@ const historyExample = `
 		# The names of all revisions
 		kubectl confrev history configmap/app -o name`
 
-type historyOptions struct {
-	*session.Session
-	printer.Output
-	objects []view.Object
-}
+type history struct{ question }
 
 // NewHistory returns the verb that shows the revisions of sources.
 func NewHistory(p *session.Session) *cobra.Command {
-	o := &historyOptions{Session: p}
+	o := &history{question{Session: p}}
 	cmd := &cobra.Command{
 		Use:               "history TYPE/NAME...",
 		Short:             "Show the revisions of a source or workload, who uses them, and what changed",
@@ -55,17 +48,8 @@ func NewHistory(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Fill reads the objects.
-func (o *historyOptions) Fill(_ *cobra.Command, args []string) (err error) {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	o.objects, err = o.Objects(args)
-	return err
-}
-
 // Run shows the revisions.
-func (o *historyOptions) Run(ctx context.Context) error {
+func (o *history) Run(ctx context.Context) error {
 	v, err := o.Look(ctx, false)
 	if err != nil {
 		return err
@@ -74,17 +58,8 @@ func (o *historyOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.PrintNotes(list.Notes)
-	report := historyReport{list}
-	if report.empty() && o.IsTable() {
-		_, err := fmt.Fprintf(o.ErrOut, "No revisions found: no workload that confrev follows uses it.\n")
-		return err
-	}
-	return o.Print(o.Out, report, false)
+	return o.answer(list, list.Notes, historyTable(list), "No revisions found: no workload that confrev follows uses it.")
 }
-
-// historyReport prints a history.
-type historyReport struct{ *view.HistoryList }
 
 // shownKeys is how many keys of a kind of change, or names, a line shows.
 const shownKeys = 3
@@ -107,41 +82,26 @@ func changesText(c view.Changes) string {
 	return printer.OrDash(strings.Join(parts, " "))
 }
 
-func (r historyReport) empty() bool {
-	return !slices.ContainsFunc(r.Items, func(h view.SourceHistory) bool { return len(h.Revisions) > 0 })
-}
-
-func (r historyReport) Object() any { return r.HistoryList }
-
-func (r historyReport) Named() []runtime.Object {
-	var all []runtime.Object
-	for _, h := range r.Items {
-		for _, entry := range h.Revisions {
-			all = append(all, printer.NameOnly(revision.GVK(h.Of.Kind), h.Namespace, entry.Name))
-		}
-	}
-	return all
-}
-
-func (r historyReport) Table() *metav1.Table {
+// historyTable has a row for each revision.
+func historyTable(list *view.HistoryList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns(
 		[]string{"Source", "Number", "Current", "Age", "Used By", "Pods", "Changes", "Change-Cause"}, "Revision", "Bytes", "Held By")}
-	for _, h := range r.Items {
+	for _, h := range list.Items {
 		for _, e := range h.Revisions {
 			current := ""
 			if e.Current {
 				current = "*"
 			}
-			table.Rows = append(table.Rows, printer.Row(h.Namespace, h.Source, fmt.Sprint(e.Number), printer.OrDash(current),
-				duration.HumanDuration(time.Since(e.Created.Time)), few(e.Workloads), fmt.Sprint(e.Pods), changesText(e.Changes), printer.OrDash(e.ChangeCause),
-				e.Name, fmt.Sprint(e.Bytes), few(e.Holders)))
+			table.Rows = append(table.Rows, printer.Row(h.Metadata(e), h.Source, fmt.Sprint(e.Number), printer.OrDash(current),
+				duration.HumanDuration(time.Since(e.Created.Time)), firstNames(e.Workloads), fmt.Sprint(e.Pods), changesText(e.Changes), printer.OrDash(e.ChangeCause),
+				e.Name, fmt.Sprint(e.Bytes), firstNames(e.Holders)))
 		}
 	}
 	return table
 }
 
-// few shows the first names of many.
-func few(names []string) string {
+// firstNames shows the first names of many.
+func firstNames(names []string) string {
 	if len(names) > shownKeys {
 		return strings.Join(names[:shownKeys], ",") + fmt.Sprintf(",+%d more", len(names)-shownKeys)
 	}

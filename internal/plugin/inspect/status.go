@@ -149,7 +149,7 @@ func (o *statusOptions) show(list *view.StatusList) error {
 		_, _ = fmt.Fprintf(o.ErrOut, "No workloads that confrev follows found%s.\n", o.where())
 		return nil
 	}
-	if err := o.Print(o.Out, statusReport{list}, o.all); err != nil {
+	if err := o.Print(o.Out, list, statusTable(list), o.all); err != nil {
 		return err
 	}
 	if o.IsTable() {
@@ -211,10 +211,10 @@ func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err erro
 
 // redraw draws a list again on a terminal, and elsewhere prints the rows that changed.
 func (o *statusOptions) redraw(before, list *view.StatusList) error {
+	table := statusTable(list)
 	if !o.IsTable() {
-		return o.Print(o.Out, statusReport{list}, o.all)
+		return o.Print(o.Out, list, table, o.all)
 	}
-	table := statusReport{list}.Table()
 	if printer.Terminal(o.Out) {
 		if _, err := fmt.Fprint(printer.Raw(o.Out), "\x1b[H\x1b[2J"); err != nil {
 			return err
@@ -223,7 +223,7 @@ func (o *statusOptions) redraw(before, list *view.StatusList) error {
 	}
 	if before != nil {
 		known := map[string]bool{}
-		for _, r := range (statusReport{before}).Table().Rows {
+		for _, r := range statusTable(before).Rows {
 			known[fmt.Sprint(r.Cells)] = true
 		}
 		table.Rows = slices.DeleteFunc(table.Rows, func(r metav1.TableRow) bool { return known[fmt.Sprint(r.Cells)] })

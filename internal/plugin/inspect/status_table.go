@@ -5,35 +5,22 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/view"
 )
 
-// statusReport prints a status.
-type statusReport struct{ *view.StatusList }
-
-func (r statusReport) Object() any { return r.StatusList }
-
-func (r statusReport) Named() []runtime.Object {
-	var all []runtime.Object
-	for _, item := range r.Items {
-		_, name, _ := strings.Cut(item.Workload, "/")
-		all = append(all, printer.NameOnly(item.GVK, item.Namespace, name))
-	}
-	return all
-}
-
-func (r statusReport) Table() *metav1.Table {
+// statusTable has a row for each source of a workload.
+func statusTable(list *view.StatusList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns(
 		[]string{"Workload", "Source", "Pinned", "Current", printer.StateColumn, "Pods"}, "Mode", "Revision", "Message")}
-	for _, w := range r.Items {
+	for _, w := range list.Items {
+		about := w.Metadata()
 		if len(w.Sources) == 0 {
-			table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, "<none>", "-", "-", string(w.State), "-", w.Mode, "-", printer.OrDash(w.Message)))
+			table.Rows = append(table.Rows, printer.Row(about, w.Workload, "<none>", "-", "-", string(w.State), "-", w.Mode, "-", printer.OrDash(w.Message)))
 		}
 		for _, s := range w.Sources {
-			table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, s.Source, number(s.Pinned), number(s.Current), string(s.State),
+			table.Rows = append(table.Rows, printer.Row(about, w.Workload, s.Source, number(s.Pinned), number(s.Current), string(s.State),
 				podsText(s.Pods), w.Mode, name(s.Pinned), printer.OrDash(s.Remark())))
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func TestWhatIsLeftIsOneLine(t *testing.T) {
 	list := &view.StatusList{}
 	for i, s := range []view.State{view.RolledOut, view.Held, view.Advancing, view.Untracked, view.Advancing, view.Advancing, view.Advancing} {
-		list.Items = append(list.Items, view.WorkloadStatus{Workload: fmt.Sprint("deployment/", i), State: s, Message: "since"})
+		list.Items = append(list.Items, view.WorkloadStatus{WorkloadRef: view.WorkloadRef{Workload: fmt.Sprint("deployment/", i)}, State: s, Message: "since"})
 	}
 	five := "deployment/1 is Held: since; deployment/2 is Advancing: since; deployment/4 is Advancing: since; deployment/5 is Advancing: since; " +
 		"deployment/6 is Advancing: since"
@@ -42,7 +42,7 @@ func TestPodsInALine(t *testing.T) {
 func TestUnusedChangesAreExplained(t *testing.T) {
 	list := &view.StatusList{}
 	for i := range 7 {
-		list.Items = append(list.Items, view.WorkloadStatus{Workload: fmt.Sprint("deployment/", i), Sources: []view.SourceStatus{
+		list.Items = append(list.Items, view.WorkloadStatus{WorkloadRef: view.WorkloadRef{Workload: fmt.Sprint("deployment/", i)}, Sources: []view.SourceStatus{
 			{Source: "configmap/app", Pinned: &view.RevisionName{Name: "app-a", Number: 1}, Message: view.OnlyUnused}, {Source: "configmap/other", Pinned: &view.RevisionName{Name: "app-b", Number: 2}}}})
 	}
 	notes := unusedChanges(list)
@@ -63,7 +63,8 @@ func TestForeignTextIsShownOnOneLine(t *testing.T) {
 		},
 		"notes": func(p *session.Session) error { p.PrintNotes([]string{gen.Hostile}); return nil },
 		"a table": func(p *session.Session) error {
-			return wide.Print(p.Out, statusReport{&view.StatusList{Items: []view.WorkloadStatus{{Workload: "deployment/web", Message: gen.Hostile}}}}, false)
+			list := &view.StatusList{Items: []view.WorkloadStatus{{WorkloadRef: view.WorkloadRef{Workload: "deployment/web"}, Message: gen.Hostile}}}
+			return wide.Print(p.Out, list, statusTable(list), false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
@@ -31,15 +30,11 @@ const usesExample = `
 		# The same with how many pods, for a script
 		kubectl confrev uses configmap/app -o json`
 
-type usesOptions struct {
-	*session.Session
-	printer.Output
-	objects []view.Object
-}
+type uses struct{ question }
 
 // NewUses returns the verb that shows who uses a source.
 func NewUses(p *session.Session) *cobra.Command {
-	o := &usesOptions{Session: p}
+	o := &uses{question{Session: p}}
 	cmd := &cobra.Command{
 		Use:               "uses TYPE/NAME...",
 		Short:             "Show what uses a source, and what a change to it would do",
@@ -52,17 +47,8 @@ func NewUses(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Fill reads the objects.
-func (o *usesOptions) Fill(_ *cobra.Command, args []string) (err error) {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	o.objects, err = o.Objects(args)
-	return err
-}
-
-// Run shows who uses the sources.
-func (o *usesOptions) Run(ctx context.Context) error {
+// Run shows what uses the sources.
+func (o *uses) Run(ctx context.Context) error {
 	v, err := o.Look(ctx, false)
 	if err != nil {
 		return err
@@ -71,32 +57,14 @@ func (o *usesOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.PrintNotes(list.Notes)
-	if len(list.Items) == 0 && o.IsTable() {
-		_, err := fmt.Fprintf(o.ErrOut, "No workload of the namespace %s uses it.\n", o.Namespace())
-		return err
-	}
-	return o.Print(o.Out, usesReport{list}, false)
+	return o.answer(list, list.Notes, usesTable(list), "No workload of the namespace "+o.Namespace()+" uses it.")
 }
 
-// usesReport prints uses.
-type usesReport struct{ *view.UseList }
-
-func (r usesReport) Object() any { return r.UseList }
-
-func (r usesReport) Named() []runtime.Object {
-	var all []runtime.Object
-	for _, item := range r.Items {
-		_, name, _ := strings.Cut(item.Workload, "/")
-		all = append(all, printer.NameOnly(item.GVK, item.Namespace, name))
-	}
-	return all
-}
-
-func (r usesReport) Table() *metav1.Table {
+// usesTable has a row for each workload.
+func usesTable(list *view.UseList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns([]string{"Source", "Workload", "Effect", "Keys", "Pods", "Reason"}, "Mode")}
-	for _, e := range r.Items {
-		pods, mode := "-", e.Mode
+	for _, e := range list.Items {
+		pods := "-"
 		if e.Pods >= 0 {
 			pods = fmt.Sprint(e.Pods)
 		}
@@ -104,7 +72,7 @@ func (r usesReport) Table() *metav1.Table {
 		if len(e.Keys) > 0 {
 			keysUsed = strings.Join(e.Keys, ",")
 		}
-		table.Rows = append(table.Rows, printer.Row(e.Namespace, e.Source, e.Workload, string(e.Effect), keysUsed, pods, printer.OrDash(e.Reason), printer.OrDash(mode)))
+		table.Rows = append(table.Rows, printer.Row(e.Metadata(), e.Source, e.Workload, string(e.Effect), keysUsed, pods, printer.OrDash(e.Reason), printer.OrDash(e.Mode)))
 	}
 	return table
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,8 +82,7 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.PrintNotes(installed.Notes())
-	edits, err := o.read(c, installed)
+	edits, notes, err := o.read(c, installed)
 	if err != nil {
 		return err
 	}
@@ -92,12 +90,13 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	list.Notes = append(list.Notes, notes...)
 	o.PrintNotes(list.Notes)
 	if len(list.Workloads) == 0 && o.IsTable() {
 		_, err := fmt.Fprintln(o.Out, "Nothing uses what is in the files.")
 		return err
 	}
-	return o.Print(o.Out, previewReport{list}, true)
+	return o.Print(o.Out, list, previewTable(list), true)
 }
 
 func (o *previewOptions) reachable() error {
@@ -109,22 +108,21 @@ func (o *previewOptions) reachable() error {
 	return err
 }
 
-// read asks the API server what it would make of each object of the files.
-func (o *previewOptions) read(c *session.Connection, installed view.Installation) (view.Edits, error) {
+// read asks the API server what it would make of each object of the files. Notes say what is left out.
+func (o *previewOptions) read(c *session.Connection, installed view.Installation) (edits view.Edits, notes []string, err error) {
 	openAPI, err := o.Factory.OpenAPIV3Client()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	root := openapi3.NewRoot(openAPI)
 	result := o.Factory.NewBuilder().Unstructured().NamespaceParam(c.Namespace).DefaultNamespace().
 		FilenameParam(false, &o.files).Flatten().Do()
-	var edits view.Edits
 	err = result.Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err
 		}
 		if !installed.Handles(info.Mapping.GroupVersionKind) {
-			o.PrintNotes(otherVersion(info, installed.Kinds()))
+			notes = append(notes, otherVersion(info, installed.Kinds())...)
 			return nil
 		}
 		edit, err := o.dryRun(info, root, installed)
@@ -134,7 +132,7 @@ func (o *previewOptions) read(c *session.Connection, installed view.Installation
 		edits = append(edits, edit)
 		return nil
 	})
-	return edits, err
+	return edits, notes, err
 }
 
 // otherVersion says that an object is left out because the controller handles its kind in another version: only the API server
@@ -181,30 +179,14 @@ func withoutData(gvk schema.GroupVersionKind, err error) error {
 	return errors.New("it cannot be applied. The reason may quote its data: kubectl apply --dry-run=server says it")
 }
 
-// previewReport prints what edits would lead to: a line for each reason.
-type previewReport struct{ *view.PreviewList }
-
-func (r previewReport) Object() any { return r.PreviewList }
-
-func (r previewReport) Named() []runtime.Object {
-	var all []runtime.Object
-	for _, w := range r.Workloads {
-		_, name, _ := strings.Cut(w.Workload, "/")
-		all = append(all, printer.NameOnly(w.GVK, w.Namespace, name))
-	}
-	return all
-}
-
-func (r previewReport) Table() *metav1.Table {
+// previewTable has a row for each workload, and one for each further reason.
+func previewTable(list *view.PreviewList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns([]string{"Workload", "Rolls Out", "Because"})}
-	for _, w := range r.Workloads {
-		rolls := cmp.Or(w.When, map[bool]string{true: "yes", false: "no"}[w.RollsOut])
-		for i, reason := range reasonsOf(w) {
-			if i == 0 {
-				table.Rows = append(table.Rows, printer.Row(w.Namespace, w.Workload, rolls, reason))
-				continue
-			}
-			table.Rows = append(table.Rows, printer.Row("", "", "", reason))
+	for _, w := range list.Workloads {
+		rolls, reasons := cmp.Or(w.When, map[bool]string{true: "yes", false: "no"}[w.RollsOut]), reasonsOf(w)
+		table.Rows = append(table.Rows, printer.Row(w.Metadata(), w.Workload, rolls, reasons[0]))
+		for _, reason := range reasons[1:] {
+			table.Rows = append(table.Rows, printer.Continued("", "", reason))
 		}
 	}
 	return table

@@ -21,8 +21,8 @@ func TestReasonsArePlainText(t *testing.T) {
 	var out bytes.Buffer
 	streams := printer.Screened(genericiooptions.IOStreams{Out: &out})
 	o := printer.Output{Flags: genericclioptions.NewPrintFlags("")}
-	list := &view.PreviewList{Workloads: []view.Preview{{Workload: "deployment/web", Sources: []view.SourceChange{{Source: "configmap/app", Because: gen.Hostile}}}}}
-	if err := o.Print(streams.Out, previewReport{list}, true); err != nil || !gen.Harmless(out.String()) {
+	list := &view.PreviewList{Workloads: []view.Preview{{WorkloadRef: view.WorkloadRef{Workload: "deployment/web"}, Sources: []view.SourceChange{{Source: "configmap/app", Because: gen.Hostile}}}}}
+	if err := o.Print(streams.Out, list, previewTable(list), true); err != nil || !gen.Harmless(out.String()) {
 		t.Errorf("%v, it shows %q", err, out.String())
 	}
 }

@@ -18,12 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
-
-	"confrev.io/confrev/internal/metadata"
 )
 
 // Output is how a verb prints: kubectl's flags, and a table without them.
@@ -59,20 +56,11 @@ func (o *Output) Check() error {
 // IsTable reports whether the output is for people.
 func (o *Output) IsTable() bool { return o.Format() == "" || o.Format() == "wide" }
 
-// Report is what a verb found.
-type Report interface {
-	// Table is for people; columns with a priority are for -o wide.
-	Table() *metav1.Table
-	// Object is the whole as one object with apiVersion and kind;
-	// Named are the objects that it is about, for -o name.
-	Object() any
-	Named() []runtime.Object
-}
-
-// Print prints a report.
-func (o *Output) Print(out io.Writer, r Report, withNamespace bool) error {
+// Print prints a report: for people and for -o name its table, whose rows name the objects that they are about; for programs the
+// data, which has apiVersion and kind.
+func (o *Output) Print(out io.Writer, data any, table *metav1.Table, withNamespace bool) error {
 	if o.IsTable() {
-		return o.PrintTable(out, r.Table(), withNamespace)
+		return o.PrintTable(out, table, withNamespace)
 	}
 	printer, err := o.Flags.ToPrinter()
 	if err != nil {
@@ -80,14 +68,14 @@ func (o *Output) Print(out io.Writer, r Report, withNamespace bool) error {
 	}
 	out = Raw(out)
 	if o.Format() == "name" {
-		for _, obj := range r.Named() {
+		for _, obj := range subjects(table) {
 			if err := printer.PrintObj(obj, out); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	text, err := json.Marshal(r.Object())
+	text, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
@@ -115,17 +103,28 @@ func (o *Output) PrintTable(out io.Writer, table *metav1.Table, withNamespace bo
 	return err
 }
 
-// NameOnly returns an object that prints as kubectl names it: deployment.apps/web.
-func NameOnly(gvk schema.GroupVersionKind, namespace, name string) runtime.Object {
-	about := metadata.New(gvk)
-	about.Namespace, about.Name = namespace, name
-	return about
+// subjects returns the objects that the rows of a table are about. Rows that share one name it once.
+func subjects(table *metav1.Table) []runtime.Object {
+	var all []runtime.Object
+	for _, row := range table.Rows {
+		if obj := row.Object.Object; obj != continued && (len(all) == 0 || all[len(all)-1] != obj) {
+			all = append(all, obj)
+		}
+	}
+	return all
 }
 
-// Row makes a row of a table about an object of a namespace.
-func Row(namespace string, cells ...any) metav1.TableRow {
-	about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+// continued is the subject of rows that continue the row above them.
+var continued runtime.Object = &metav1.PartialObjectMetadata{}
+
+// Row makes a row of a table about an object: its metadata, with its kind.
+func Row(about *metav1.PartialObjectMetadata, cells ...any) metav1.TableRow {
 	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: about}}
+}
+
+// Continued makes a row that continues the one above it.
+func Continued(cells ...any) metav1.TableRow {
+	return metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: continued}}
 }
 
 // Columns makes the columns of a table; those after wide are for -o wide only.

@@ -12,8 +12,9 @@ import (
 
 // Only the cell of the state has its color, not a message that is about one.
 func TestStatesAreColoured(t *testing.T) {
+	about := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
 	table := &metav1.Table{ColumnDefinitions: Columns([]string{"Workload", StateColumn, "Message"}), Rows: []metav1.TableRow{
-		Row("default", "deployment/web", "Held", "Held until RolledOut"), Row("default", "deployment/api", "RolledOut", "-"),
+		Row(about, "deployment/web", "Held", "Held until RolledOut"), Row(about, "deployment/api", "RolledOut", "-"),
 	}}
 	for name, noHeaders := range map[string]bool{"with headings": false, "without headings": true} {
 		t.Run(name, func(t *testing.T) {
