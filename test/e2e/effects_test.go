@@ -27,7 +27,7 @@ const (
 	aRevision    = "revision"
 	theAnchor    = "ConfigMap `confrev-anchor`"
 	notOptedIn   = "workload that did not opt in"
-	clauseOfPage = "annotations?|labels?|finalizers?|owners|delete it|create it|take away|`[^`]+`"
+	clauseOfPage = "annotations?|labels?|finalizers?|owners|delete it|create it|remove|`[^`]+`"
 )
 
 // mayWrite is what the table in docs/security.md lets confrev's own account do, by object: effects, as effectsOf names them.
@@ -50,7 +50,7 @@ func mayWrite(t *testing.T) map[string]map[string]bool {
 			t.Fatalf("docs/security.md lists nothing for a %s: the test reads it wrongly", object)
 		}
 	}
-	// It says "besides": what is true of any source is true of these.
+	// It says "also": what is true of any source is true of these.
 	maps.Copy(all[toAttach], all[aSource])
 	// That is what a revision is.
 	for _, field := range []string{"data", "immutable", "type"} {
@@ -62,16 +62,16 @@ func mayWrite(t *testing.T) map[string]map[string]bool {
 	return all
 }
 
-// effectsIn reads a cell such as "annotation `a`, owners; take away annotation `b`; create it, with label `c` besides".
+// effectsIn reads a cell such as "annotation `a`, owners; remove annotation `b`; create it, also with label `c`".
 func effectsIn(cell string) map[string]bool {
 	effects := map[string]bool{}
 	sort, written := "annotation", map[string]bool{}
 	for clause := range strings.SplitSeq(cell, ";") {
-		modes := []string{"set", "take away"}
+		modes := []string{"set", "remove"}
 		for _, word := range regexp.MustCompile(clauseOfPage).FindAllString(clause, -1) {
 			switch word {
-			case "take away":
-				modes = []string{"take away"}
+			case "remove":
+				modes = []string{"remove"}
 				continue
 			case "create it":
 				// With all that may be written later, too.
@@ -112,7 +112,7 @@ func effectsOf(before, after *unstructured.Unstructured) []string {
 		case before == nil:
 			return "create with "
 		case is == nil:
-			return "take away "
+			return "remove "
 		}
 		return "set "
 	}
@@ -222,9 +222,9 @@ func sortOf(obj *unstructured.Unstructured) string {
 
 // The reading of docs/security.md, and of what differs, is held by examples.
 func TestEffects(t *testing.T) {
-	got := effectsIn(" annotation `a/b`, owners; take away `c/d` and with it `spec.e`, and finalizer `f/g`; create it, with label `h/i` besides; delete it ")
-	want := []string{"set annotation a/b", "take away annotation a/b", "set owners", "take away owners", "take away annotation c/d", "take away spec.e",
-		"take away finalizer f/g", "create", "create with annotation a/b", "create with owners", "create with label h/i", "delete"}
+	got := effectsIn(" annotation `a/b`, owners; remove `c/d` and with it `spec.e`, and finalizer `f/g`; create it, also with label `h/i`; delete it ")
+	want := []string{"set annotation a/b", "remove annotation a/b", "set owners", "remove owners", "remove annotation c/d", "remove spec.e",
+		"remove finalizer f/g", "create", "create with annotation a/b", "create with owners", "create with label h/i", "delete"}
 	for _, effect := range want {
 		if !got[effect] {
 			t.Errorf("%q is not read", effect)
@@ -244,7 +244,7 @@ func TestEffects(t *testing.T) {
 		map[string]any{"annotations": map[string]any{"a/b": "i"}, "generation": 2, "ownerReferences": []any{"o"}})
 	differs := effectsOf(before, after)
 	slices.Sort(differs)
-	all := []string{"set annotation a/b", "set owners", "set spec.template.spec", "take away annotation d/e", "take away finalizer x/y", "take away spec.paused",
+	all := []string{"remove annotation d/e", "remove finalizer x/y", "remove spec.paused", "set annotation a/b", "set owners", "set spec.template.spec",
 		"template: set label g"}
 	if !slices.Equal(differs, all) {
 		t.Errorf("effects are %q", differs)

@@ -185,9 +185,9 @@ func (s *stolen) wantSeen() {
 	s.Helper()
 	for _, sort := range []string{optedIn, aSource, toAttach, aRevision, theAnchor} {
 		for effect := range s.may[sort] {
-			other := strings.Replace(effect, "set ", "take away ", 1)
+			other := strings.Replace(effect, "set ", "remove ", 1)
 			if other == effect {
-				other = strings.Replace(effect, "take away ", "set ", 1)
+				other = strings.Replace(effect, "remove ", "set ", 1)
 			}
 			// confrev takes these away at once where they stand, and no one else can put them there for it.
 			cleared := sort == aSource && (strings.HasSuffix(effect, keys.Attached) || strings.HasSuffix(effect, keys.Protect))
