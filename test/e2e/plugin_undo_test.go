@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -139,6 +140,44 @@ func TestPluginUndoRestoresTheSource(t *testing.T) {
 	if now := w.WaitPinned("web", "app", "v", "1"); now.Revision != held.Revision {
 		t.Errorf("held on %s, and restored to %s", held, now)
 	}
+}
+
+// A source that is gone comes back with the content that the workload still has.
+func TestPluginUndoRestoresADeletedSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.threeRevisions()
+	certificate, key := selfSigned(t)
+	tls := secret("tls", corev1.SecretTypeTLS, corev1.TLSCertKey, certificate, corev1.TLSPrivateKeyKey, key)
+	tls.Annotations = map[string]string{keys.Policy: "revision"}
+	w.Create(tls, deployment("server", secretVolume("tls")))
+	w.waitSecretPinned("server", "tls", pin.Pin{})
+	pinned := w.PinOf("web", "app")
+	w.Kubectl("delete", "configmap/app", "secret/tls")
+	w.confrev("undo", "deployment/web", "--restore-source", "--dry-run=server").says("configmap/app restored (server dry run)")
+	if !w.Gone("app") {
+		t.Error("a dry run created it")
+	}
+	w.confrev("undo", "deployment/web", "--restore-source").says("configmap/app restored", "content of revision 3")
+	app := &corev1.ConfigMap{}
+	w.Must(w.Get("app", app))
+	if app.Data["v"] != "3" {
+		t.Errorf("it has %q", app.Data)
+	}
+	w.confrev("undo", "deployment/server", "--restore-source").says("secret/tls restored", "content of revision 1")
+	restored := &corev1.Secret{}
+	w.Must(w.Get("tls", restored))
+	if restored.Type != corev1.SecretTypeTLS || string(restored.Data[corev1.TLSCertKey]) != certificate {
+		t.Errorf("it has the type %s, or another certificate", restored.Type)
+	}
+	w.Barrier()
+	if now := w.PinOf("web", "app"); now != pinned || len(w.ReplicaSets("web")) != 3 {
+		t.Errorf("pinned to %s, and now to %s", pinned, now)
+	}
+	// Content that the workload no longer has comes back if it is asked for.
+	w.Kubectl("delete", "configmap/app")
+	w.confrev("undo", "deployment/web", "--restore-source", "--to-revision=1").says("content of revision 1")
+	w.WaitPinned("web", "app", "v", "1")
 }
 
 func TestPluginUndoSaysWhatIsWrong(t *testing.T) {

@@ -26,7 +26,8 @@ goes back to the revision before, among those that the workload has rolled out a
 
 With --restore-source the old content is written back into the source itself instead: everyone who uses the source gets it, as
 with any other edit, and nothing is held. Without --to-revision, that is the content that the workload is held on, or else the
-one before. It needs a right to change the source.`
+one before. If the source is gone, it is created with the content that the workload still has. It needs a right to change, or to
+create, the source.`
 
 const undoExample = `# See what would be written
 kubectl confrev undo deployment/web --dry-run=server -o yaml
