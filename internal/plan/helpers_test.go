@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -128,7 +129,7 @@ func makePlan(t fataler, in plan.Input) plan.Plan {
 	t.Helper()
 	before := clone(in)
 	p := plan.Make(in)
-	if diff := gocmp.Diff(before, in, cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(before, in, cmpopts.EquateEmpty(), gocmp.AllowUnexported(optin.Track{})); diff != "" {
 		t.Fatalf("the plan changed its input (-before +after):\n%s", diff)
 	}
 	mixed := clone(in)
@@ -208,7 +209,10 @@ func everyNumber(in plan.Input, source pin.Source, visit func(pin.Pin)) {
 func applied(in plan.Input, p plan.Plan) plan.Input {
 	out := clone(in)
 	// The next plan is the controller's: it sees no template that is being replaced.
-	out.Pins, out.Held, out.Before, out.Deploys = maps.Clone(p.Pins), maps.Clone(p.Held), nil, false
+	out.Pins, out.Held, out.Before = maps.Clone(p.Pins), maps.Clone(p.Held), nil
+	if in.Occasion == plan.Deploy {
+		out.Occasion = plan.Edit
+	}
 	if p.Changed() {
 		order := int64(0)
 		for _, h := range in.Holders {
@@ -253,13 +257,19 @@ type planCase struct {
 	deploys bool
 }
 
+// The occasions on which the template changes anyway, and on which pins must stay.
+var (
+	deploys = map[bool]plan.Occasion{true: plan.Deploy}
+	stays   = map[bool]plan.Occasion{true: plan.Request}
+)
+
 func (c planCase) input() plan.Input {
 	if c.use.Source == (pin.Source{}) {
 		c.use = useAll
 	}
 	in := plan.Input{
 		Uses: []podspec.Use{c.use}, Sources: map[pin.Source]plan.Source{}, Pins: set(c.pins), Held: c.notes(c.held, c.pins),
-		Holders: holders(c.holders...), Deploys: c.deploys,
+		Holders: holders(c.holders...), Occasion: deploys[c.deploys],
 	}
 	if c.content != "?" {
 		in.Sources[app] = source(c.content, c.revisions)

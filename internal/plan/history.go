@@ -50,7 +50,7 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	}
 	before := in.Before[use.Source]
 	h.readNote(before)
-	if in.New && in.Chosen[use.Source] && !in.Stay {
+	if in.New && in.Chosen[use.Source] && !in.stay() {
 		// Creating a workload on an older revision passes over the present content, as an undo does.
 		h.pins = append(h.pins, pin.Pin{Revision: source.Name, Number: h.currentNumber()})
 	}

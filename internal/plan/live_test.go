@@ -35,7 +35,7 @@ func TestAHoldOfLivePodsEndsWithARestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := plan.Input{
 				Uses: []podspec.Use{useAll}, Sources: map[pin.Source]plan.Source{app: source(test.now, "")}, Pins: set(test.on),
-				Held: test.held, Holders: holders("a@1", "c@3", "b@2"), Live: !test.frozen, Stay: test.stay,
+				Held: test.held, Holders: holders("a@1", "c@3", "b@2"), Live: !test.frozen, Occasion: stays[test.stay],
 			}
 			got := plan.Make(in)
 			if d := got.Decisions[0]; d.Verdict != test.verdict || d.To != short(test.to) {

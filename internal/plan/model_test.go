@@ -216,7 +216,7 @@ func (m *model) undo(t *rapid.T) {
 	}
 	if answers && len(m.template) > 0 {
 		in := m.input()
-		in.Before, in.Stay = old, true
+		in.Before, in.Occasion = old, plan.Request
 		p := makePlan(t, in)
 		if p.Changed() {
 			t.Fatalf("an undo moves: %+v", p.Decisions)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
@@ -59,14 +60,14 @@ type Input struct {
 	// Held are the workload's notes of earlier holds.
 	Held    pin.Notes
 	Holders []Holder
-	// Stay is true while pins may not move from one revision to another (confrev.io/advance). First pins are made even then.
-	Stay bool
+	// Config is what the workload asks for.
+	Config optin.Config
+	// Occasion is why the plan is made.
+	Occasion Occasion
 	// Live is true if pods read the sources themselves, whatever the template says. Its pins are hashes then.
 	Live bool
 	// Replaced is true if the template changes anyway, so that its new pods read the present content of their sources.
 	Replaced bool
-	// Deploys is true if the template changes anyway. Then the absence of an optional source is pinned too.
-	Deploys bool
 	// Chosen are the sources whose pins may not move in this request, since its sender chose them (rule 21.1).
 	Chosen map[pin.Source]bool
 	// Ended are the sources whose hold is ended by a deploy (rule 21.3).
@@ -77,6 +78,24 @@ type Input struct {
 	Undo bool
 	// New is true for a workload that is being created, so that no holder can show what it ran (rule 21.1).
 	New bool
+}
+
+// Occasion is why a plan is made. First pins are made on each; whether pins may move from one revision to another depends on it.
+type Occasion int
+
+// The occasions.
+const (
+	// Edit: sources may have changed. Pins follow as confrev.io/advance says.
+	Edit Occasion = iota
+	// Deploy: a request changes something else in the template. Then the absence of an optional source is pinned too.
+	Deploy
+	// Request: a request changes nothing else in the template. Pins stay: sources settle first, and manually written pins are respected.
+	Request
+)
+
+// stay reports whether pins may not move from one revision to another.
+func (in Input) stay() bool {
+	return in.Occasion == Request || in.Config.Advance.Blocks(in.Occasion == Deploy)
 }
 
 // Verdict is what the plan found about one source.
@@ -176,7 +195,7 @@ func Make(in Input) Plan {
 			out.Pins[source] = p
 		}
 	}
-	if in.Deploys || out.Changed() {
+	if in.Occasion == Deploy || out.Changed() {
 		out.pinAbsences()
 	}
 	return out
@@ -211,9 +230,9 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 		return d, in.Held[use.Source]
 	}
 	if source.Rotates {
-		return h.rotate(d, in.Stay, in.Replaced), pin.Note{}
+		return h.rotate(d, in.stay(), in.Replaced), pin.Note{}
 	}
-	d, note := h.decide(d, in.Stay || in.Chosen[use.Source], in.Ended[use.Source])
+	d, note := h.decide(d, in.stay() || in.Chosen[use.Source], in.Ended[use.Source])
 	if d.Verdict == Pinned && !source.Present && h.last == (pin.Pin{}) {
 		// It has never had a pin, and its pods have everything that there is.
 		d.Verdict, d.To = Absent, pin.Pin{}

@@ -365,7 +365,7 @@ func TestRule6AbsenceIsPinnedWithTheNextChange(t *testing.T) {
 	if want := (pin.Pin{Revision: "web-none", Number: 1}); p.Pins[web] != want || p.Urgent() {
 		t.Errorf("pins %s, urgent: %v", p.Pins, p.Urgent())
 	}
-	in.Stay = true
+	in.Occasion = plan.Request
 	if p := makePlan(t, in); len(p.Pins) != 1 {
 		t.Errorf("nothing else changes, and the pins are %s", p.Pins)
 	}
@@ -431,13 +431,13 @@ func TestRule4Notes(t *testing.T) {
 func TestRule4AHoldEndsWhileTheWorkloadWaits(t *testing.T) {
 	c := planCase{content: "c", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"b@2", "a@1"}}
 	in := c.input()
-	in.Stay = true
+	in.Occasion = plan.Request
 	p := makePlan(t, in)
 	if d := p.Decisions[0]; d.Verdict != plan.Waiting || !p.Held[app].Ended {
 		t.Fatalf("it is %s, with the notes %s", d.Verdict, p.Held)
 	}
 	back := planCase{content: "b", revisions: "a@1 b@2", pins: "a@1", holders: []string{"b@2", "a@1"}}.input()
-	back.Stay, back.Held = true, p.Held
+	back.Occasion, back.Held = plan.Request, p.Held
 	if d := makePlan(t, back).Decisions[0]; d.Verdict != plan.Waiting {
 		t.Errorf("the content that was rolled back came back, and it is %s", d.Verdict)
 	}

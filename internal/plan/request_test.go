@@ -165,7 +165,7 @@ func TestAHoldThatADeployEnds(t *testing.T) {
 	if d := plan.Make(in).Decisions[0]; d.Verdict != plan.Advanced || d.To != short("b@2") {
 		t.Errorf("it is %s, to %s", d.Verdict, d.To)
 	}
-	in.Stay = true
+	in.Occasion = plan.Request
 	p := plan.Make(in)
 	if d := p.Decisions[0]; d.Verdict != plan.Waiting || !p.Held[app].Ended {
 		t.Errorf("with advance manual it is %s, with the note %s", d.Verdict, p.Held)
@@ -193,7 +193,7 @@ func TestAWorkloadThatIsCreatedOnAnOldRevision(t *testing.T) {
 	if d := makePlan(t, later).Decisions[0]; d.Verdict != plan.Advanced {
 		t.Errorf("with other content, it is %s", d.Verdict)
 	}
-	in.Stay = true
+	in.Occasion = plan.Request
 	if p := makePlan(t, in); p.Decisions[0].Verdict != plan.Waiting || len(p.Held) > 0 {
 		t.Errorf("with advance manual it is %s, with the note %s", p.Decisions[0].Verdict, p.Held)
 	}

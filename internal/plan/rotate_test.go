@@ -49,7 +49,7 @@ func TestRotate(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			in := rotating(test.on, test.now, test.holders)
-			in.Stay, in.Replaced = test.stay, test.replaced
+			in.Occasion, in.Replaced = stays[test.stay], test.replaced
 			p := makePlan(t, in)
 			d := p.Decisions[0]
 			if d.Verdict != test.verdict || d.To != short(test.to) || d.Noted != short(test.noted) || len(p.Held) > 0 {

@@ -86,10 +86,10 @@ func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Pa
 	return nil
 }
 
-// Look plans for one workload of the snapshot. With advance, as if its pins might move now whatever confrev.io/advance says.
-func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object, advance bool) (rollout.Look, error) {
+// Look plans for one workload of the snapshot.
+func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object) (rollout.Look, error) {
 	r := p.engine(kind)
-	look, err := r.Look(ctx, obj, rollout.View{Advance: advance})
+	look, err := r.Look(ctx, obj, nil)
 	if err != nil {
 		err = fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
 	} else {

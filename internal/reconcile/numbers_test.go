@@ -55,7 +55,7 @@ func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)), false)
+			look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)))
 			if err != nil {
 				t.Fatal(err)
 			}

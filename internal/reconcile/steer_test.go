@@ -39,7 +39,7 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollo
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)), false)
+	look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		obj := planner.Workload(workload.Deployment, client.ObjectKey{Namespace: gen.Namespace, Name: "web"})
-		look, err := planner.Look(t.Context(), workload.Deployment, obj, false)
+		look, err := planner.Look(t.Context(), workload.Deployment, obj)
 		if err != nil || look.Pins.Decisions[0].Verdict != want {
 			t.Errorf("image %s: %v, %+v", image, err, look.Pins.Decisions)
 		}

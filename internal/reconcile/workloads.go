@@ -192,7 +192,7 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 
 func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.Now()
-	look, err := r.Look(ctx, obj, rollout.View{Wrote: known.wrote})
+	look, err := r.Look(ctx, obj, known.wrote)
 	if look.Shown {
 		known.wrote = nil
 	}

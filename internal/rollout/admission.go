@@ -211,8 +211,10 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 // in addition to the pins, pins stay: sources settle first, and manually written pins are respected.
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
-		old: old, reader: sources, readTypes: true, deploys: deploying, request: true,
-		stays: func(a optin.Advance) bool { return !deploying || a.Blocks(true) },
+		old: old, reader: sources, readTypes: true, request: true, occasion: plan.Request,
+	}
+	if deploying {
+		v.occasion = plan.Deploy
 	}
 	if old == nil {
 		return v

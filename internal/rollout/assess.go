@@ -74,20 +74,11 @@ func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetN
 // Rotates reports whether a source that the workload follows has the policy rotate.
 func (l Look) Rotates(source pin.Source) bool { return l.seen != nil && l.seen.rotating[source] }
 
-// View says how to look at a workload, beyond what the cluster shows.
-type View struct {
-	// Wrote is what the template was last given; nil where that is not known.
-	Wrote *Given
-	// Advance is true where pins may move now, whatever confrev.io/advance says.
-	Advance bool
-}
-
-// Look observes a workload and decides. With an error, what could be observed is in the warnings, and nothing may be written.
-func (r *Engine) Look(ctx context.Context, obj client.Object, v View) (Look, error) {
+// Look observes a workload and decides. wrote is what its template was last given; nil where that is not known. With an error, what
+// could be observed is in the warnings, and nothing may be written.
+func (r *Engine) Look(ctx context.Context, obj client.Object, wrote *Given) (Look, error) {
 	look := Look{Kind: r.Kind, Workload: obj}
-	seen, want, err := r.observeAndDecide(ctx, obj, view{
-		wrote: v.Wrote, reader: r.Client, stays: func(a optin.Advance) bool { return !v.Advance && a.Blocks(false) },
-	})
+	seen, want, err := r.observeAndDecide(ctx, obj, view{wrote: wrote, reader: r.Client})
 	if err == nil {
 		// What the webhook left of a request (rule 21.3).
 		want, err = r.endHolds(ctx, obj, nil, seen, want)
@@ -129,14 +120,12 @@ type view struct {
 	wrote *Given
 	// reader reads the metadata of sources.
 	reader client.Reader
-	// stays reports whether pins may not move now.
-	stays func(optin.Advance) bool
+	// occasion is why it is looked at.
+	occasion plan.Occasion
 	// readTypes is true where types of Secrets are looked up although nothing else may change: in a request that changes the template.
 	readTypes bool
 	// replaced is true for such a request.
 	replaced bool
-	// deploys is true where the template changes anyway.
-	deploys bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
 	// request is true within admission: what needs an event is left to the reconciler.
@@ -217,7 +206,7 @@ func (seen *observed) restartsOn(object pin.Source) bool {
 // from the inputs.
 func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*observed, error) {
 	seen := newObserved(obj.GetNamespace(), v.reader)
-	seen.requested, seen.readTypes, seen.hashes.Replaced, seen.pins.Deploys = v.request, v.readTypes, v.replaced, v.deploys
+	seen.requested, seen.readTypes, seen.hashes.Replaced = v.request, v.readTypes, v.replaced
 	config, referring, err := Config(ctx, r.Client, r.Kinds, r.Options, r.Kind, obj)
 	if err != nil {
 		return seen, err
@@ -229,7 +218,8 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 			return seen, nil
 		}
 	}
-	seen.pins.Stay, seen.hashes.Stay = v.stays(config.Advance), v.stays(config.Advance)
+	seen.pins.Config, seen.hashes.Config = config, config
+	seen.pins.Occasion, seen.hashes.Occasion = v.occasion, v.occasion
 	for _, o := range append(slices.Clone(referring), obj) {
 		seen.uids = append(seen.uids, o.GetUID())
 	}

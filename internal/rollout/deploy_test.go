@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -128,7 +127,7 @@ func TestControllerEndsHoldThatWebhookMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := gen.Web(test.image, gen.Pinned(a), gen.Annotated(keys.Held, gen.HeldOn(b, a)))
 			w := newAdmissionWorld(t, workload.Deployment, append([]client.Object{gen.App("b"), gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("b", "2")}, test.holders...)...)
-			seen, err := w.observe(t.Context(), d, view{reader: w.client, stays: func(optin.Advance) bool { return false }})
+			seen, err := w.observe(t.Context(), d, view{reader: w.client})
 			if err != nil {
 				t.Fatal(err)
 			}

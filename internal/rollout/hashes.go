@@ -4,6 +4,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -131,7 +132,7 @@ func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
 		return pin.Pin{}, false
 	}
 	in := seen.pins
-	in.Uses, in.Sources, in.Stay = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}, false
+	in.Uses, in.Sources, in.Occasion, in.Config.Advance = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}, plan.Edit, optin.Auto
 	if plan.Make(in).Decisions[0].Verdict != plan.Advanced {
 		return pin.Pin{}, false
 	}

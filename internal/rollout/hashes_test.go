@@ -325,7 +325,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 			obj := unstructuredOf(fleet.GVK, "web", test.spec)
 			obj.SetAnnotations(map[string]string{keys.Track: test.track, keys.RestartOn: "configmap/app"})
 			r := &Engine{Kind: fleet, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
-			seen, err := r.observe(t.Context(), obj, view{reader: r.Client, stays: func(optin.Advance) bool { return false }})
+			seen, err := r.observe(t.Context(), obj, view{reader: r.Client})
 			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
 				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
 			}

@@ -84,7 +84,7 @@ func TestHashesAreComparedUnderTheKeyThatTheyState(t *testing.T) {
 			}
 			w := newAdmissionWorld(t, workload.Deployment, gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1")}), key)
 			w.Options.Secrets = true
-			seen, err := w.observe(t.Context(), d, view{reader: w.client, stays: func(optin.Advance) bool { return false }})
+			seen, err := w.observe(t.Context(), d, view{reader: w.client})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestUnkeyedHashIsComparedWithData(t *testing.T) {
 		d.Spec.Template.Annotations[keys.Hashes] = "secret/db=" + sum + "@1"
 		w := newAdmissionWorld(t, workload.Deployment, source, pinned, made)
 		w.Options.Secrets = true
-		seen, err := w.observe(t.Context(), d, view{reader: w.client, stays: func(optin.Advance) bool { return false }})
+		seen, err := w.observe(t.Context(), d, view{reader: w.client})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func secondsOf(n int32) time.Duration { return time.Duration(n) * time.Second }
 // workloads looks at every workload that confrev follows, as the controller does.
 func (d *doctor) workloads(ctx context.Context) error {
 	for _, found := range d.Workloads() {
-		look, err := d.Look(ctx, found.Kind, found.Workload, false)
+		look, err := d.Look(ctx, found.Kind, found.Workload)
 		if apierrors.IsForbidden(err) {
 			d.note("not judged: %v", err)
 			continue

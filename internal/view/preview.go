@@ -110,7 +110,7 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 	}
 	var all []Preview
 	for _, look := range looks {
-		if look, err = planner.Look(ctx, look.Kind, look.Workload, false); err != nil {
+		if look, err = planner.Look(ctx, look.Kind, look.Workload); err != nil {
 			return nil, err
 		}
 		all = append(all, edits.forecast(look))

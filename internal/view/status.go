@@ -115,7 +115,7 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 	}
 	list := &StatusList{TypeMeta: typeMeta("StatusList"), Items: []WorkloadStatus{}, Notes: v.Notes}
 	for _, l := range looks {
-		look, err := v.Look(ctx, l.Kind, l.Workload, false)
+		look, err := v.Look(ctx, l.Kind, l.Workload)
 		if apierrors.IsForbidden(err) {
 			item := statusOf(look)
 			item.State, item.Message = Unknown, err.Error()

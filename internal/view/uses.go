@@ -92,7 +92,7 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 			continue
 		}
 		seen[c.Workload.GetUID()] = true
-		look, err := v.Look(ctx, c.Kind, c.Workload, false)
+		look, err := v.Look(ctx, c.Kind, c.Workload)
 		if err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ func (t Target) Look(ctx context.Context, c *Connection) (*reconcile.Planner, ro
 	if obj == nil {
 		obj = t.Object
 	}
-	look, err := planner.Look(ctx, t.Kind, obj, false)
+	look, err := planner.Look(ctx, t.Kind, obj)
 	return planner, look, err
 }
 
