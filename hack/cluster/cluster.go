@@ -160,7 +160,7 @@ func (c cluster) startDead(ctx context.Context) error {
 }
 
 // runKwokctlStarting runs a verb of kwokctl that waits for the API server, and stops waiting once that has ended:
-// kwokctl by itself goes on for two minutes.
+// kwokctl by itself continues for two minutes.
 func (c cluster) runKwokctlStarting(ctx context.Context, args ...string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

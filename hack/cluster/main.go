@@ -25,7 +25,7 @@ func run() int {
 	case err == nil:
 		return 0
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(os.Stderr, "cluster: interrupted; the same command goes on from here")
+		fmt.Fprintln(os.Stderr, "cluster: interrupted; the same command continues from here")
 		return 130
 	}
 	fmt.Fprintf(os.Stderr, "cluster: %v\n", err)

@@ -206,7 +206,7 @@ func TestGateWaitsForNewTrustOnly(t *testing.T) {
 	}{
 		{"trusted for long", 60, ca, Webhook},
 		{"changed in something else", 1, ca, Webhook},
-		{"the trust was taken away", 1, nil, None},
+		{"the trust was removed", 1, nil, None},
 		{"it has just been given back", 1, ca, None},
 	} {
 		gate.reader = readerOf(false, asking(step.ca, step.changed), refusing(60))

@@ -164,7 +164,7 @@ func addOptions(cmd *cobra.Command, o *reconcile.Options) {
 	set.IntVar(&o.RevisionsPerHour, "revisions-per-hour", 60,
 		"how often a source may get a new revision within an hour; beyond that its changes wait, since a controller seems to keep writing it")
 	set.IntVar(&o.RolloutsPerHour, "rollouts-per-hour", 30,
-		"how often changes of sources may roll out one workload within an hour; beyond that they wait, so that many busy sources do not "+
+		"how often changes to sources may roll out one workload within an hour; beyond that they wait, so that many busy sources do not "+
 			"push every image out of the workload's history")
 	set.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
 	set.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),

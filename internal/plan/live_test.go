@@ -24,7 +24,7 @@ func TestAHoldOfLivePodsEndsWithARestart(t *testing.T) {
 	}{
 		"held":                                 {held: note("c@3", "b@2", false), on: "b@2", now: "c", verdict: plan.Held, to: "b@2"},
 		"the source is back":                   {held: note("c@3", "b@2", false), on: "b@2", now: "b", verdict: plan.Advanced, to: "b@4"},
-		"the source goes on":                   {held: note("c@3", "b@2", false), on: "b@2", now: "a", verdict: plan.Advanced, to: "a@4"},
+		"the source continues":                 {held: note("c@3", "b@2", false), on: "b@2", now: "a", verdict: plan.Advanced, to: "a@4"},
 		"the source is back, and it must wait": {held: note("c@3", "b@2", false), on: "b@2", now: "b", stay: true, verdict: plan.Waiting, to: "b@2"},
 		"it was never held":                    {on: "b@2", now: "b", verdict: plan.InSync, to: "b@2"},
 		"the note is about another template":   {held: note("c@3", "a@1", false), on: "b@2", now: "b", verdict: plan.InSync, to: "b@2"},

@@ -93,7 +93,7 @@ func (m *model) confrev(t *rapid.T) {
 	d := p.Decisions[0]
 	switch {
 	case expected == held && in.Pins[app] == (pin.Pin{}) && d.Verdict != plan.Held:
-		t.Fatalf("held from %s when the pin was taken away, yet: %+v", m.heldFrom, d)
+		t.Fatalf("held from %s when the pin was removed, yet: %+v", m.heldFrom, d)
 	case expected == held && in.Pins[app] != (pin.Pin{}) && d.To != in.Pins[app]:
 		t.Fatalf("rolled back from %s, the source is %s, yet it moves: %+v", m.heldFrom, m.letter, d)
 	case d.Verdict == plan.Absent && m.letter == "none" && d.From == pin.Pin{}:
@@ -116,7 +116,7 @@ func (m *model) expected() hold {
 		return follows
 	}
 	if m.hold == held && m.on() == "" && m.revisions[m.lastPin().Revision].Name == "" {
-		// The pin was taken away, and so is its revision.
+		// The pin was removed, and so is its revision.
 		return either
 	}
 	return m.hold

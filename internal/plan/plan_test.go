@@ -172,7 +172,7 @@ func TestRule4Held(t *testing.T) {
 			content: "b", revisions: "a@1 b@2", holders: []string{"b@2", "a@1", ""},
 			verdict: plan.Held, to: "a@1", note: "b@2", current: "b@2",
 		},
-		"but not when the pin was taken away and its revision is lost": {
+		"but not when the pin was removed and its revision is lost": {
 			content: "b", revisions: "b@2", held: "b@2", holders: []string{"b@2", "a@1", ""},
 			verdict: plan.Pinned, to: "b@2", current: "b@2",
 		},
@@ -380,7 +380,7 @@ func TestAbsenceIsNoReasonToRestart(t *testing.T) {
 	}
 }
 
-// Rule 4: a note is about one pin, knows what the workload used of the content that it was rolled back from, and goes on to
+// Rule 4: a note is about one pin, knows what the workload used of the content that it was rolled back from, and continues to
 // say that a hold has ended as long as the pin is the same.
 func TestRule4Notes(t *testing.T) {
 	runPlanCases(t, map[string]planCase{

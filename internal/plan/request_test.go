@@ -101,7 +101,7 @@ func TestChosen(t *testing.T) {
 	}
 }
 
-// Rule 21.1: what was chosen stays, although a deploy takes along what else has changed.
+// Rule 21.1: what was chosen stays, although a deploy includes what else has changed.
 func TestWhatWasChosenStays(t *testing.T) {
 	in := planCase{content: "c", revisions: "a@1 b@2", pins: "a@1", holders: []string{"a@1", "b@2"}}.input()
 	in.Chosen = map[pin.Source]bool{app: true}
@@ -147,7 +147,7 @@ func TestEndsHold(t *testing.T) {
 		"a field that had changed before":     {code("2", "x"), code("1", "x"), code("3", "x"), code("3", "debug"), false},
 		"what was undone, long after another": {code("2", "x"), code("1", "x"), code("1", "debug"), code("2", "debug"), true},
 		"a variable that was undone is set":   {code("1", "y"), code("1", "x"), code("1", "x"), code("1", "debug"), true},
-		"a field that the rollback took away": {code("1", "y"), podspec.Code{"image": "1"}, podspec.Code{"image": "1"}, code("1", "z"), true},
+		"a field that the rollback removed":   {code("1", "y"), podspec.Code{"image": "1"}, podspec.Code{"image": "1"}, code("1", "z"), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

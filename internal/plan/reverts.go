@@ -10,7 +10,7 @@ const (
 	MaxReapplied = 10
 	// RevertWindow is how soon after a write its reversal counts as the work of a controller, not of a person.
 	RevertWindow = time.Minute
-	// RetryReverted is when to try once more, in case the other controller has been reconfigured.
+	// RetryReverted is when to try again, in case the other controller has been reconfigured.
 	RetryReverted = time.Hour
 )
 

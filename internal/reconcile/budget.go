@@ -47,6 +47,6 @@ func (r *workloads) overspent(obj client.Object, change rollout.Change, known *m
 		names = append(names, source.String())
 	}
 	return wait, notice.Notice{Reason: revision.TooFrequent, Text: fmt.Sprintf(
-		"%s/%s was rolled out %d times within an hour for changes of its sources, which is as often as it may be; %s waits",
+		"%s/%s was rolled out %d times within an hour for changes to its sources, which is as often as it may be; %s waits",
 		r.Kind.Resource(), obj.GetName(), r.rolloutsPerHour, strings.Join(names, ", "))}
 }

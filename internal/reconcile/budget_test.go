@@ -41,7 +41,7 @@ func TestRolloutsWithinAnyHour(t *testing.T) {
 	}
 }
 
-// Rule 11: only what changes of sources roll out is counted, and waits.
+// Rule 11: only what changes to sources roll out is counted, and waits.
 func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 	advances := []pin.Source{gen.Source("configmap/app")}
 	for name, test := range map[string]struct {

@@ -33,7 +33,7 @@ type Options struct {
 	Kinds []workload.Kind
 	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
 	RevisionsPerHour int
-	// RolloutsPerHour is how often changes of sources may roll out one workload (rule 11).
+	// RolloutsPerHour is how often changes to sources may roll out one workload (rule 11).
 	RolloutsPerHour int
 	// Workers is how many workloads, and how many revisions, are worked on at a time.
 	Workers int

@@ -55,7 +55,7 @@ func TestTheRevisionOfAnAbsence(t *testing.T) {
 			}
 			again, created, err := s.Ensure(t.Context(), ref, seen, 5, Owner{})
 			if err != nil || created || again != (pin.Pin{Revision: seen.Name, Number: 5}) {
-				t.Errorf("once more: %s, created: %v, %v", again, created, err)
+				t.Errorf("again: %s, created: %v, %v", again, created, err)
 			}
 			restored, err := s.Restore(t.Context(), ref.Source(), Ref{kind, gen.Namespace, content.RevisionName("app", seen.Hash, 1)}, 6)
 			if err != nil || !restored {

@@ -8,7 +8,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Rule 11: only what changes of sources roll out is counted, and waits.
+// Rule 11: only what changes to sources roll out is counted, and waits.
 func TestWhatOfAnIntentWaits(t *testing.T) {
 	restart := planFor(pinA, pinB, "")
 	tests := map[string]struct {

@@ -37,7 +37,7 @@ func TestProgress(t *testing.T) {
 			"1 of 3 pods are new; pods are replaced only when they are deleted (updateStrategy OnDelete)", "stays"},
 		"a Rollout that is degraded": {Rollout, `{"metadata":{"generation":2},"status":{"observedGeneration":"2","phase":"Degraded","message":"RolloutAborted: analysis failed"}}`,
 			"Degraded: RolloutAborted: analysis failed", "failed"},
-		"a Rollout in a canary that goes on": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"canary":{"steps":[{"setWeight":5},{"pause":{"duration":"1m"}}]}}},
+		"a Rollout in a canary that continues": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"canary":{"steps":[{"setWeight":5},{"pause":{"duration":"1m"}}]}}},
 			"status":{"observedGeneration":"2","phase":"Paused","message":"CanaryPauseStep","currentStepIndex":1}}`, "Paused: CanaryPauseStep", ""},
 		"a Rollout in a canary that waits for a person": {Rollout, `{"metadata":{"generation":2},"spec":{"strategy":{"canary":{"steps":[{"pause":{}}]}}},
 			"status":{"observedGeneration":"2","phase":"Paused","message":"CanaryPauseStep","currentStepIndex":0}}`, "Paused: CanaryPauseStep", "stays"},

@@ -154,7 +154,7 @@ func decodeAll(files []render.File) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// compare takes back what rendering does, and wants to see what was there before.
+// compare reverts what rendering does, and wants to see what was there before.
 func compare(t *testing.T, name string, before, after []map[string]any, made []render.Made) {
 	t.Helper()
 	original := map[string]string{}
@@ -185,7 +185,7 @@ func compare(t *testing.T, name string, before, after []map[string]any, made []r
 	}
 }
 
-// undo returns revisions their sources' names again, and takes away what was added.
+// undo returns revisions their sources' names again, and removes what was added.
 func undo(value any, original map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:

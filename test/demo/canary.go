@@ -135,7 +135,7 @@ func canaryOf(from, to string) fact {
 	return fact{f.command + " | sort -n", fmt.Sprintf("1 true <none> {{%s}} {{%[1]s}}\n4 true <none> {{%s}} {{%[2]s}}", to, from)}
 }
 
-// promote lets a canary go on, and waits until all pods read a ConfigMap and Argo Rollouts has nothing left to do.
+// promote lets a canary continue, and waits until all pods read a ConfigMap and Argo Rollouts has nothing left to do.
 func promote(configMap, flags string) []action {
 	return []action{does("kubectl argo rollouts promote app" + flags), until("the rollout is complete", phase("Healthy")),
 		until("the pods are replaced", allRead(configMap))}
@@ -214,7 +214,7 @@ The steps of the Rollout are setWeight: 20 and a pause, so one pod of five gets 
 	}, w.inMidCanary, []step{
 		{
 			name: "two spot nodes go away in mid-canary",
-			says: `The canary goes on while someone looks into it. Meanwhile nodes come and go, so stable pods are replaced, and the
+			says: `The canary continues while someone looks into it. Meanwhile nodes come and go, so stable pods are replaced, and the
 replacements must not be canaries as well:`,
 			does: []action{losePod("app", "{{stable}}", greetingFirst, stuck), losePod("app", "{{stable}}", greetingFirst, stuck)},
 		},

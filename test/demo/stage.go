@@ -180,7 +180,7 @@ func (s *stage) writeKubeconfig() error {
 // stay lets the reader play, until ^C.
 func (s *stage) stay() {
 	s.print("", fmt.Sprintf(`
-The cluster and confrev go on running. To play with them, in another terminal:
+The cluster and confrev continue to run. To play with them, in another terminal:
 
   export KUBECONFIG=%s PATH=%s"$PATH"
   cd %s

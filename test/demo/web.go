@@ -161,7 +161,7 @@ func noteOf(workload string) string {
 	return "kubectl get " + workload + ` -o jsonpath='{.metadata.annotations.confrev\.io/held}' | sed 's/;keys=.*//'`
 }
 
-// copies is the fact that just these ConfigMaps have names that go on after the workload's. The command prints what differs.
+// copies is the fact that just these ConfigMaps have names that continue after the workload's. The command prints what differs.
 func copies(app string, names ...string) fact {
 	listed := "printf '%s\\n' '" + strings.Join(names, "' '") + "'"
 	return fact{"(kubectl get configmaps -o name | sed -n 's|^configmap/\\(" + app + "-.*\\)|\\1|p'; " + listed + ") | sort | uniq -u | xargs", ""}

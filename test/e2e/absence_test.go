@@ -173,7 +173,7 @@ func TestEveryKindRollsOutAnAbsence(t *testing.T) {
 			w.Errorf("absent again it is pinned to %s, and was to %s", again, absent)
 		}
 		if got := a.generation() - generation; got > 2 {
-			w.Errorf("two changes were %d changes of the template", got)
+			w.Errorf("two changes were %d changes to the template", got)
 		}
 	})
 }

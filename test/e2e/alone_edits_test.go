@@ -13,7 +13,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// kubectl apply --prune takes away a source that the manifest has no more, and never a revision.
+// kubectl apply --prune removes a source that the manifest has no more, and never a revision.
 func TestPruning(t *testing.T) {
 	for name, flags := range map[string][]string{
 		"by label":    {"--prune", "--selector=app=web"},
@@ -154,7 +154,7 @@ func busySourcesHaveABudget(w *world) {
 		w.WaitPinned("web", name, "k", "2")
 	}
 	w.Edit(last, "k", "2")
-	w.WaitEvent("ChangesTooOften", "web", fmt.Sprintf("deployment/web was rolled out %d times within an hour for changes of its sources", budget))
+	w.WaitEvent("ChangesTooOften", "web", fmt.Sprintf("deployment/web was rolled out %d times within an hour for changes to its sources", budget))
 	w.Barrier()
 	if got := w.PinOf("web", last); got.Number != 1 {
 		w.Errorf("beyond its budget it moved to %s", got)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hang suspends confrev: it accepts connections and answers none. The function that it returns, and the test's end, let it go on.
+// hang suspends confrev: it accepts connections and answers none. The function that it returns, and the test's end, let it continue.
 func hang(t *testing.T) (goOn func()) {
 	t.Helper()
 	signal := func(s syscall.Signal) {

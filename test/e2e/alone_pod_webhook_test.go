@@ -66,7 +66,7 @@ func (w *world) waitPodAdmission(want string) {
 	})
 }
 
-// removePodAdmission takes away what resolves pins, and gives its kind.
+// removePodAdmission removes what resolves pins, and gives its kind.
 func (w *world) removePodAdmission() (kind string) {
 	w.Helper()
 	kind = "MutatingAdmissionPolicyBinding"
@@ -170,7 +170,7 @@ func testPodWebhookWithAllConfrevsDead(t *testing.T) {
 
 	start(t)
 	began = time.Now()
-	w.Eventually("the ReplicaSet goes on by itself", func() string {
+	w.Eventually("the ReplicaSet continues by itself", func() string {
 		if got := w.readers(); got[a.Revision] != 3 || len(got) != 1 {
 			return fmt.Sprint(got)
 		}

@@ -76,7 +76,7 @@ func TestRequestsOfOneEdit(t *testing.T) {
 		"patch configmaps":  1, // the owner
 		"create events":     2, // RevisionCreated, RolledForward
 	}
-	// An event of the holder that overtook the one of the write before: it asked once more, and wrote nothing.
+	// An event of the holder that overtook the one of the write before: it asked again, and wrote nothing.
 	if want["get replicasets"] += conflicts; conflicts > 1 {
 		t.Errorf("%d conflicts", conflicts)
 	}
@@ -211,7 +211,7 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 		}
 	}
 	t.Logf("requests: %v, %d conflicts of revisions", counts, conflicts)
-	// Each becomes an owner once more, and is looked up for that.
+	// Each becomes an owner again, and is looked up for that.
 	if got, most := counts["get deployments"], (1+conflicts)*users+1; got > most {
 		t.Errorf("get deployments: %d times, want at most %d", got, most)
 	}

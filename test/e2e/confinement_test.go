@@ -62,7 +62,7 @@ func TestConfrevsOwnAccountWritesNothingElse(t *testing.T) {
 			name := strings.ToLower(s.name)
 			template := everyForm(name, "conf", "cred")
 			obj := objectOf(s.kind, name, s.spec(name, template))
-			// The webhook pins nothing: the sources do not exist. A pause is taken back, so that one kind is like the others.
+			// The webhook pins nothing: the sources do not exist. A pause is reverted, so that one kind is like the others.
 			obj.SetAnnotations(map[string]string{keys.Track: "all", "own": "own"})
 			w.Create(obj)
 			for patch, fields := range map[string]string{

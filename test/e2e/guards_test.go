@@ -180,7 +180,7 @@ func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
 	ana.mayNot(words("secret", ofSecret.Revision), "delete", "secret", ofSecret.Revision)
 	ana.mayNot(words("configmap", a.Revision), "delete", "configmaps", "-l", keys.Content)
 	ana.mayNot(words("configmap", a.Revision), "delete", "--raw", "/api/v1/namespaces/"+w.NS+"/configmaps?labelSelector="+keys.Content)
-	// These take along what they may.
+	// These include what they may.
 	ana.mayNot(words("configmap", a.Revision), "delete", "configmaps", "--all")
 	ana.mayNot(words("secret", ofSecret.Revision), "delete", "secrets", "--all")
 	if !w.Gone("web") || !w.Gone("other") {
@@ -275,7 +275,7 @@ func TestNobodyElseTouchesTheAnchor(t *testing.T) {
 	bob.may("delete", "configmap", revision.AnchorName)
 }
 
-// Rules 12, 13, 17: garbage collection goes on, in all the ways that a user has to ask for it.
+// Rules 12, 13, 17: garbage collection continues, in all the ways that a user has to ask for it.
 func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 	t.Parallel()
 	for _, cascade := range []string{"background", "foreground"} {

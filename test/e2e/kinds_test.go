@@ -168,7 +168,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 			return
 		}
 		release()
-		w.Eventually("the rollout goes on", func() string { return s.rollingOut(a) })
+		w.Eventually("the rollout continues", func() string { return s.rollingOut(a) })
 		a.allRead(after)
 	})
 }

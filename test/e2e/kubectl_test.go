@@ -114,7 +114,7 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 	})
 }
 
-// Rule 2: an edit of the Deployment takes along what settles, if it deploys. If it does not, nothing moves.
+// Rule 2: an edit of the Deployment includes what settles, if it deploys. If it does not, nothing moves.
 func TestEditingTheDeploymentWhileAChangeSettles(t *testing.T) {
 	forEachInjection(t, never, func(w *world, r release) {
 		w.patchConfig("B")
@@ -205,7 +205,7 @@ func TestReplaceByForce(t *testing.T) {
 			w.Error("it is the Deployment of before")
 		}
 		w.onlyReplicaSets("web", 1)
-		// The same once more: its revision loses all of its owners, and gets new ones.
+		// The same again: its revision loses all of its owners, and gets new ones.
 		w.KubectlIn(r.manifest(), "replace", "--force", "-f", "-")
 		w.runs(r, 1)
 		w.onlyReplicaSets("web", 1)
@@ -299,7 +299,7 @@ func serverSideApplyAfterAnAdvance(m *member, injection optin.Injection) {
 	w.runs(r, 3)
 }
 
-// While the webhook does not answer, a deploy goes on without it, and confrev repairs that with rollouts more.
+// While the webhook does not answer, a deploy continues without it, and confrev repairs that with rollouts more.
 func applyingWithoutTheWebhook(m *member, injection optin.Injection) {
 	onlyWithPolicies(m.T)
 	again := map[optin.Injection][]string{
@@ -317,7 +317,7 @@ func applyingWithoutTheWebhook(m *member, injection optin.Injection) {
 	w.Barrier()
 	w.WaitPinned("web", "web", "color", "A")
 	if got := w.Deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
-		m.Errorf("after the same once more it was rolled out %s times, want %q", got, again)
+		m.Errorf("after the same again it was rolled out %s times, want %q", got, again)
 	}
 	if got := w.readers(); !maps.Equal(got, read) {
 		m.Errorf("pods read %v, want %v", got, read)

@@ -38,7 +38,7 @@ func TestHashedNamesGoWithTheirLastReplicaSet(t *testing.T) {
 	w.Undo("web")
 	w.podsRead(w.waitNamed(releases[1]))
 	w.waitOwners(b)
-	// Nothing is held: the same deploy once more goes forward again.
+	// Nothing is held: the same deploy again goes forward again.
 	w.podsRead(w.rollOut(tool, releases[2]))
 	// Nor is an edit of what kustomize made anyone's business.
 	d := w.rollOut(tool, releases[3])

@@ -77,7 +77,7 @@ func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
 	}
 	w.Barrier()
 	if labeled() {
-		t.Error("the label was taken away three times, and is there again")
+		t.Error("the label was removed three times, and is there again")
 	}
 	w.editTo("B")
 	w.Barrier()

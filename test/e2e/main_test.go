@@ -49,7 +49,7 @@ var chartValues = slices.Concat([]string{
 	"settle=" + settle.String(), "grace=" + grace.String(),
 }, webAppValues)
 
-// reinstall brings back what a test took away of the chart, with other values for some.
+// reinstall brings back what a test removed of the chart, with other values for some.
 func reinstall(t *testing.T, but ...string) error {
 	t.Helper()
 	return cluster.Install(t.Context(), slices.Concat(chartValues, but)...)

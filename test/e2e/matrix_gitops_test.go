@@ -130,7 +130,7 @@ func tenTimes(t tool) tool {
 	return t
 }
 
-// heal syncs a release all the time until something has come about, and then once more. (What the engine compares in the
+// heal syncs a release all the time until something has come about, and then again. (What the engine compares in the
 // meantime is no measure: what the Deployment's controller writes just then is a difference to it.)
 func (m *matrix) heal(r release, missing func() string) {
 	m.Helper()

@@ -31,7 +31,7 @@ type helm struct {
 var (
 	helm3 = helm{name: "helm 3", binary: "helm3", atomic: "--atomic"}
 	helm4 = helm{name: "helm 4", binary: "helm", atomic: "--rollback-on-failure"}
-	// helm4ClientSide is Helm 4 with releases that Helm 3 installed: it goes on as they were made.
+	// helm4ClientSide is Helm 4 with releases that Helm 3 installed: it applies as they were made.
 	helm4ClientSide = helm{name: "helm 4 client-side", binary: "helm", atomic: "--rollback-on-failure", flags: []string{"--server-side=false"}}
 )
 
@@ -186,7 +186,7 @@ func TestHelmWaitSeesFaultyConfiguration(t *testing.T) {
 	}
 }
 
-// failing upgrades to a release with a faulty configuration, which Helm should take back. It gives an error if Helm does not.
+// failing upgrades to a release with a faulty configuration, which Helm should revert. It gives an error if Helm does not.
 func (h helm) failing(m *matrix, r release) error {
 	m.Helper()
 	r.color = "faulty in " + m.NS

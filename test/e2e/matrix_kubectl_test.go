@@ -93,7 +93,7 @@ func changed(name string, change func(w *world, r release)) tool {
 	})
 }
 
-// replaced is kubectl replace, which takes away all that a manifest does not mention.
+// replaced is kubectl replace, which removes all that a manifest does not mention.
 func replaced(w *world, r release) { w.replace(r.manifest()) }
 
 // edited is kubectl edit of both objects, with an editor that types by itself.

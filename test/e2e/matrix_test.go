@@ -25,10 +25,10 @@ type release struct {
 	settle string
 }
 
-// never is a settle time that no test waits for: what rolls out anyway was taken along by a deploy.
+// never is a settle time that no test waits for: what rolls out anyway was included by a deploy.
 const never = "1h"
 
-// aDeploy is a settle time that is longer than any deploy takes on a busy machine: what is deployed together is taken along, and no source
+// aDeploy is a settle time that is longer than any deploy takes on a busy machine: what is deployed together is included, and no source
 // advances before the workload's new code is there.
 const aDeploy = "30s"
 
@@ -155,7 +155,7 @@ func (m *matrix) run(injection optin.Injection) {
 	m.Logf("%s, injection %s: %d rollouts, %s in all", m.tool.name, injection, m.rollouts, time.Since(started).Round(time.Second))
 }
 
-// upgrade deploys a release, which is one rollout, and then once more, which is none.
+// upgrade deploys a release, which is one rollout, and then again, which is none.
 func (m *matrix) upgrade(r release) {
 	m.Helper()
 	m.tool.deploy(m.world, r)
@@ -165,7 +165,7 @@ func (m *matrix) upgrade(r release) {
 }
 
 // again deploys what runs already, which changes nothing of the template. (The generation of a Deployment is no measure:
-// it counts changes of its annotations too.)
+// it counts changes to its annotations too.)
 func (m *matrix) again(r release) {
 	m.Helper()
 	before := m.Deployment("web")

@@ -124,7 +124,7 @@ func TestAnIncidentEndsNoHold(t *testing.T) {
 	}
 }
 
-// Rule 21.2: an undo brings back what ran, and takes along nothing that waits.
+// Rule 21.2: an undo brings back what ran, and includes nothing that waits.
 func TestAnUndoTakesAlongNothingThatWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -160,7 +160,7 @@ func TestAnUndoKeepsSettings(t *testing.T) {
 	}
 }
 
-// Rule 21.2: content that never ran stays pending after an undo, and settles for its whole time once more.
+// Rule 21.2: content that never ran stays pending after an undo, and settles for its whole time again.
 func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	t.Parallel()
 	// Longer than a barrier takes on a busy machine.
@@ -169,7 +169,7 @@ func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	b := w.editTo("B")
 	w.Kubectl("annotate", "deployment/web", keys.Settle+"="+long.String())
 	w.Edit("web", "color", "C")
-	// The part of the settle time that the undo is to take back.
+	// The part of the settle time that the undo is to revert.
 	w.Barrier()
 	if got := w.PinOf("web", "web"); got != b {
 		t.Fatalf("pinned to %s before the undo: the machine is too slow for a settle time of %s", got, long)

@@ -33,7 +33,7 @@ func anUndoHoldsWhateverNumbersOthersHave(m *member) {
 	}
 }
 
-// Rules 4 and 5: a source that went to where the workload was rolled back has changed. When it goes to what was undone once more,
+// Rules 4 and 5: a source that went to where the workload was rolled back has changed. When it goes to what was undone again,
 // that is the next change.
 func TestAHoldIsOverOnceTheSourceFollowedTheUndo(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ func TestOptingOutLeavesEveryKindAsItIs(t *testing.T) {
 	})
 }
 
-// staysAsItIs checks that a workload that has just opted out goes on with its pins, replaced pods included, while its
+// staysAsItIs checks that a workload that has just opted out continues with its pins, replaced pods included, while its
 // sources change, and that its revisions go with it.
 func (a *app) staysAsItIs(p pins) {
 	a.Helper()

@@ -110,7 +110,7 @@ func TestPluginAttachToARollout(t *testing.T) {
 	if want := fmt.Sprintf("configmap/web-7 attached to replicaset/%[1]s\nsecret/web-7 attached to replicaset/%[1]s\n", first); got.stdout != want || got.status != 0 {
 		t.Errorf("status %d: %s%s, want %s", got.status, got.stdout, got.stderr, want)
 	}
-	// As configmap-attacher is called, and once more.
+	// As configmap-attacher is called, and again.
 	w.confrev("attach", "-rollout", "web", "-namespace", w.NS, "-configmaps", "web-7", as).
 		says("configmap/web-7 is attached already to replicaset/" + first)
 

@@ -176,7 +176,7 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 		{"uses configmap/app", 0, "deployment/web"},
 		{"diff deployment/web", 2, "error: deployment/web has no pins"},
 		{"diff configmap/app", 2, "error: configmap/app has no revisions"},
-		{"undo deployment/web", 1, "error: deployment/web has no pins to take back"},
+		{"undo deployment/web", 1, "error: deployment/web has no pins to roll back"},
 		{"resume deployment/web", 0, "unchanged"},
 		{"advance deployment/web", 1, "nothing was done. Install the chart"},
 		{"track deployment/web configmap/app", 0, "unchanged"},

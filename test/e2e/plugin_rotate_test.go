@@ -53,7 +53,7 @@ func TestPluginOfWhatRotates(t *testing.T) {
 		t.Errorf("preview: status %d\n%s%s", preview.status, preview.stdout, preview.stderr)
 	}
 
-	// Where its rotation waits, a person can let it go on.
+	// Where its rotation waits, a person can let it continue.
 	w.Kubectl("annotate", "deployment/web", keys.Advance+"=manual")
 	w.rotate("cert", "C")
 	w.WaitEvent("WaitingToAdvance", "web", "secret/cert")

@@ -50,7 +50,7 @@ func TestPluginUndoLeavesTheImage(t *testing.T) {
 	if image := w.Deployment("web").Spec.Template.Spec.Containers[0].Image; image != "app:2" {
 		t.Errorf("the image went to %s", image)
 	}
-	// Held: nothing moves it forward, and a second undo goes on backwards.
+	// Held: nothing moves it forward, and a second undo continues backwards.
 	w.Barrier()
 	if n := w.PinOf("web", "app").Number; n != 2 {
 		t.Errorf("the pin moved to %d", n)
@@ -243,7 +243,7 @@ func TestPluginKnowsTheAnnotationsOfOtherTools(t *testing.T) {
 	}
 	w.Edit("app", "v", "2")
 	w.WaitEvent("WaitingToAdvance", "web", "configmap/app changed")
-	w.confrev("undo", "deployment/web").fails(1, "deployment/web has no pins to take back: nothing is copied in mode restart")
+	w.confrev("undo", "deployment/web").fails(1, "deployment/web has no pins to roll back: nothing is copied in mode restart")
 	w.confrev("advance", "deployment/web").says("deployment.apps/web advanced", "configmap/app: restarts for its present content")
 	w.waitRestarted("web", "configmap/app", "")
 }

@@ -201,7 +201,7 @@ func TestPolicyLeavesOtherPodsAlone(t *testing.T) {
 	}
 }
 
-// The pins of a pod say what it was started with. All other changes of it are none of the policies' business.
+// The pins of a pod say what it was started with. All other changes to it are none of the policies' business.
 func TestPolicyKeepsThePinsOfAPodThatExists(t *testing.T) {
 	t.Parallel()
 	p := newPolicyTest(t)
@@ -218,7 +218,7 @@ func TestPolicyKeepsThePinsOfAPodThatExists(t *testing.T) {
 	user := p.whoMayPatchPods(t)
 	tests := map[string]struct{ pod, patch string }{
 		"changed":     {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-9xk2l5c7dz@4"}}}`},
-		"taken away":  {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":null}}}`},
+		"removed":     {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":null}}}`},
 		"emptied":     {"pinned", `{"metadata":{"annotations":{"confrev.io/pins":""}}}`},
 		"added":       {"unpinned", `{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-5f7d8c9b2k@3"}}}`},
 		"malformed":   {"unpinned", `{"metadata":{"annotations":{"confrev.io/pins":"malformed"}}}`},

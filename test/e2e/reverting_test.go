@@ -104,7 +104,7 @@ func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 	w.Barrier()
 	w.Barrier()
 	if more := operator.idle(w, "web") - settled; more > 0 {
-		t.Errorf("the operator goes on: %d times more, after %d", more, settled)
+		t.Errorf("the operator continues: %d times more, after %d", more, settled)
 	}
 	t.Logf("the operator wrote %d times", settled)
 }

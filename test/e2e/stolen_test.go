@@ -206,7 +206,7 @@ func (a *arena) object(target string) *unstructured.Unstructured {
 	return obj
 }
 
-// everything is each key with some claims, and taken away, on an object and on its pod template; and each other thing that it has.
+// everything is each key with some claims, and removed, on an object and on its pod template; and each other thing that it has.
 func (a *arena) everything(target string) []attempt {
 	a.Helper()
 	var all []attempt

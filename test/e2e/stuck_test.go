@@ -105,7 +105,7 @@ func TestJobRetriesWithItsFirstConfiguration(t *testing.T) {
 	a.waitMade(latest)
 }
 
-// Trap: the canary's end must not take along what it shares with stable.
+// Trap: the canary's end must not delete what it shares with stable.
 func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

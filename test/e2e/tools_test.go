@@ -176,7 +176,7 @@ func (w *world) replace(manifest string) {
 	})
 }
 
-// kubectl replace takes away all that the manifest does not mention.
+// kubectl replace removes all that the manifest does not mention.
 func TestWhatReplaceRemovesComesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

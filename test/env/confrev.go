@@ -134,7 +134,7 @@ func (c *Confrev) Start(ctx context.Context) error {
 		return err
 	}
 	if err := c.WaitReady(ctx); err != nil {
-		// It would go on pinning in everyone else's tests.
+		// It would continue to pin in everyone else's tests.
 		return errors.Join(err, c.Kill())
 	}
 	return nil

@@ -91,7 +91,7 @@ func (r *relay) pass(from *net.TCPConn) {
 	delete(r.open, to)
 }
 
-// CutWebhook makes the API server reach no confrev, as when all are down; they go on reconciling. MendWebhook ends it.
+// CutWebhook makes the API server reach no confrev, as when all are down; they continue to reconcile. MendWebhook ends it.
 func (c *Cluster) CutWebhook() {
 	c.relay.mu.Lock()
 	defer c.relay.mu.Unlock()

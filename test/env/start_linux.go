@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Start starts a command that ends with this process, however that ends: nothing of a test that was killed goes on acting on its
+// Start starts a command that ends with this process, however that ends: nothing of a test that was killed continues acting on its
 // cluster.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {

@@ -50,7 +50,7 @@ func HistoryLimit(n int32) DeploymentModifier {
 	return func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = &n }
 }
 
-// Untracked takes back Tracking.
+// Untracked reverts Tracking.
 func Untracked(d *appsv1.Deployment) { delete(d.Annotations, keys.Track) }
 
 // Tracking opts the workload in: "all", or a list of sources.

@@ -87,7 +87,7 @@ const web = "web"
 func (k kind) new(pod corev1.PodSpec) *unstructured.Unstructured {
 	labels := map[string]string{"app": web}
 	if k.GVK == workload.CronJob.GVK && pod.RestartPolicy == "" {
-		// A Job takes no pods that go on forever.
+		// A Job takes no pods that continue forever.
 		pod.RestartPolicy = corev1.RestartPolicyOnFailure
 	}
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(

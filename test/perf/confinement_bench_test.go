@@ -25,7 +25,7 @@ const confinement = "confrev-confine-spec.template"
 
 // BenchmarkConfinement measures what the policy that confines confrev's own account adds to a patch of a Deployment: to confrev's own
 // patch of the pins, and to the same patch by another, who pays one look at the user's name. The Deployments have 3 and 2,000
-// references. Each is in a namespace with a copy of the policy and in one without, for which the chart's own is taken away. Patches
+// references. Each is in a namespace with a copy of the policy and in one without, for which the chart's own is removed. Patches
 // are dry runs, as in BenchmarkGuards, and take turns.
 //
 // The metrics are medians in milliseconds, and ratios to the same without the policy.

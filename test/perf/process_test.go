@@ -33,7 +33,7 @@ func (w *world) start(args ...string) *process {
 	p := &process{Confrev: confrev, w: w, started: time.Now()}
 	err = confrev.Start(w.Ctx)
 	p.ready = time.Since(p.started)
-	// Also when it did not become ready: it runs anyway, and would go on pinning in everyone's measurements.
+	// Also when it did not become ready: it runs anyway, and would continue to pin in everyone's measurements.
 	w.Cleanup(p.stop)
 	w.Must(err)
 	w.Must(cluster.WaitWebhook(w.Ctx))

@@ -27,7 +27,7 @@ type operation struct {
 	results []synccommon.ResourceSyncResult
 }
 
-// sync makes the cluster what the manifests want, wave by wave: it goes on whenever what it waits for may have come about.
+// sync makes the cluster what the manifests want, wave by wave: it continues whenever what it waits for may have come about.
 func (a *application) sync() ([]line, error) {
 	o := operation{started: metav1.Now(), phase: synccommon.OperationRunning}
 	err := wait.PollUntilContextTimeout(context.Background(), 200*time.Millisecond, patience, true, func(context.Context) (bool, error) {

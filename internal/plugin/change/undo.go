@@ -116,7 +116,7 @@ func pinned(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.D
 		return !isPinned || look.Rotates(d.Source)
 	})
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no pins to take back: %s", t, whyUnpinned(look))
+		return nil, fmt.Errorf("%s has no pins to roll back: %s", t, whyUnpinned(look))
 	}
 	return all, nil
 }
