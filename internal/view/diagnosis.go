@@ -94,7 +94,7 @@ type doctor struct {
 func (d *doctor) find(s Severity, reason string, gvk schema.GroupVersionKind, obj client.ObjectKey, fix, format string, args ...any) {
 	d.Findings = append(d.Findings, Finding{
 		Severity: s, Reason: reason, Namespace: obj.Namespace, Object: resourceName(gvk.Kind, obj.Name),
-		Message: fmt.Sprintf(format, args...), Fix: fix, about: metadataOf(gvk, obj.Namespace, obj.Name),
+		Message: fmt.Sprintf(format, args...), Fix: fix, about: nameOnly(gvk, obj.Namespace, obj.Name),
 	})
 }
 

@@ -58,7 +58,7 @@ func (d *doctor) missing(look rollout.Look) {
 			if d.Snapshot.Refused(revision.GVK(source.Kind)) != nil || source.Kind == pin.Secret && !d.Options.Secrets {
 				continue
 			}
-			if d.exists(look.Workload.GetNamespace(), pin.Source{Kind: source.Kind, Name: pins[source].Revision}) {
+			if _, exists := d.metadataOf(look.Workload.GetNamespace(), pin.Source{Kind: source.Kind, Name: pins[source].Revision}); exists {
 				continue
 			}
 			d.find(level, "RevisionMissing", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
@@ -75,21 +75,15 @@ func (d *doctor) missing(look rollout.Look) {
 	}
 }
 
-func (d *doctor) exists(namespace string, source pin.Source) bool {
-	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})
-	return d.Snapshot.Get(context.Background(), client.ObjectKeyFromObject(about), about) == nil
-}
-
 // holds finds workloads that were rolled back. The hold is at most as old as the revision that it is from.
 func (d *doctor) holds(look rollout.Look) {
 	for _, decision := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if decision.Verdict != plan.Held {
 			continue
 		}
-		about := revision.Metadata(revision.Ref{Kind: decision.Source.Kind, Namespace: look.Workload.GetNamespace(), Name: decision.Current.Revision})
 		age := time.Duration(0)
-		if err := d.Snapshot.Get(context.Background(), client.ObjectKeyFromObject(about), about); err == nil {
-			age = d.Now.Sub(about.CreationTimestamp.Time)
+		if current, exists := d.metadataOf(look.Workload.GetNamespace(), pin.Source{Kind: decision.Source.Kind, Name: decision.Current.Revision}); exists {
+			age = d.Now.Sub(current.CreationTimestamp.Time)
 		}
 		level := SeverityInfo
 		if age > d.Long {

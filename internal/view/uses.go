@@ -178,13 +178,12 @@ func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 
 // traits returns what a source says of itself.
 func (v *View) traits(look rollout.Look, source pin.Source) optin.Traits {
-	for _, obj := range v.Snapshot.Sources(source.Kind) {
-		if obj.GetNamespace() == look.Workload.GetNamespace() && obj.GetName() == source.Name {
-			traits, _ := v.Options.Compat.Describe(source, obj, look.Workload.GetUID())
-			return traits
-		}
+	meta, exists := v.metadataOf(look.Workload.GetNamespace(), source)
+	if !exists {
+		return optin.Traits{}
 	}
-	return optin.Traits{}
+	traits, _ := v.Options.Compat.Describe(source, meta, look.Workload.GetUID())
+	return traits
 }
 
 // jobs returns the Jobs that no controller made and that use a source: their templates never change.

@@ -108,6 +108,15 @@ func (v *View) note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
+// metadataOf returns the metadata of a source or revision, if it exists and may be seen.
+func (v *View) metadataOf(namespace string, source pin.Source) (meta *metav1.PartialObjectMetadata, exists bool) {
+	found, err := v.Snapshot.Indexed(revision.GVK(source.Kind), snapshot.ByName, namespace+"/"+source.Name)
+	if err != nil || len(found) == 0 {
+		return nil, false
+	}
+	return found[0].(*metav1.PartialObjectMetadata), true
+}
+
 // seesPods reports whether the user may list pods.
 func (v *View) seesPods() bool { return v.Snapshot.Refused(snapshot.Pod) == nil }
 
@@ -178,10 +187,10 @@ func refOf(look rollout.Look) WorkloadRef {
 // Metadata returns the name of the workload as an object of its kind.
 func (r WorkloadRef) Metadata() *metav1.PartialObjectMetadata {
 	_, name, _ := strings.Cut(r.Workload, "/")
-	return metadataOf(r.gvk, r.Namespace, name)
+	return nameOnly(r.gvk, r.Namespace, name)
 }
 
-func metadataOf(gvk schema.GroupVersionKind, namespace, name string) *metav1.PartialObjectMetadata {
+func nameOnly(gvk schema.GroupVersionKind, namespace, name string) *metav1.PartialObjectMetadata {
 	meta := metadata.New(gvk)
 	meta.Namespace, meta.Name = namespace, name
 	return meta

@@ -56,7 +56,6 @@ func newForward(p *session.Session, use, short, long, example, done string, verd
 	return session.Command(cmd, &forward{base, verdicts})
 }
 
-// Run moves the sources.
 func (f *forward) Run(ctx context.Context) error {
 	return f.steer(ctx, func(t session.Target, look rollout.Look) (move, error) {
 		return toCurrent(t, look, f.sources, f.verdicts)

@@ -57,7 +57,6 @@ func newSetOwner(p *session.Session) *cobra.Command {
 	return session.Command(cmd, s)
 }
 
-// Fill reads the source and the workload.
 func (s *setOwner) Fill(cmd *cobra.Command, args []string) (err error) {
 	if len(args) != 2 {
 		return fmt.Errorf("want a source and a workload, such as configmap/app deployment/web; have %d arguments", len(args))
@@ -69,7 +68,6 @@ func (s *setOwner) Fill(cmd *cobra.Command, args []string) (err error) {
 	return s.complete(cmd)
 }
 
-// Run adds or removes the owner.
 func (s *setOwner) Run(ctx context.Context) error {
 	c, err := s.Connect()
 	if err != nil {

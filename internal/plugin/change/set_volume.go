@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/rollout"
 )
 
 const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
@@ -57,7 +58,6 @@ func newSetVolume(p *session.Session) *cobra.Command {
 	return session.Command(cmd, s)
 }
 
-// Fill reads the workload.
 func (s *setVolume) Fill(cmd *cobra.Command, args []string) error {
 	if _, rest, err := session.SplitArgs(args); err == nil && len(rest) > 0 {
 		return fmt.Errorf("want one workload, have %d arguments more", len(rest))
@@ -65,7 +65,6 @@ func (s *setVolume) Fill(cmd *cobra.Command, args []string) error {
 	return s.onWorkload.Fill(cmd, args)
 }
 
-// Run adds, removes or lists volumes.
 func (s *setVolume) Run(ctx context.Context) error {
 	c, err := s.Connect()
 	if err != nil {
@@ -81,7 +80,7 @@ func (s *setVolume) run(ctx context.Context, c *session.Connection, found sessio
 	}
 	pins, _ := found.Kind.Pins(found.Object)
 	written := podspec.Original(&template.Spec, pins)
-	var ops []patchOperation
+	var ops []jsonpatch.Operation
 	switch {
 	case s.remove && s.kind != "":
 		return fmt.Errorf("--remove and --type exclude each other")
@@ -107,43 +106,24 @@ func (s *setVolume) run(ctx context.Context, c *session.Connection, found sessio
 	return s.printed(obj, rollsOut(found, obj))
 }
 
-// patchOperation is one of a JSON patch on a pod spec.
-type patchOperation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
 // patch changes the pod spec of a workload, if its spec is still as it was read: the operations count list items.
-func (w *writing) patch(ctx context.Context, c *session.Connection, t session.Target, ops []patchOperation) (client.Object, error) {
-	all := []patchOperation{
-		{"test", "/metadata/uid", t.Object.GetUID()}, {"test", "/metadata/generation", t.Object.GetGeneration()},
+func (w *writing) patch(ctx context.Context, c *session.Connection, t session.Target, ops []jsonpatch.Operation) (client.Object, error) {
+	all := []jsonpatch.Operation{
+		jsonpatch.NewOperation("test", "/metadata/uid", t.Object.GetUID()), jsonpatch.NewOperation("test", "/metadata/generation", t.Object.GetGeneration()),
 	}
 	for _, op := range ops {
 		op.Path = t.Kind.TemplatePointer() + "/spec" + op.Path
 		all = append(all, op)
+	}
+	if w.dryRun == cmdutil.DryRunClient {
+		return (&rollout.Engine{Kind: t.Kind}).Apply(t.Object, all)
 	}
 	data, err := json.Marshal(all)
 	if err != nil {
 		return nil, err
 	}
 	obj := t.Object.DeepCopyObject().(client.Object)
-	if w.dryRun != cmdutil.DryRunClient {
-		return obj, c.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), w.patchOptions()...)
-	}
-	document, err := json.Marshal(obj)
-	if err != nil {
-		return nil, err
-	}
-	patch, err := jsonpatch.DecodePatch(data)
-	if err != nil {
-		return nil, err
-	}
-	if document, err = patch.Apply(document); err != nil {
-		return nil, err
-	}
-	would := t.Kind.New()
-	return would, json.Unmarshal(document, would)
+	return obj, c.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), w.patchOptions()...)
 }
 
 // list prints the volumes of a template and where they are mounted.

@@ -67,7 +67,6 @@ func newOnWorkload(p *session.Session, use, short, long, example, done string) (
 	return onWorkload{writing: newWriting(p, cmd, done)}, cmd
 }
 
-// Fill reads the workload and the sources.
 func (o *onWorkload) Fill(cmd *cobra.Command, args []string) (err error) {
 	var rest []string
 	if o.workload, rest, err = session.SplitArgs(args); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,20 +65,6 @@ func TestTrackEditsTheList(t *testing.T) {
 	}
 }
 
-func TestNumberedFindsARevision(t *testing.T) {
-	app := gen.Source("configmap/app")
-	revisions := []plan.Revision{{Name: "app-c", Number: 3}, {Name: "app-a", Number: 1}, {Name: "app-x", Number: 3}}
-	if p, err := numbered(app, revisions, 1); err != nil || p != (pin.Pin{Revision: "app-a", Number: 1}) {
-		t.Errorf("got %v, %v", p, err)
-	}
-	if _, err := numbered(app, revisions, 2); !says(err, "configmap/app has no revision 2: there is 1, 3") {
-		t.Error(err)
-	}
-	if _, err := numbered(app, revisions, 3); !says(err, "several revisions 3: app-c, app-x") {
-		t.Error(err)
-	}
-}
-
 func TestToCurrentMovesWhatTheVerbIsFor(t *testing.T) {
 	from, current := pin.Pin{Revision: "app-a", Number: 1}, pin.Pin{Revision: "app-b", Number: 2}
 	app := gen.Source("configmap/app")
@@ -106,7 +93,8 @@ func TestAddAndRemoveVolumes(t *testing.T) {
 	}
 	mount := corev1.VolumeMount{Name: "my-app", MountPath: "/etc/app"}
 	ops, err := request.add(spec)
-	want := []patchOperation{{"add", "/volumes", []corev1.Volume{volume}}, {"add", "/containers/1/volumeMounts", []corev1.VolumeMount{mount}}}
+	want := []jsonpatch.Operation{{Operation: "add", Path: "/volumes", Value: []corev1.Volume{volume}},
+		{Operation: "add", Path: "/containers/1/volumeMounts", Value: []corev1.VolumeMount{mount}}}
 	if diff := cmp.Diff(want, ops); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -124,7 +112,7 @@ func TestAddAndRemoveVolumes(t *testing.T) {
 		t.Error(err)
 	}
 	ops, err = removeVolume(spec, "my-app")
-	want = []patchOperation{{Op: "remove", Path: "/volumes/0"}, {Op: "remove", Path: "/containers/1/volumeMounts/0"}}
+	want = []jsonpatch.Operation{{Operation: "remove", Path: "/volumes/0"}, {Operation: "remove", Path: "/containers/1/volumeMounts/0"}}
 	if diff := cmp.Diff(want, ops); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -68,7 +68,6 @@ func newTracking(p *session.Session, use, short, long, example, done string, edi
 	return session.Command(cmd, &tracking{base, edit})
 }
 
-// Run writes the annotation.
 func (t *tracking) Run(ctx context.Context) error {
 	c, err := t.Connect()
 	if err != nil {

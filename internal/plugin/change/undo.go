@@ -7,13 +7,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/rollout"
 )
@@ -168,38 +166,11 @@ func earlier(d plan.Decision, look rollout.Look, number int64) (pin.Pin, error) 
 		}
 	}
 	if number > 0 {
-		return numbered(d.Source, source.Revisions, number)
+		return session.Numbered(d.Source, source.Revisions, number)
 	}
 	if before == (pin.Pin{}) {
 		return pin.Pin{}, fmt.Errorf("no revision of %s before %d, which the workload is on, was rolled out by it and still exists; "+
-			"choose one with --to-revision: there is %s", d.Source, d.From.Number, numbers(source.Revisions))
+			"choose one with --to-revision: there is %s", d.Source, d.From.Number, session.Numbers(source.Revisions))
 	}
 	return before, nil
-}
-
-// numbered finds a revision by its number.
-func numbered(source pin.Source, revisions []plan.Revision, number int64) (pin.Pin, error) {
-	var found []string
-	for _, r := range revisions {
-		if r.Number == number {
-			found = append(found, r.Name)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return pin.Pin{}, fmt.Errorf("%s has no revision %d: there is %s", source, number, numbers(revisions))
-	case 1:
-		return pin.Pin{Revision: found[0], Number: number}, nil
-	}
-	return pin.Pin{}, fmt.Errorf("%s has several revisions %d: %s", source, number, strings.Join(found, ", "))
-}
-
-// numbers lists the numbers of revisions.
-func numbers(revisions []plan.Revision) string {
-	var all []int64
-	for _, r := range revisions {
-		all = append(all, r.Number)
-	}
-	slices.Sort(all)
-	return printer.Numbers(slices.Compact(all))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -18,7 +19,7 @@ type volumeRequest struct {
 }
 
 // add returns the operations that mount the volume.
-func (r volumeRequest) add(spec *corev1.PodSpec) ([]patchOperation, error) {
+func (r volumeRequest) add(spec *corev1.PodSpec) ([]jsonpatch.Operation, error) {
 	volume, err := r.volume()
 	if err != nil {
 		return nil, err
@@ -26,13 +27,13 @@ func (r volumeRequest) add(spec *corev1.PodSpec) ([]patchOperation, error) {
 	if !path.IsAbs(r.mountPath) {
 		return nil, fmt.Errorf("--mount-path=%s: want an absolute path", r.mountPath)
 	}
-	var ops []patchOperation
+	var ops []jsonpatch.Operation
 	existing := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name })
 	switch {
 	case existing < 0 && len(spec.Volumes) == 0:
-		ops = append(ops, patchOperation{"add", "/volumes", []corev1.Volume{volume}})
+		ops = append(ops, jsonpatch.NewOperation("add", "/volumes", []corev1.Volume{volume}))
 	case existing < 0:
-		ops = append(ops, patchOperation{"add", "/volumes/-", volume})
+		ops = append(ops, jsonpatch.NewOperation("add", "/volumes/-", volume))
 	case describeVolume(spec.Volumes[existing]) != describeVolume(volume):
 		return nil, fmt.Errorf("volume %s is %s already; give another --name", volume.Name, describeVolume(spec.Volumes[existing]))
 	}
@@ -41,8 +42,8 @@ func (r volumeRequest) add(spec *corev1.PodSpec) ([]patchOperation, error) {
 }
 
 // mounts returns the operations that mount a volume in the containers that are asked for.
-func (r volumeRequest) mounts(spec *corev1.PodSpec, mount corev1.VolumeMount) ([]patchOperation, error) {
-	var ops []patchOperation
+func (r volumeRequest) mounts(spec *corev1.PodSpec, mount corev1.VolumeMount) ([]jsonpatch.Operation, error) {
+	var ops []jsonpatch.Operation
 	for _, name := range r.containers {
 		if !slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == name }) {
 			return nil, fmt.Errorf("it has no container %s", name)
@@ -60,9 +61,9 @@ func (r volumeRequest) mounts(spec *corev1.PodSpec, mount corev1.VolumeMount) ([
 		case at >= 0:
 			return nil, fmt.Errorf("container %s has volume %s mounted at %s already", container.Name, container.VolumeMounts[at].Name, mount.MountPath)
 		case len(container.VolumeMounts) == 0:
-			ops = append(ops, patchOperation{"add", list, []corev1.VolumeMount{mount}})
+			ops = append(ops, jsonpatch.NewOperation("add", list, []corev1.VolumeMount{mount}))
 		default:
-			ops = append(ops, patchOperation{"add", list + "/-", mount})
+			ops = append(ops, jsonpatch.NewOperation("add", list+"/-", mount))
 		}
 	}
 	return ops, nil
@@ -105,7 +106,7 @@ func (r volumeRequest) volume() (corev1.Volume, error) {
 }
 
 // removeVolume returns the operations that remove a volume and its mounts, the last of each list first.
-func removeVolume(spec *corev1.PodSpec, name string) ([]patchOperation, error) {
+func removeVolume(spec *corev1.PodSpec, name string) ([]jsonpatch.Operation, error) {
 	if name == "" {
 		return nil, fmt.Errorf("which volume? Give --name")
 	}
@@ -113,12 +114,12 @@ func removeVolume(spec *corev1.PodSpec, name string) ([]patchOperation, error) {
 	if at < 0 {
 		return nil, fmt.Errorf("it has no volume %s", name)
 	}
-	ops := []patchOperation{{Op: "remove", Path: fmt.Sprintf("/volumes/%d", at)}}
+	ops := []jsonpatch.Operation{jsonpatch.NewOperation("remove", fmt.Sprintf("/volumes/%d", at), nil)}
 	for list, containers := range map[string][]corev1.Container{"containers": spec.Containers, "initContainers": spec.InitContainers} {
 		for i, container := range containers {
 			for j, mount := range slices.Backward(container.VolumeMounts) {
 				if mount.Name == name {
-					ops = append(ops, patchOperation{Op: "remove", Path: fmt.Sprintf("/%s/%d/volumeMounts/%d", list, i, j)})
+					ops = append(ops, jsonpatch.NewOperation("remove", fmt.Sprintf("/%s/%d/volumeMounts/%d", list, i, j), nil))
 				}
 			}
 		}

@@ -1,12 +1,12 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +16,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/plugin/printer"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
@@ -68,7 +68,6 @@ func NewDiff(p *session.Session) *cobra.Command {
 	return session.Command(cmd, d)
 }
 
-// Fill reads the source or workload.
 func (d *diff) Fill(_ *cobra.Command, args []string) error {
 	name, rest, err := session.SplitArgs(args)
 	if err == nil && len(rest) > 0 {
@@ -110,7 +109,7 @@ func (d *diff) ofSource(ctx context.Context, c *session.Connection, source pin.S
 	if err := c.List(ctx, list, client.InNamespace(c.Namespace), client.HasLabels{keys.Content}); err != nil {
 		return false, err
 	}
-	from, to, err := numbersOf(source, list.Items).choose(d.from, d.to)
+	from, to, err := revisionsOf(source, list.Items).choose(d.from, d.to)
 	if err != nil {
 		return false, err
 	}
@@ -227,84 +226,75 @@ func (c contents) side(source pin.Source) side {
 	return side{fmt.Sprintf("%s@%d/%s", source, c.pin.Number, c.pin.Revision), c.object.GetCreationTimestamp().Time, files{}}
 }
 
-// named has the names of the revisions of a source by their numbers; that of the source itself by 0.
-type named struct {
-	source pin.Source
-	names  map[int64][]string
-	sorted []int64
+// revisions are those of a source, by ascending numbers.
+type revisions struct {
+	of  pin.Source
+	all []plan.Revision
 }
 
-func numbersOf(source pin.Source, metas []metav1.PartialObjectMetadata) named {
-	n := named{source: source, names: map[int64][]string{0: {source.Name}}}
+func revisionsOf(source pin.Source, metas []metav1.PartialObjectMetadata) revisions {
+	r := revisions{of: source}
 	for i := range metas {
-		number, err := strconv.ParseInt(metas[i].Annotations[keys.Number], 10, 64)
-		if err == nil && number > 0 && revision.SourceOf(source.Kind, &metas[i]) == source {
-			n.names[number] = append(n.names[number], metas[i].Name)
-			n.sorted = append(n.sorted, number)
+		if found := revision.Labelled(&metas[i]); found.Number > 0 && revision.SourceOf(source.Kind, &metas[i]) == source {
+			r.all = append(r.all, found)
 		}
 	}
-	slices.Sort(n.sorted)
-	return n
+	slices.SortFunc(r.all, func(a, b plan.Revision) int { return cmp.Compare(a.Number, b.Number) })
+	return r
 }
 
 // choose returns what to compare.
-func (n named) choose(from, to string) (old, now pin.Pin, err error) {
-	if len(n.sorted) == 0 {
-		return old, now, fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", n.source)
+func (r revisions) choose(from, to string) (old, now pin.Pin, err error) {
+	if len(r.all) == 0 {
+		return old, now, fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", r.of)
 	}
-	target := n.sorted[len(n.sorted)-1]
+	target := r.all[len(r.all)-1].Number
 	if to != "" {
-		if target, err = n.parse("to", to); err != nil {
+		if target, err = parseNumber("to", to); err != nil {
 			return old, now, err
 		}
 	}
-	var base int64
-	switch {
-	case from != "":
-		base, err = n.parse("from", from)
-	default:
-		base, err = n.before(target)
+	if now, err = r.numbered(target); err != nil {
+		return old, now, err
+	}
+	base := int64(0)
+	if from != "" {
+		base, err = parseNumber("from", from)
+	} else {
+		base, err = r.before(target)
 	}
 	if err != nil {
 		return old, now, err
 	}
-	old, err = n.only(base)
-	if err != nil {
-		return old, now, err
-	}
-	now, err = n.only(target)
+	old, err = r.numbered(base)
 	return old, now, err
 }
 
-// only returns the revision of a number. Two writers may have given it to two contents (rule 5).
-func (n named) only(number int64) (pin.Pin, error) {
-	names := n.names[number]
-	if len(names) > 1 {
-		return pin.Pin{}, fmt.Errorf("%s has several revisions %d: %s", n.source, number, strings.Join(slices.Sorted(slices.Values(names)), ", "))
+// numbered returns the revision of a number, or the source itself for 0.
+func (r revisions) numbered(number int64) (pin.Pin, error) {
+	if number == 0 {
+		return pin.Pin{Revision: r.of.Name}, nil
 	}
-	return pin.Pin{Revision: names[0], Number: number}, nil
+	return session.Numbered(r.of, r.all, number)
 }
 
 // before returns the number of the revision before one, or before the source.
-func (n named) before(number int64) (int64, error) {
-	for _, candidate := range slices.Backward(n.sorted) {
-		if number == 0 || candidate < number {
-			return candidate, nil
+func (r revisions) before(number int64) (int64, error) {
+	for _, candidate := range slices.Backward(r.all) {
+		if number == 0 || candidate.Number < number {
+			return candidate.Number, nil
 		}
 	}
-	return 0, fmt.Errorf("%s has no revision before %d; to compare it with the source as it is: --from=%d --to=source", n.source, number, number)
+	return 0, fmt.Errorf("%s has no revision before %d; to compare it with the source as it is: --from=%d --to=source", r.of, number, number)
 }
 
-func (n named) parse(flag, text string) (int64, error) {
+func parseNumber(flag, text string) (int64, error) {
 	if text == "source" {
 		return 0, nil
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || number < 0 {
 		return 0, fmt.Errorf(`--%s=%s: want the number of a revision, or "source"`, flag, text)
-	}
-	if _, has := n.names[number]; !has {
-		return 0, fmt.Errorf("%s has no revision %d: there is %s", n.source, number, printer.Numbers(n.sorted))
 	}
 	return number, nil
 }

@@ -67,7 +67,7 @@ func TestDiffOfANumberThatTwoRevisionsHave(t *testing.T) {
 	made := func(name, number string) metav1.PartialObjectMetadata {
 		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{keys.SourceName: "app", keys.Number: number}}}
 	}
-	all := numbersOf(app, []metav1.PartialObjectMetadata{made("app-b", "2"), made("app-a", "1"), made("app-c", "2")})
+	all := revisionsOf(app, []metav1.PartialObjectMetadata{made("app-b", "2"), made("app-a", "1"), made("app-c", "2")})
 	for _, flags := range [][2]string{{"", ""}, {"1", "2"}, {"2", "source"}, {"", "source"}} {
 		if _, _, err := all.choose(flags[0], flags[1]); err == nil || err.Error() != "configmap/app has several revisions 2: app-b, app-c" {
 			t.Errorf("--from=%q --to=%q: %v", flags[0], flags[1], err)

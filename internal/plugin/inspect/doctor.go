@@ -52,24 +52,18 @@ func NewDoctor(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Fill refuses a format that is none.
 func (o *doctorOptions) Fill(*cobra.Command, []string) error { return o.Check() }
 
-// Run shows what is wrong.
 func (o *doctorOptions) Run(ctx context.Context) error {
-	v, err := o.Look(ctx, o.all)
+	v, err := o.View(ctx, o.all)
 	if err != nil {
 		return err
 	}
-	discovery, err := o.Factory.ToDiscoveryClient()
+	server, err := o.ServerVersion()
 	if err != nil {
 		return err
 	}
-	server, err := discovery.ServerVersion()
-	if err != nil {
-		return err
-	}
-	d, err := v.Diagnose(ctx, view.DiagnosisOptions{Server: server.GitVersion, Long: o.long, Now: time.Now()})
+	d, err := v.Diagnose(ctx, view.DiagnosisOptions{Server: server, Long: o.long, Now: time.Now()})
 	if err != nil {
 		return err
 	}

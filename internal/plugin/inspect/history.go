@@ -48,9 +48,8 @@ func NewHistory(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Run shows the revisions.
 func (o *history) Run(ctx context.Context) error {
-	v, err := o.Look(ctx, false)
+	v, err := o.View(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ type question struct {
 	objects []view.Object
 }
 
-// Fill reads the objects.
 func (q *question) Fill(_ *cobra.Command, args []string) (err error) {
 	if err := q.Check(); err != nil {
 		return err

@@ -99,7 +99,6 @@ func NewStatus(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Fill reads which workloads are asked about.
 func (o *statusOptions) Fill(_ *cobra.Command, args []string) (err error) {
 	if o.which.Labels, err = labels.Parse(o.selector); err != nil {
 		return fmt.Errorf("--selector: %w", err)
@@ -126,9 +125,8 @@ func (o *statusOptions) Fill(_ *cobra.Command, args []string) (err error) {
 	return nil
 }
 
-// Run shows the status, once or as it changes.
 func (o *statusOptions) Run(ctx context.Context) error {
-	v, err := o.Look(ctx, o.all)
+	v, err := o.View(ctx, o.all)
 	if err != nil {
 		return err
 	}

@@ -47,9 +47,8 @@ func NewUses(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Run shows what uses the sources.
 func (o *uses) Run(ctx context.Context) error {
-	v, err := o.Look(ctx, false)
+	v, err := o.View(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,6 @@ func NewAttach(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Fill reads the selectors.
 func (o *attachOptions) Fill(*cobra.Command, []string) (err error) {
 	if o.replicaSetSelector, err = labels.Parse(o.replicaSets); err != nil {
 		return fmt.Errorf("--replicaset-selector: %w", err)

@@ -68,14 +68,13 @@ func (o *previewOptions) Fill(cmd *cobra.Command, _ []string) error {
 	return errors.Join(o.files.RequireFilenameOrKustomize(), o.Check())
 }
 
-// Run shows what would roll out.
 func (o *previewOptions) Run(ctx context.Context) error {
 	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
 	// Who reads files cannot tell a server that does not answer from a kind that it does not know.
-	if err := o.reachable(); err != nil {
+	if _, err := o.ServerVersion(); err != nil {
 		return err
 	}
 	installed, err := view.FindInstallation(ctx, c, o.ControllerNamespace)
@@ -97,15 +96,6 @@ func (o *previewOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return o.Print(o.Out, list, previewTable(list), true)
-}
-
-func (o *previewOptions) reachable() error {
-	discovery, err := o.Factory.ToDiscoveryClient()
-	if err != nil {
-		return err
-	}
-	_, err = discovery.ServerVersion()
-	return err
 }
 
 // read asks the API server what it would make of each object of the files. Notes say what is left out.

@@ -83,7 +83,6 @@ func (r *renderOptions) Fill(*cobra.Command, []string) (err error) {
 	return err
 }
 
-// Run renders manifests.
 func (r *renderOptions) Run(context.Context) error {
 	files, err := r.flags.read(r.In)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/fatih/color"
@@ -173,15 +172,3 @@ func (o *Output) coloured(text string, table *metav1.Table) string {
 
 // OrDash is a cell of a table: a dash when there is nothing to say.
 func OrDash(text string) string { return cmp.Or(text, "-") }
-
-// Numbers lists numbers in a line.
-func Numbers(numbers []int64) string {
-	var texts []string
-	for _, n := range numbers {
-		texts = append(texts, strconv.FormatInt(n, 10))
-	}
-	if len(texts) == 0 {
-		return "none"
-	}
-	return strings.Join(texts, ", ")
-}

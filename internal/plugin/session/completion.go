@@ -39,9 +39,16 @@ func (p *Session) CompleteWorkload(cmd *cobra.Command, _ []string, toComplete st
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return p.completeNames(cmd, gvk, typed, toComplete)
+}
+
+// completeNames completes the name of an object of a kind; revisions are the controller's own business.
+func (p *Session) completeNames(cmd *cobra.Command, gvk schema.GroupVersionKind, typed, toComplete string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, obj := range p.metadata(cmd.Context(), gvk) {
-		names = append(names, typed+"/"+obj.GetName())
+		if !revision.IsRevision(obj) {
+			names = append(names, typed+"/"+obj.GetName())
+		}
 	}
 	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
@@ -56,13 +63,7 @@ func (p *Session) CompleteSource(cmd *cobra.Command, _ []string, toComplete stri
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, obj := range p.metadata(cmd.Context(), revision.GVK(source.Kind)) {
-		if !revision.IsRevision(obj) {
-			names = append(names, typed+"/"+obj.GetName())
-		}
-	}
-	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+	return p.completeNames(cmd, revision.GVK(source.Kind), typed, toComplete)
 }
 
 // CompleteSourcesAndWorkloads completes one of either.
@@ -141,11 +142,5 @@ func (p *Session) metadata(ctx context.Context, gvk schema.GroupVersionKind) []c
 }
 
 func matching(all []string, prefix string) []string {
-	var found []string
-	for _, text := range all {
-		if strings.HasPrefix(text, prefix) {
-			found = append(found, text)
-		}
-	}
-	return found
+	return slices.DeleteFunc(all, func(text string) bool { return !strings.HasPrefix(text, prefix) })
 }

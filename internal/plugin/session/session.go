@@ -77,8 +77,21 @@ func (p *Session) Namespace() string {
 	return namespace
 }
 
-// Look returns what there is to see in the namespace of the flags, or in all of them.
-func (p *Session) Look(ctx context.Context, all bool) (*view.View, error) {
+// ServerVersion is the version of the API server.
+func (p *Session) ServerVersion() (string, error) {
+	discovery, err := p.Factory.ToDiscoveryClient()
+	if err != nil {
+		return "", err
+	}
+	version, err := discovery.ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	return version.GitVersion, nil
+}
+
+// View returns what there is to see in the namespace of the flags, or in all of them.
+func (p *Session) View(ctx context.Context, all bool) (*view.View, error) {
 	c, err := p.Connect()
 	if err != nil {
 		return nil, err
