@@ -301,7 +301,7 @@ func (c cluster) waitUsable(ctx context.Context) error {
 	})
 }
 
-// sourceDir is where the source of a module's main dependency is; the go command fetches it if need be.
+// sourceDir returns where the source of a module's main dependency is; the go command fetches it if need be.
 func (c cluster) sourceDir(ctx context.Context, m module) (string, error) {
 	out, err := command{
 		dir: filepath.Join(c.modules, m.dir), name: "go", args: []string{"mod", "download", "-json", m.requires},

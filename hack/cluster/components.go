@@ -97,7 +97,7 @@ func componentByName(name string) (component, error) {
 	return component{}, fmt.Errorf("no component %q: choose from %s", name, strings.Join(componentNames(), ", "))
 }
 
-// linkFlags are the linker's flags for a module at a version. Kubernetes' clients refuse a server without a version.
+// linkFlags returns the linker's flags for a module at a version. Kubernetes' clients refuse a server without a version.
 func linkFlags(m module, version string) string {
 	flags := "-s -w"
 	set := func(pkg, variable, value string) { flags += " -X " + pkg + "." + variable + "=" + value }

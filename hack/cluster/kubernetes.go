@@ -37,10 +37,10 @@ func kubernetesMinors() string {
 	return strings.Join(minors, ", ")
 }
 
-// component is the name of this version's component for one of controlPlane.
+// component returns the name of this version's component for one of controlPlane.
 func (k kubernetes) component(name string) string { return name + k.suffix }
 
-// components are this version's components for all of controlPlane.
+// components returns this version's components for all of controlPlane.
 func (k kubernetes) components() []string {
 	names := make([]string, 0, len(controlPlane))
 	for _, name := range controlPlane {
@@ -51,7 +51,7 @@ func (k kubernetes) components() []string {
 
 var kubeVersionSetting = regexp.MustCompile(`(?m)^  kubeVersion: (v\S+)$`)
 
-// kubernetesVersion is the one that a cluster was created with, such as v1.36.3.
+// kubernetesVersion returns the one that a cluster was created with, such as v1.36.3.
 func (l layout) kubernetesVersion(name string) (string, error) {
 	path := l.kwokctlConfig(name)
 	settings, err := os.ReadFile(path)

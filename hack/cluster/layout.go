@@ -61,7 +61,7 @@ func sourceRoot(dir string) (string, error) {
 	}
 }
 
-// stateDir is $XDG_STATE_HOME or its default. The specification lets programs ignore relative values.
+// stateDir returns $XDG_STATE_HOME or its default. The specification lets programs ignore relative values.
 func stateDir(getenv func(string) string) (string, error) {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return dir, nil
@@ -79,7 +79,7 @@ func (l layout) kubeconfig(name string) string {
 	return filepath.Join(l.cluster(name), "kubeconfig.yaml")
 }
 
-// node is the directory of the real node.
+// node returns the directory of the real node.
 func (l layout) node(name string) string     { return filepath.Join(l.cluster(name), "node") }
 func (l layout) auditLog(name string) string { return l.log(name, "audit") }
 func (l layout) log(name, process string) string {
@@ -103,7 +103,7 @@ func (l layout) exists(name string) bool {
 	return err == nil
 }
 
-// binary is where a component's binary belongs, whether or not it is there.
+// binary returns where a component's binary belongs, whether or not it is there.
 func (l layout) binary(component string) (string, error) {
 	c, err := componentByName(component)
 	if err != nil {
@@ -116,7 +116,7 @@ func (l layout) binary(component string) (string, error) {
 	return filepath.Join(dir, component), nil
 }
 
-// binaries is the directory of a module's binaries. Its name has the version, and that of the module's own source, so
+// binaries returns the directory of a module's binaries. Its name has the version, and that of the module's own source, so
 // that a new version is a new build.
 func (l layout) binaries(module module) (string, error) {
 	version, err := l.version(module)
@@ -148,7 +148,7 @@ func (l layout) sourceVersion(module module) (string, error) {
 	return fmt.Sprintf("-%x", hash.Sum(nil)[:4]), nil
 }
 
-// version is the version of the module's main dependency, such as v1.36.3.
+// version returns the version of the module's main dependency, such as v1.36.3.
 func (l layout) version(module module) (string, error) {
 	path := filepath.Join(l.modules, module.dir, "go.mod")
 	gomod, err := os.ReadFile(path)

@@ -136,7 +136,7 @@ func (c cluster) waitNode(ctx context.Context, port int) error {
 	return err
 }
 
-// endedLog is the log that says why the node ended. The node's own may name that of the process which ended first.
+// endedLog returns the log that says why the node ended. The node's own may name that of the process which ended first.
 func (c cluster) endedLog() string {
 	own := c.layout.log(c.name, nodeProcess)
 	content, err := os.ReadFile(own)

@@ -15,7 +15,7 @@ import (
 // cgroups is where they are mounted.
 const cgroups = "/sys/fs/cgroup"
 
-// checkNode says why this machine cannot run a real node. It believes only a container that it has run. Of a machine
+// checkNode returns why this machine cannot run a real node. It believes only a container that it has run. Of a machine
 // that can, it gives the directory of runc.
 func checkNode(ctx context.Context, l layout) (runc string, err error) {
 	if err := allowsNode(); err != nil {

@@ -70,7 +70,7 @@ func (s kubeletSettings) yaml() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// nodeKubeconfig is the kubelet's way to the API server, with the rights of a node.
+// nodeKubeconfig returns the kubelet's way to the API server, with the rights of a node.
 func (c cluster) nodeKubeconfig(ctx context.Context) ([]byte, error) {
 	server, err := c.kubectlCommand("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}").output(ctx)
 	if err != nil {

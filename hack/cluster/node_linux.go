@@ -75,13 +75,13 @@ func mountAll(calls []mountCall) error {
 	return nil
 }
 
-// environment is that of the node's processes.
+// environment returns that of the node's processes.
 func environment() []string {
 	return append(os.Environ(), "TMPDIR=/var/tmp",
 		"PATH="+strings.Join([]string{insideTool("containerd"), insideTool("runc"), os.Getenv("PATH")}, ":"))
 }
 
-// nodeInit is the first process of a node: it starts containerd and the kubelet, and ends when it is told to or when
+// nodeInit runs as the first process of a node: it starts containerd and the kubelet, and ends when it is told to or when
 // one of them has ended. It also collects the processes whose parents ended.
 func nodeInit(ctx context.Context, dir string, tools nodeTools) error {
 	n := node{children: newChildren(), logs: map[string]*os.File{}}

@@ -18,7 +18,7 @@ import (
 // clusterProcesses are the processes of every cluster, as kwokctl names their pid files and logs.
 var clusterProcesses = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok-controller"}
 
-// livePid is the pid in a cluster's pid file if that process still is this cluster's; 0 otherwise. A pid alone proves
+// livePid returns the pid in a cluster's pid file if that process still is this cluster's; 0 otherwise. A pid alone proves
 // nothing: after a reboot it may belong to anyone, and a dead process keeps it until its parent has collected it.
 func livePid(l layout, name, process string) int {
 	content, err := os.ReadFile(l.pid(name, process))
@@ -36,7 +36,7 @@ func livePid(l layout, name, process string) int {
 	return pid
 }
 
-// commandLine is empty for a process that ended, collected or not.
+// commandLine returns the command line of a process. It is empty for a process that ended, collected or not.
 func commandLine(pid int) string {
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
 		out, _ := exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
@@ -64,7 +64,7 @@ func ended(pid int) bool {
 	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
-// deadProcesses are those of a cluster that should run and do not.
+// deadProcesses returns those of a cluster that should run and do not.
 func deadProcesses(l layout, name string) []string {
 	var dead []string
 	for _, process := range clusterProcesses {

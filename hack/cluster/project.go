@@ -36,10 +36,10 @@ var (
 	insideNode = "/run/" + project.name + "/node"
 )
 
-// insideTool is where the node's processes find the binaries of a tool.
+// insideTool returns where the node's processes find the binaries of a tool.
 func insideTool(name string) string { return "/run/" + project.name + "/" + name }
 
-// cgroupOf is below which the cgroups of a real node's containers are.
+// cgroupOf returns the path below which the cgroups of a real node's containers are.
 func cgroupOf(name string) string { return "/" + project.name + "-" + name }
 
 // fill replaces {{name}}, in the settings that are embedded, by its value.

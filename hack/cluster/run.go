@@ -85,7 +85,7 @@ func withLog(err error, path string) error {
 	return fmt.Errorf("%w; the last lines of %s:\n%s", err, path, tail(string(content), tailLines))
 }
 
-// tail is the last n lines of text, indented, each cut to a readable length.
+// tail returns the last n lines of text, indented, each cut to a readable length.
 func tail(text string, n int) string {
 	const width = 400
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")

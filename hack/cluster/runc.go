@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// runcDir is the directory of a runc: the machine's own, or else Debian's, unpacked into the cache and not installed.
+// runcDir returns the directory of a runc: the machine's own, or else Debian's, unpacked into the cache and not installed.
 // It does not come from a Go module: pods need its support of seccomp, which takes a C library.
 func runcDir(ctx context.Context, l layout) (string, error) {
 	if path, err := exec.LookPath("runc"); err == nil {

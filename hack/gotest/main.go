@@ -38,7 +38,7 @@ func run(args []string) error {
 	return errors.New("usage: gotest run TIMES ARGS… | gotest exec TIMES BINARY PACKAGE ARGS… | gotest slowest TIMES…")
 }
 
-// compiled is the command that runs compiled tests as go test -json would. Flags of go test are given as to go test.
+// compiled returns the command that runs compiled tests as go test -json would. Flags of go test are given as to go test.
 func compiled(binary, pkg string, args []string) *exec.Cmd {
 	flags := []string{"tool", "test2json", "-t", "-p", pkg, binary, "-test.v=test2json"}
 	for _, arg := range args {

@@ -83,7 +83,7 @@ func (g *Gate) Problem() error {
 	return g.state.problem
 }
 
-// Check is a readiness check. It returns the Problem, unless API servers call the pod webhook: then the replica must be ready to
+// Check implements a readiness check. It returns the Problem, unless API servers call the pod webhook: then the replica must be ready to
 // respond, because pods with pins do not start while no replica is ready.
 func (g *Gate) Check(*http.Request) error {
 	g.mu.Lock()

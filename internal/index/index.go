@@ -62,7 +62,7 @@ type Index struct {
 	Func   client.IndexerFunc
 }
 
-// sources is the function of BySource. It returns everything that may matter to a workload, even if the workload is not opted in:
+// sources returns the function of BySource. It returns everything that may matter to a workload, even if the workload is not opted in:
 // whether it is may depend on its namespace and on the sources.
 func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 	return func(obj client.Object) []string {
@@ -115,7 +115,7 @@ func Pins(text string) []string {
 	return revisions
 }
 
-// ControllerUID is the function of ByController: it returns the UID of an object's controller, if the object has one.
+// ControllerUID implements ByController: it returns the UID of an object's controller, if the object has one.
 func ControllerUID(obj client.Object) []string {
 	if owner := metav1.GetControllerOf(obj); owner != nil {
 		return []string{string(owner.UID)}

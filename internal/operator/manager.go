@@ -66,7 +66,7 @@ func newManager(config *rest.Config, options reconcile.Options) (ctrl.Manager, e
 // readyPatience is how long a readiness check waits for the caches; the kubelet gives it a second in all.
 const readyPatience = 300 * time.Millisecond
 
-// cachesSynced is ready when the watches have caught up, on every replica: one that waits to lead must be ready to.
+// cachesSynced returns a check that succeeds once the watches have caught up, on every replica: one that waits to lead must be ready, too.
 func cachesSynced(c cache.Cache) healthz.Checker {
 	return func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), readyPatience)

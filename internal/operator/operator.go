@@ -50,7 +50,7 @@ const example = `  # In a cluster, as the chart runs it
   # On your machine, against the cluster of your kubeconfig
   confrev --kubeconfig=$HOME/.kube/config --log-format=text`
 
-// Command is the command that runs the controller until its context ends.
+// Command returns the command that runs the controller until its context ends.
 func Command() *cobra.Command {
 	var f flags
 	var options reconcile.Options

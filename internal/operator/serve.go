@@ -16,7 +16,7 @@ import (
 	"confrev.io/confrev/internal/reconcile"
 )
 
-// metricsServer says how to serve the metrics.
+// metricsServer returns how to serve the metrics.
 func metricsServer(o reconcile.Options) metricsserver.Options {
 	served := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if !o.MetricsSecure {

@@ -205,7 +205,7 @@ func everyNumber(in plan.Input, source pin.Source, visit func(pin.Pin)) {
 	}
 }
 
-// applied is what is seen after a plan was applied: revisions made, pins and note written, the template rolled out.
+// applied returns what is seen after a plan was applied: revisions made, pins and note written, the template rolled out.
 func applied(in plan.Input, p plan.Plan) plan.Input {
 	out := clone(in)
 	// The next plan is the controller's: it sees no template that is being replaced.

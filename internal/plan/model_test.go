@@ -78,7 +78,7 @@ func (m *model) same(a, b string) bool {
 	return digests(a).SameKeys(digests(b), m.use.Keys)
 }
 
-// on is the content that the template is pinned to.
+// on returns the content that the template is pinned to.
 func (m *model) on() string {
 	if p, ok := m.template[app]; ok {
 		return p.Revision[len("app-"):]
@@ -107,7 +107,7 @@ func (m *model) confrev(t *rapid.T) {
 	m.hold = m.after()
 }
 
-// expected says what rule 4 demands of the next plan.
+// expected returns what rule 4 demands of the next plan.
 func (m *model) expected() hold {
 	if m.letter == "" {
 		return either
@@ -122,7 +122,7 @@ func (m *model) expected() hold {
 	return m.hold
 }
 
-// lastPin is the pin that a template without one had last, as far as anything shows it.
+// lastPin returns the pin that a template without one had last, as far as anything shows it.
 func (m *model) lastPin() pin.Pin {
 	for _, rs := range slices.Backward(m.replicaSets) {
 		if p, ok := rs.pins[app]; ok {
@@ -132,7 +132,7 @@ func (m *model) lastPin() pin.Pin {
 	return m.note[app].On
 }
 
-// after says what the model remembers of a hold once confrev looked.
+// after returns what the model remembers of a hold once confrev looked.
 func (m *model) after() hold {
 	if m.letter != "" && (m.hold == follows || m.same(m.on(), m.letter)) {
 		m.edited = false
@@ -157,7 +157,7 @@ func (m *model) apply(p plan.Plan) {
 
 func (m *model) newest() *replicaSet { return m.replicaSets[len(m.replicaSets)-1] }
 
-// rollOut is what the Deployment controller does with a new template: it makes a ReplicaSet or takes up an old one again,
+// rollOut does what the Deployment controller does with a new template: it makes a ReplicaSet or takes up an old one again,
 // and prunes the history.
 func (m *model) rollOut() {
 	m.order++
@@ -187,7 +187,7 @@ func (m *model) edit(t *rapid.T) {
 	m.letter = letter
 }
 
-// undo is kubectl rollout undo, to any ReplicaSet: it restores the template and the workload's annotations. The webhook keeps
+// undo does what kubectl rollout undo does, to any ReplicaSet: it restores the template and the workload's annotations. The webhook keeps
 // the annotations and plans within the request, unless it does not answer.
 func (m *model) undo(t *rapid.T) {
 	if len(m.replicaSets) < 2 {
@@ -303,7 +303,7 @@ func (m *model) delete() {
 	m.letter = ""
 }
 
-// otherWorkload is another workload that pins the present content, and so has its revision made and numbered.
+// otherWorkload acts as another workload that pins the present content, and so has its revision made and numbered.
 func (m *model) otherWorkload(t *rapid.T) {
 	if m.letter == "" {
 		t.Skip("no content")
@@ -313,7 +313,7 @@ func (m *model) otherWorkload(t *rapid.T) {
 	m.confrev(t)
 }
 
-// otherWriter is one that did not see the latest revisions when it numbered one that another workload pins: the number may be that of
+// otherWriter acts as one that did not see the latest revisions when it numbered one that another workload pins: the number may be that of
 // another content, or out of order (rule 5).
 func (m *model) otherWriter(t *rapid.T) {
 	letter := rapid.SampledFrom(m.letters).Draw(t, "its content")

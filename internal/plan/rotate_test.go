@@ -97,7 +97,7 @@ func (m *rotation) input(replaced bool, before pin.Set) plan.Input {
 	return in
 }
 
-// rollOut is what the Deployment controller does with a template that changed: its pods read the source.
+// rollOut does what the Deployment controller does with a template that changed: its pods read the source.
 func (m *rotation) rollOut() {
 	m.order++
 	at := slices.IndexFunc(m.replicaSets, func(rs *rotated) bool { return rs.image == m.image && maps.Equal(rs.template, m.template) })

@@ -41,7 +41,7 @@ func TestOnlyFewWriteAroundTheScreen(t *testing.T) {
 	}
 }
 
-// callersIn are the functions of the plugin, behind their files, that make certain calls. Tests are left out.
+// callersIn returns the functions of the plugin, behind their files, that make certain calls. Tests are left out.
 func callersIn(t *testing.T, chosen func(*ast.CallExpr) bool) []string {
 	t.Helper()
 	names, err := filepath.Glob("*/*.go")

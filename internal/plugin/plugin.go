@@ -31,7 +31,7 @@ import (
 const pluginLong = `Inspect and control rollouts of configuration, with your own permissions: which configuration each workload is rolled out with,
 what changed, who uses it, and how to go back.`
 
-// Command is kubectl-confrev.
+// Command returns the command kubectl-confrev.
 func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	streams = printer.Screened(streams)
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(streams)
@@ -90,7 +90,7 @@ type group struct {
 
 const otherVerbs = "Other"
 
-// groups are the verbs, one file each.
+// groups returns the verbs, one file each.
 func groups(p *session.Session) []group {
 	return []group{
 		{"Look", []*cobra.Command{inspect.NewStatus(p), inspect.NewHistory(p), inspect.NewUses(p), inspect.NewDiff(p), inspect.NewDoctor(p)}},

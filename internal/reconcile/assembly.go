@@ -42,7 +42,7 @@ type assembly struct {
 // lookForKinds is how often to look whether a kind is served by now.
 const lookForKinds = 10 * time.Second
 
-// NeedLeaderElection is false: a replica that waits to lead has its caches ready.
+// NeedLeaderElection returns false: a replica that waits to lead has its caches ready.
 func (*assembly) NeedLeaderElection() bool { return false }
 
 // Start puts the waiting kinds to work as they come, until ctx ends.
@@ -161,5 +161,5 @@ func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
 	return nil
 }
 
-// name is a kind's unique name among controllers.
+// name returns a kind's unique name among controllers.
 func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }

@@ -106,7 +106,7 @@ func (p *Planner) Steer(look rollout.Look, moves ...plan.Decision) rollout.Steer
 	return p.engine(look.Kind).Steer(look, moves...)
 }
 
-// Yielded are the refusals of what was left to the controller: to note on revisions that they are used.
+// Yielded returns the refusals of what was left to the controller: to note on revisions that they are used.
 func (p *Planner) Yielded() []error { return p.yields.refusals }
 
 // Observe looks at a source of the snapshot and its revisions. It reads data only where no metadata tells.

@@ -47,7 +47,7 @@ func (r *workloads) resumeWithout(ctx context.Context, obj client.Object, awaite
 	return nil
 }
 
-// paused says that confrev pauses a workload, and for how long.
+// paused returns the notice that confrev pauses a workload, and for how long.
 func (r *workloads) paused(look rollout.Look) notice.Notice {
 	return notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
 		"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resuming it goes on without",

@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// pausedWeb is a Deployment that confrev paused at its creation.
+// pausedWeb returns a Deployment that confrev paused at its creation.
 func pausedWeb(deadline *int32) *appsv1.Deployment {
 	return gen.Web("1", gen.Annotated(keys.Paused, "configmap/app"), func(d *appsv1.Deployment) {
 		d.CreationTimestamp, d.Spec.Paused, d.Spec.ProgressDeadlineSeconds = gen.Created, true, deadline

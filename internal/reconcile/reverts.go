@@ -14,7 +14,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// reverter says who keeps undoing what confrev writes on a workload, as far as its managed fields tell.
+// reverter returns the field manager that keeps undoing what confrev writes on a workload, as far as its managed fields tell.
 func (r *workloads) reverter(ctx context.Context, obj client.Object, times int) string {
 	other := "another controller"
 	live := r.Kind.New()

@@ -214,7 +214,7 @@ func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.S
 	return nil
 }
 
-// report says on every workload that uses a lost revision that it is lost, once.
+// report reports on every workload that uses a lost revision that it is lost, once.
 func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) {
 	for _, n := range known.reported.News([]notice.Notice{{Reason: notice.RevisionMissing, Users: users.objects(), Source: source, Text: fmt.Sprintf(
 		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+

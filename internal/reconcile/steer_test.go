@@ -25,7 +25,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// steered is a Deployment that has rolled out nothing but content 1 of ConfigMap app, of which there are contents 1 and 2.
+// steered returns a Deployment that has rolled out nothing but content 1 of ConfigMap app, of which there are contents 1 and 2.
 func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollout.Look, client.Client) {
 	t.Helper()
 	source := gen.ConfigMap("app", map[string]string{"v": "2"})

@@ -136,7 +136,7 @@ func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users)
 	return false, nil
 }
 
-// workload gets the workload that an owner reference names from the cache; nil when it is not there, or not the same.
+// workload returns the workload that an owner reference names from the cache; nil when it is not there, or not the same.
 func (r *revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
 	kind, known := r.kinds.Of(owner)
 	if !known {
@@ -172,7 +172,7 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 	return len(selection.Uses) > 0, nil
 }
 
-// owners are the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
+// owners returns the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
 // Without the workload, the garbage collector would take the revision along with its last known holder although a newer
 // one pins it that confrev has not seen yet: in this moment, or all the time that confrev is down.
 //
@@ -203,7 +203,7 @@ func (u user) owner() revision.Owner {
 	return revision.Owner{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind, Name: u.obj.GetName(), UID: u.obj.GetUID()}
 }
 
-// objects are the workloads that a notice about them is about.
+// objects returns the workloads that a notice about them is about.
 func (u users) objects() []notice.Object {
 	all := make([]notice.Object, 0, len(u.workloads))
 	for _, w := range u.workloads {

@@ -293,7 +293,7 @@ func (r *workloads) tell(ctx context.Context, happened []notice.Notice) {
 	}
 }
 
-// warn says what has not been said before, on the workload.
+// warn reports what has not been reported before, on the workload.
 func (r *workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
 	for _, n := range known.reported.News(all) {
 		n.Object, n.Kind = obj, r.Kind.Resource()

@@ -14,7 +14,7 @@ import (
 	"confrev.io/confrev/internal/render"
 )
 
-// thousand is a stream of 1,000 Deployments, each with a ConfigMap of its own.
+// thousand returns a stream of 1,000 Deployments, each with a ConfigMap of its own.
 func thousand() []byte {
 	var text strings.Builder
 	for i := range 1000 {

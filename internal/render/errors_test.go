@@ -71,7 +71,7 @@ func resourceList(functionConfig string) string {
 	return "apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: []\nfunctionConfig: " + functionConfig + "\n"
 }
 
-// bomb is a small document that is huge when its aliases are resolved.
+// bomb returns a small document that is huge when its aliases are resolved.
 func bomb() string {
 	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {

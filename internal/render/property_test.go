@@ -128,7 +128,7 @@ func parseStream(t *rapid.T, text []byte) stream {
 	return s
 }
 
-// hashOf is the hash of an object as the API server stores it, as the controller computes it.
+// hashOf returns the hash of an object as the API server stores it, as the controller computes it.
 func hashOf(obj client.Object) content.Hash {
 	secret, is := obj.(*corev1.Secret)
 	if !is {

@@ -244,7 +244,7 @@ func namesOf(owners []Owner) (names []string) {
 	return names
 }
 
-// observed is what there is to know of source app, which has a revision.
+// observed returns what there is to know of source app, which has a revision.
 func observed(t *testing.T, c client.Client) Observation {
 	t.Helper()
 	meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, "app"})

@@ -392,5 +392,5 @@ func TestLookingMakesNoKeyButMakingARevisionDoes(t *testing.T) {
 	}
 }
 
-// snapshotOf is what an object holds, without a key.
+// snapshotOf returns what an object holds, without a key.
 func snapshotOf(obj client.Object) Snapshot { return newSnapshot(nil, obj, pin.Source{}) }

@@ -75,7 +75,7 @@ func SourceOf(kind pin.Kind, obj client.Object) pin.Source {
 	return pin.Source{Kind: kind, Name: obj.GetAnnotations()[keys.SourceName]}
 }
 
-// IndexBySource is the index function of BySource.
+// IndexBySource returns the index function of BySource.
 func IndexBySource(kind pin.Kind) client.IndexerFunc {
 	return func(obj client.Object) []string {
 		if !IsRevision(obj) {

@@ -149,7 +149,7 @@ func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Objec
 	return made, append(said, refused...), err
 }
 
-// ownerOf is the workload of a request, as an owner of the revisions that it pins. Where this process does not lead, perhaps no controller
+// ownerOf returns the workload of a request, as an owner of the revisions that it pins. Where this process does not lead, perhaps no controller
 // runs to add it later. What is being created has no UID yet, whatever a forged request says.
 func (r *Engine) ownerOf(obj client.Object, q Request) revision.Owner {
 	owner := r.owner(obj)

@@ -39,7 +39,7 @@ type Options struct {
 	Namespace string
 }
 
-// SourceKinds are the kinds of sources that are enabled.
+// SourceKinds returns the kinds of sources that are enabled.
 func (o Options) SourceKinds() []pin.Kind {
 	if o.Secrets {
 		return pin.Kinds
@@ -85,12 +85,12 @@ func Terminating(ctx context.Context, reader client.Reader, name string) (bool, 
 	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
-// Defaults are the settings of workloads that say nothing else.
+// Defaults returns the settings of workloads that say nothing else.
 func (o Options) Defaults() optin.Defaults {
 	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat}
 }
 
-// Misdirected says so when a workload that opted in has its template in a kind of object that confrev does not handle.
+// Misdirected returns a notice if a workload that opted in has its template in a kind of object that confrev does not handle.
 func (r *Engine) Misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]notice.Notice, error) {
 	asked, _, err := Config(ctx, r.Client, r.Kinds, r.Options, r.Kind, obj)
 	handled := slices.ContainsFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })

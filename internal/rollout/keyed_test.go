@@ -18,7 +18,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// theKey is the key of the namespace, as its Secret has it.
+// theKey returns the key of the namespace, as its Secret has it.
 func theKey(t *testing.T, letter byte) (*content.Key, *corev1.Secret) {
 	t.Helper()
 	secret := bytes.Repeat([]byte{letter}, content.KeySize)

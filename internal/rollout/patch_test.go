@@ -85,7 +85,7 @@ func planFor(from, to, held string) plan.Plan {
 	return p
 }
 
-// seenIn is what is observed of a workload that tracks configmap/app.
+// seenIn returns what is observed of a workload that tracks configmap/app.
 func seenIn(d *appsv1.Deployment, p plan.Plan) (*observed, intent) {
 	app := gen.Source("configmap/app")
 	seen := &observed{

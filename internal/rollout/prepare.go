@@ -81,7 +81,7 @@ func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.O
 	return made, refused, errors.Join(errs...)
 }
 
-// created says that a revision was made.
+// created returns the notice that a revision was created.
 func (r *Engine) created(obj client.Object, seen *observed, d plan.Decision, made pin.Pin) notice.Notice {
 	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.Kind.Resource(), Source: d.Source, To: made}
 	source := seen.sources[d.Source].Object
@@ -99,7 +99,7 @@ func (r *Engine) created(obj client.Object, seen *observed, d plan.Decision, mad
 	return n
 }
 
-// owner is the workload, as an owner of the revisions that it pins.
+// owner returns the workload, as an owner of the revisions that it pins.
 func (r *Engine) owner(obj client.Object) revision.Owner {
 	apiVersion, kind := r.Kind.GVK.ToAPIVersionAndKind()
 	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}

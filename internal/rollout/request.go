@@ -151,7 +151,7 @@ func (r *Engine) vouch(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// planFrom says from which pins to plan for a request, once its sources were looked at (rules 21.1 and 21.2).
+// planFrom determines from which pins to plan for a request, once its sources were looked at (rules 21.1 and 21.2).
 func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	if isUndo {
 		seen.pins.Undo = true

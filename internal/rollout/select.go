@@ -114,7 +114,7 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 	return meta, nil
 }
 
-// warnUntracked says which of the listed sources have no effect, and why.
+// warnUntracked reports which of the listed sources have no effect, and why.
 func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
 	var said []notice.Notice
 	if seen.config.Track.ListsKind(pin.Secret) && !r.Options.Enabled(pin.Secret) {

@@ -119,7 +119,7 @@ func (r *Engine) keeps(obj client.Object, seen *observed, want intent) bool {
 		(len(want.templateHashes(seen)) == 0 || template.Annotations[keys.Hashes] != "")
 }
 
-// NotKept says that the API server does not keep what is written.
+// NotKept returns the notice that the API server does not keep what is written.
 func (r *Engine) NotKept() notice.Notice {
 	return notice.Notice{Reason: notice.PinsNotKept, Text: fmt.Sprintf(
 		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+

@@ -144,7 +144,7 @@ func replicasOf(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// needed are the rights without which the controller does not work, as resource.group and verbs (docs/components.md).
+// needed returns the rights without which the controller does not work, as resource.group and verbs (docs/components.md).
 func (d *doctor) needed() map[schema.GroupResource][]string {
 	write := []string{"get", "list", "watch", "create", "patch", "delete"}
 	needed := map[schema.GroupResource][]string{

@@ -143,7 +143,7 @@ func (d *doctor) revisions(ctx context.Context) error {
 	return nil
 }
 
-// unused says what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
+// unused returns what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
 func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, age time.Duration) error {
 	source, about := revision.SourceOf(kind, obj), client.ObjectKeyFromObject(obj)
 	derived, err := d.Derived(ctx, kind, obj)

@@ -14,7 +14,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// unusedRevision is one that nothing has used for longer than the controller takes to delete it.
+// unusedRevision returns one that nothing has used for longer than the controller takes to delete it.
 func unusedRevision() *corev1.ConfigMap {
 	data := map[string]string{"color": "blue"}
 	hash := content.FromConfigMap(gen.ConfigMap("app", data)).Hash()

@@ -41,7 +41,7 @@ type Installation struct {
 	Problem error
 }
 
-// Kinds are the kinds of workloads that it handles.
+// Kinds returns the kinds of workloads that it handles.
 func (i Installation) Kinds() []workload.Kind {
 	return slices.Concat(workload.Standard(), i.Options.Kinds)
 }
@@ -103,7 +103,7 @@ func FindInstallation(ctx context.Context, c client.Client, namespace string) (I
 	return found, nil
 }
 
-// controllers are the Deployments that look like confrev's own: by the chart's label, with its container. A label alone may be
+// controllers returns the Deployments that look like confrev's own: by the chart's label, with its container. A label alone may be
 // anyone's. Those that run come first, and of these the one where the documentation installs it.
 func controllers(ctx context.Context, c client.Reader, namespace string) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
@@ -134,7 +134,7 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 	return &containers[i]
 }
 
-// defaultOptions are those of the chart. Secrets are looked at until it shows that the controller does not handle them, and so
+// defaultOptions returns the chart's options. Secrets are looked at until it shows that the controller does not handle them, and so
 // is what confrev.io/restart-on names, with the rights of the user who asks.
 func defaultOptions() reconcile.Options {
 	options := reconcile.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}

@@ -158,7 +158,7 @@ func (o *overlay) as(list client.ObjectList, one Edit) (runtime.Object, error) {
 	return item, convert(one.After, item)
 }
 
-// withoutPins are the annotations of a template that confrev does not write.
+// withoutPins returns the annotations of a template that confrev does not write.
 func withoutPins(annotations map[string]string) map[string]string {
 	others := maps.Clone(annotations)
 	delete(others, keys.Pins)

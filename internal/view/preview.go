@@ -180,7 +180,7 @@ func (e Edits) forecast(look rollout.Look) Preview {
 	return f
 }
 
-// when says what the rollout of a changed template waits for.
+// when returns what the rollout of a changed template waits for.
 func when(look rollout.Look) string {
 	paused := slices.ContainsFunc(look.Rollers, func(r rollout.Roller) bool { return r.Kind.Paused(r.Object) })
 	switch {

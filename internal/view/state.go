@@ -97,7 +97,7 @@ func unused(d plan.Decision) bool {
 	return d.From != (pin.Pin{}) && d.Current != (pin.Pin{}) && d.From.Revision != d.Current.Revision && d.Noted == (pin.Pin{})
 }
 
-// rollout is how far the controllers are with the template as it is.
+// rollout returns how far the controllers are with the template as it is.
 func (p progress) rollout() (State, string) {
 	switch {
 	case p.failed:

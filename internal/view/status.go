@@ -327,7 +327,7 @@ func inferred(obj client.Object, sources []SourceStatus) bool {
 	})
 }
 
-// Remark is what is to be said of a source.
+// Remark returns what is to be said of a source.
 func (s *SourceStatus) Remark() string {
 	if s.Message == "" && s.Policy != "" {
 		return rotates

@@ -133,7 +133,7 @@ func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
 	return entry, pinned >= 0 || hashed >= 0 || used >= 0
 }
 
-// effect is what a change would do to a workload that follows the source.
+// effect returns what a change would do to a workload that follows the source.
 func (v *View) effect(look rollout.Look, d plan.Decision) (Effect, string) {
 	p := v.progress(look)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Because says of a source what its verdict means for a workload. status, preview and the verbs that move pins use these words.
+// Because returns what the verdict on a source means for a workload. status, preview and the verbs that move pins use these words.
 func Because(d plan.Decision) string {
 	switch d.Verdict {
 	case plan.InSync:

@@ -135,7 +135,7 @@ func (v *View) secretsHandled() bool {
 	return false
 }
 
-// noteRefusals says what the user may not see. With no kind of workloads to see, that is an error.
+// noteRefusals notes what the user may not see. With no kind of workloads to see, that is an error.
 func (v *View) noteRefusals() error {
 	seen := false
 	for _, kind := range v.Kinds {
@@ -150,7 +150,7 @@ func (v *View) noteRefusals() error {
 	return nil
 }
 
-// meaning says what it means that the user may not list a kind.
+// meaning returns what it means that the user may not list a kind.
 func (v *View) meaning(gvk schema.GroupVersionKind) string {
 	switch gvk.Kind {
 	case "Pod":

@@ -45,7 +45,7 @@ func newCluster(t *testing.T, data map[string][]byte) *cluster {
 	).Build()}
 }
 
-// replica is one of several confrevs.
+// replica returns one of several confrevs.
 func (c *cluster) replica() *Certificates {
 	return &Certificates{
 		Client: c, Live: c, Secret: types.NamespacedName{Namespace: "confrev-system", Name: "ca"}, DNSNames: []string{"confrev.confrev-system.svc"},
@@ -95,7 +95,7 @@ func (c *cluster) believed(r *Certificates, want bool) {
 	}
 }
 
-// answers is what a replica says to a request for a path.
+// answers returns what a replica says to a request for a path.
 func (c *cluster) answers(r *Certificates, path string) int {
 	c.Helper()
 	recorder := httptest.NewRecorder()

@@ -25,7 +25,7 @@ var (
 	deleted = metav1.NewTime(time.Unix(1_800_000_600, 0))
 )
 
-// dressed is the metadata of a holder with all that one may have.
+// dressed returns the metadata of a holder with all that one may have.
 func dressed() metav1.ObjectMeta {
 	grace := int64(30)
 	yes := true
@@ -39,7 +39,7 @@ func dressed() metav1.ObjectMeta {
 	}
 }
 
-// patchOf is what the controllers of StatefulSets and DaemonSets keep in a ControllerRevision
+// patchOf returns what the controllers of StatefulSets and DaemonSets keep in a ControllerRevision
 // (k8s.io/kubernetes/pkg/controller/statefulset, getPatch).
 func patchOf(t testing.TB, template corev1.PodTemplateSpec) runtime.RawExtension {
 	t.Helper()
@@ -59,7 +59,7 @@ func patchOf(t testing.TB, template corev1.PodTemplateSpec) runtime.RawExtension
 	return runtime.RawExtension{Raw: raw}
 }
 
-// fleetSet is a holder of a configured kind, as the API server has it.
+// fleetSet returns a holder of a configured kind, as the API server has it.
 func fleetSet(t testing.TB) *unstructured.Unstructured {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&appsv1.ReplicaSet{

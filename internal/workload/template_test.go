@@ -27,7 +27,7 @@ var fleet = workload.Kind{
 	Path: "spec.pods.template", Holder: workload.HolderKind{GVK: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "FleetSet"}, Path: "spec.template"},
 }
 
-// sample is a pod template with references and pins.
+// sample returns a pod template with references and pins.
 func sample() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -63,7 +63,7 @@ func at(t testing.TB, gvk schema.GroupVersionKind, path string, value any) strin
 	return string(data)
 }
 
-// every is every kind, known and configured.
+// every returns every kind, known and configured.
 func every() []workload.Kind { return append(workload.Standard(), fleet) }
 
 func TestTheTemplateOfEveryKind(t *testing.T) {

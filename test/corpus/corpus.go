@@ -54,7 +54,7 @@ type Stream struct {
 	Files []render.File
 }
 
-// Size is how many bytes it has.
+// Size returns how many bytes it has.
 func (s Stream) Size() int {
 	size := 0
 	for _, file := range s.Files {

@@ -119,17 +119,17 @@ var (
 	stuck = pods("app", "1 false <none> {{faulty}} {{faulty}}", "4 true <none> {{stable}} {{stable}}")
 )
 
-// phase is the fact that Argo Rollouts says so of the Rollout as it is now.
+// phase returns the fact that Argo Rollouts says so of the Rollout as it is now.
 func phase(want string) fact {
 	return fact{`[ $(kubectl get rollout app -o jsonpath='{.metadata.generation} = {.status.observedGeneration}') ] && kubectl get rollout app -o jsonpath='{.status.phase}'`, want}
 }
 
-// allRead is the fact that all five pods read one ConfigMap.
+// allRead returns the fact that all five pods read one ConfigMap.
 func allRead(configMap string) fact {
 	return pods("app", "5 true <none> {{"+configMap+"}} {{"+configMap+"}}")
 }
 
-// canaryOf is the fact that there is a canary that is ready: one pod of five. Names sort by their hashes, so both orders are tried.
+// canaryOf returns the fact that there is a canary that is ready: one pod of five. Names sort by their hashes, so both orders are tried.
 func canaryOf(from, to string) fact {
 	f := pods("app")
 	return fact{f.command + " | sort -n", fmt.Sprintf("1 true <none> {{%s}} {{%[1]s}}\n4 true <none> {{%s}} {{%[2]s}}", to, from)}
@@ -141,13 +141,13 @@ func promote(configMap, flags string) []action {
 		until("the pods are replaced", allRead(configMap))}
 }
 
-// readers is the command that lists the ReplicaSets whose pods read a ConfigMap: by a pin, or since the template names it.
+// readers returns the command that lists the ReplicaSets whose pods read a ConfigMap: by a pin, or since the template names it.
 func readers(configMap string) string {
 	return `kubectl get replicasets -l app=app --no-headers -o custom-columns='N:.metadata.name,R:.spec.replicas,` +
 		`P:.spec.template.metadata.annotations.confrev\.io/pins,V:.spec.template.spec.volumes[*].configMap.name' | grep -w '{{` + configMap + `}}'`
 }
 
-// owned is the fact that the Rollout and the ReplicaSets that use it own a ConfigMap. The command prints what differs.
+// owned returns the fact that the Rollout and the ReplicaSets that use it own a ConfigMap. The command prints what differs.
 func owned(configMap string) fact {
 	return fact{`(kubectl get configmap {{` + configMap + `}} -o jsonpath='{range .metadata.ownerReferences[*]}{.kind}/{.name}{"\n"}{end}'; echo Rollout/app; ` +
 		readers(configMap) + ` | awk '{print "ReplicaSet/" $1}') | sort | uniq -u`, ""}
@@ -186,7 +186,7 @@ func settle(s *stage) {
 	until("the pods are there", allRead("stable"))(s)
 }
 
-// canary are the steps of one telling.
+// canary returns the steps of one telling.
 func canary(w way) []step {
 	steps := slices.Concat([]step{
 		{
@@ -283,7 +283,7 @@ nothing special:`,
 	return steps
 }
 
-// podOf is the command that names a pod that reads a ConfigMap.
+// podOf returns the command that names a pod that reads a ConfigMap.
 func podOf(configMap string) string {
 	return "kubectl get pods -l app=app --no-headers -o custom-columns=N:.metadata.name,V:.spec.volumes[*].configMap.name | awk '$2 == \"{{" +
 		configMap + "}}\" {print $1; exit}'"

@@ -198,7 +198,7 @@ func (s *stage) leave() error {
 	return errors.Join(s.confrev.Stop(), s.Cluster.Discard())
 }
 
-// lookHere says where to look for what went wrong.
+// lookHere prints where to look for what went wrong.
 func (s *stage) lookHere() {
 	if s.confrev != nil {
 		s.print("", fmt.Sprintf("logs: confrev: %s\n      control plane: %s", s.confrev.Log, filepath.Dir(s.Cluster.AuditLog)))
@@ -250,7 +250,7 @@ func (s *stage) try(command string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// claim says something that must hold now.
+// claim states something that must hold now.
 func (s *stage) claim(c check) {
 	claim := s.fill(c.claim)
 	if seen, want := s.output(s.fill(c.command)), s.fill(c.want); seen != want {
@@ -286,7 +286,7 @@ func does(commands ...string) action {
 	}
 }
 
-// tells says something in the middle of a step.
+// tells prints a text in the middle of a step.
 func tells(text string) action { return func(s *stage) { s.print("", "\n"+s.fill(text)) } }
 
 // in makes a folder the one in which commands run.
@@ -336,23 +336,23 @@ func differs(seen, want string) string {
 	return "have " + seen
 }
 
-// contentOf is the command that prints the content of a ConfigMap, which has one key.
+// contentOf returns the command that prints the content of a ConfigMap, which has one key.
 func contentOf(configMap string) string {
 	return "kubectl get configmap " + configMap + " -o jsonpath='{.data.*}'"
 }
 
-// keepUnready is the command by which the simulated nodes keep pods with some configuration from becoming ready.
+// keepUnready returns the command by which the simulated nodes keep pods with some configuration from becoming ready.
 func keepUnready(configuration string) string {
 	return `kubectl patch stage pod-unready --type=json -p '[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":["` +
 		configuration + `"]}]'`
 }
 
-// get is the command that shows objects in the columns of a file: it stays short, and the reader can run it as well.
+// get returns the command that shows objects in the columns of a file: it stays short, and the reader can run it as well.
 func get(resource, which string) string {
 	return "kubectl get " + resource + " " + which + " -o custom-columns-file=../columns/" + resource
 }
 
-// pods are the lines of the workload's pods, counted: ready or not, being deleted, and the ConfigMaps that they read by
+// pods returns the lines of the workload's pods, counted: ready or not, being deleted, and the ConfigMaps that they read by
 // volumes and by envFrom.
 func pods(app string, lines ...string) fact {
 	return fact{"kubectl get pods -l app=" + app + " --no-headers -o custom-columns=R:.status.containerStatuses[*].ready,D:.metadata.deletionTimestamp," +
@@ -374,7 +374,7 @@ func losePod(app, configMap, content string, same fact) action {
 	}
 }
 
-// moves is the command that shows any movement of a workload: its generation, its ReplicaSets and its pods.
+// moves returns the command that shows any movement of a workload: its generation, its ReplicaSets and its pods.
 func moves(workload, app string) string {
 	return "kubectl get " + workload + " -o jsonpath='{.metadata.generation}'; " +
 		"kubectl get replicasets,pods -l app=" + app + " --no-headers -o custom-columns=N:.metadata.name,R:.spec.replicas | sort"

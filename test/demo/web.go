@@ -21,7 +21,7 @@ var (
 	setCount  = "kubectl get replicasets -l app=web -o name | wc -l"
 )
 
-// allMount is the fact that all pods of Deployment web mount one revision.
+// allMount returns the fact that all pods of Deployment web mount one revision.
 func allMount(revision string) fact { return pods("web", "3 true <none> {{"+revision+"}} <none>") }
 
 // edit edits and applies the user's ConfigMap, and waits for the pin.
@@ -40,7 +40,7 @@ func rolledOut(revision string) action {
 	}
 }
 
-// event is the fact that there is an event about an object.
+// event returns the fact that there is an event about an object.
 func event(reason, name string) fact {
 	return fact{"kubectl get events --field-selector reason=" + reason + ",involvedObject.name=" + name + " -o jsonpath='{.items[0].reason}'", reason}
 }
@@ -151,17 +151,17 @@ and edit twice:`,
 	},
 }
 
-// pinsOf is the command that prints the pins of a workload's template.
+// pinsOf returns the command that prints the pins of a workload's template.
 func pinsOf(workload string) string {
 	return "kubectl get " + workload + ` -o jsonpath='{.spec.template.metadata.annotations.confrev\.io/pins}'`
 }
 
-// noteOf is the command that prints from where a workload was rolled back, without keys of contents.
+// noteOf returns the command that prints from where a workload was rolled back, without keys of contents.
 func noteOf(workload string) string {
 	return "kubectl get " + workload + ` -o jsonpath='{.metadata.annotations.confrev\.io/held}' | sed 's/;keys=.*//'`
 }
 
-// copies is the fact that just these ConfigMaps have names that continue after the workload's. The command prints what differs.
+// copies returns the fact that just these ConfigMaps have names that continue after the workload's. The command prints what differs.
 func copies(app string, names ...string) fact {
 	listed := "printf '%s\\n' '" + strings.Join(names, "' '") + "'"
 	return fact{"(kubectl get configmaps -o name | sed -n 's|^configmap/\\(" + app + "-.*\\)|\\1|p'; " + listed + ") | sort | uniq -u | xargs", ""}

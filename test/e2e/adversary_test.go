@@ -43,7 +43,7 @@ var adversaries = []adversary{
 	{name: "may only create Argo Rollouts", rules: []rbacv1.PolicyRule{{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"create"}}}},
 }
 
-// declaredKeys are all labels and annotations that internal/keys declares, read from its source.
+// declaredKeys returns all labels and annotations that internal/keys declares, read from its source.
 func declaredKeys(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(env.Root(), "internal/keys/keys.go"))
@@ -65,7 +65,7 @@ func declaredKeys(t *testing.T) []string {
 	return append(all, "configmap.kubernetes.io/revision-managed", keys.ChangeCause)
 }
 
-// claims are values that each key is tried with: what opts in, what names another's object, what pretends to be confrev's own.
+// claims returns values that each key is tried with: what opts in, what names another's object, what pretends to be confrev's own.
 func claims(uid, other string) []string {
 	return []string{
 		"true", "all", "attach", "configmap/" + other, "configmap/victim=" + other + "@9", "secret/victim-secret", "v1-" + strings.Repeat("b", 52),
@@ -110,7 +110,7 @@ func newArena(t *testing.T, a adversary) *arena {
 	return ar
 }
 
-// attempts are all that the adversary tries: each key with each claim as annotation and label of each object, owners, and forged
+// attempts returns all that the adversary tries: each key with each claim as annotation and label of each object, owners, and forged
 // revisions and anchors, by patch and by create.
 func (a *arena) attempts() []attempt {
 	a.Helper()
@@ -146,7 +146,7 @@ func (a *arena) patches(target, patch string) attempt {
 	}}
 }
 
-// blank is an object of the arena, given as kind/name, before it is read.
+// blank returns an object of the arena, given as kind/name, before it is read.
 func (a *arena) blank(target string) *unstructured.Unstructured {
 	kind, name, _ := strings.Cut(target, "/")
 	obj := &unstructured.Unstructured{}
@@ -218,7 +218,7 @@ func (d done) listed(all map[string]map[string]bool, principals ...string) bool 
 	})
 }
 
-// which says as what docs/security.md counts an object of the arena.
+// which returns the name that docs/security.md has for an object of the arena.
 func which(resource, name string) string {
 	switch {
 	case name == "":
@@ -239,7 +239,7 @@ func which(resource, name string) string {
 
 var isRevision = regexp.MustCompile("^(victim|plain|attached|victim-secret)-[bcdfghjklmnpqrstvwxz2456789]{10}$")
 
-// consequences are what confrev did in the namespace since a mark, writing or reading single objects, except for events.
+// consequences returns what confrev did in the namespace since a mark, writing or reading single objects, except for events.
 func (a *arena) consequences(since env.AuditMark) []done {
 	a.Helper()
 	requests, err := cluster.ConfrevRequests(since)
@@ -344,7 +344,7 @@ func (a *arena) settleDown() {
 	elsewhere.waitGone(forgotten.Name)
 }
 
-// workloads are the arena's, as they are.
+// workloads returns the arena's, as they are.
 func (a *arena) workloads() []*unstructured.Unstructured {
 	a.Helper()
 	return []*unstructured.Unstructured{a.object("deployment/web"), a.object("deployment/attaching"), a.object("deployment/bystander")}

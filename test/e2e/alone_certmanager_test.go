@@ -189,7 +189,7 @@ func (m *mounted) write(t *testing.T, data map[string][]byte) {
 	must(os.Rename(filepath.Join(m.dir, "..new"), filepath.Join(m.dir, "..data")))
 }
 
-// served is the certificate that a confrev shows to clients.
+// served returns the certificate that a confrev shows to clients.
 func served(t *testing.T, c *env.Confrev) []byte {
 	t.Helper()
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(c.Webhook, "https://"), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // It is about the server.

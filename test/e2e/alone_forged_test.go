@@ -64,7 +64,7 @@ func (w *world) updateOf(old *appsv1.Deployment, dryRun bool) *admissionv1.Admis
 	}
 }
 
-// secretPath is the path that API servers are told of.
+// secretPath returns the path that API servers are told of.
 func (w *world) secretPath() string {
 	w.Helper()
 	told, err := url.Parse(*w.pinWorkloads().Webhooks[0].ClientConfig.URL)

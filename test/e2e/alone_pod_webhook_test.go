@@ -77,7 +77,7 @@ func (w *world) removePodAdmission() (kind string) {
 	return kind
 }
 
-// asked is how often the pod webhook was.
+// asked returns how often the pod webhook was called.
 func (w *world) asked() float64 {
 	w.Helper()
 	metrics, err := confrev.ReadMetrics(w.Ctx)
@@ -207,7 +207,7 @@ type sampleOfPod struct {
 	pins pin.Set
 }
 
-// samplesOfPods are always the same.
+// samplesOfPods returns always the same.
 func samplesOfPods() []sampleOfPod {
 	generator := rapid.Custom(func(t *rapid.T) sampleOfPod { return sampleOfPod{drawPod(t), drawPins(t)} })
 	samples := make([]sampleOfPod, 0, 150)

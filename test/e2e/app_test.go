@@ -58,7 +58,7 @@ func (a *app) createWorkload(annotations map[string]string) {
 	}
 }
 
-// objects are the workload and what it needs, in the order in which they are made.
+// objects returns the workload and what it needs, in the order in which they are made.
 func (a *app) objects(annotations map[string]string) []*unstructured.Unstructured {
 	form := a.form
 	if form == nil {
@@ -117,12 +117,12 @@ type pins struct{ conf, secret pin.Pin }
 
 func (p pins) String() string { return p.conf.String() + " " + p.secret.String() }
 
-// revisions are the names that pods read.
+// revisions returns the names that pods read.
 func (p pins) revisions() string { return p.conf.Revision + " " + p.secret.Revision }
 
 func (a *app) resource() string { return strings.ToLower(a.kind.Kind) + "/" + a.name }
 
-// templateResource is the object with the template, which reports whether it is opted in.
+// templateResource returns the object with the template, which reports whether it is opted in.
 func (a *app) templateResource() string { return strings.ToLower(a.templated.Kind) + "/" + a.name }
 
 func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
@@ -133,7 +133,7 @@ func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return obj
 }
 
-// object is the workload as its user sees it, templateObject the one with the template.
+// object returns the workload as its user sees it, templateObject the one with the template.
 func (a *app) object() *unstructured.Unstructured         { return a.read(a.kind) }
 func (a *app) templateObject() *unstructured.Unstructured { return a.read(a.templated) }
 

@@ -112,14 +112,14 @@ func (a *aviary) plantText(in planting, where, separator string) string {
 	return value
 }
 
-// item is text for one of confrev's keys: a canary that may be repeated to the user who wrote it, and one that is too far behind.
+// item returns text for one of confrev's keys: a canary that may be repeated to the user who wrote it, and one that is too far behind.
 func (a *aviary) item(key, where string) string {
 	text := a.plant(inNear, where+" "+key) + " " + strings.Repeat("-", 80) + a.plant(inFar, where+" "+key)
 	a.mine[text] = true
 	return text
 }
 
-// formsOf are the forms in which a value may turn up. In base64 it may be part of something longer, at any of three offsets.
+// formsOf returns the forms in which a value may turn up. In base64 it may be part of something longer, at any of three offsets.
 func formsOf(value string) []string {
 	forms := []string{value, url.QueryEscape(value), hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value)))}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -241,7 +241,7 @@ func (a *aviary) collectObjects() {
 	}
 }
 
-// textOf is values as JSON.
+// textOf returns values as JSON.
 func textOf(values ...any) string {
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -272,7 +272,7 @@ func collectFields(fields map[string]any, value any, text *strings.Builder) {
 	}
 }
 
-// itemOf is the item of a list that has all these keys.
+// itemOf returns the item of a list that has all these keys.
 func itemOf(list any, selector string) any {
 	var want map[string]any
 	if json.Unmarshal([]byte(selector), &want) != nil {

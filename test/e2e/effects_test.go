@@ -30,7 +30,7 @@ const (
 	clauseOfPage = "annotations?|labels?|finalizers?|owners|delete it|create it|remove|`[^`]+`"
 )
 
-// mayWrite is what the table in docs/security.md lets confrev's own account do, by object: effects, as effectsOf names them.
+// mayWrite returns what the table in docs/security.md lets confrev's own account do, by object: effects, as effectsOf names them.
 func mayWrite(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(env.Root(), "docs/security.md"))
@@ -103,7 +103,7 @@ func effectsIn(cell string) map[string]bool {
 	return effects
 }
 
-// effectsOf are what differs between an object and what was made of it, except for what the API server counts by itself. An object that
+// effectsOf returns what differs between an object and what was made of it, except for what the API server counts by itself. An object that
 // was not there before is nil.
 func effectsOf(before, after *unstructured.Unstructured) []string {
 	var effects []string
@@ -188,7 +188,7 @@ func merged(a, b map[string]any) map[string]any {
 	return all
 }
 
-// without are the texts of a list that another does not have.
+// without returns the texts of a list that another does not have.
 func without(list, other any) []string {
 	have, _ := other.([]any)
 	var texts []string
@@ -201,7 +201,7 @@ func without(list, other any) []string {
 	return texts
 }
 
-// sortOf says as which of the objects in docs/security.md one of the arena counts.
+// sortOf returns the name that docs/security.md has for an object of the arena.
 func sortOf(obj *unstructured.Unstructured) string {
 	notes := obj.GetAnnotations()
 	switch {

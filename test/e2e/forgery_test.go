@@ -25,12 +25,12 @@ func forged(name, source string, claimed content.Hash, annotations map[string]st
 	return made
 }
 
-// hashOf is the hash of a ConfigMap of key, value, key, value, ….
+// hashOf returns the hash of a ConfigMap of key, value, key, value, ….
 func hashOf(data ...string) content.Hash {
 	return content.FromConfigMap(configMap("x", data...)).Hash()
 }
 
-// trueName is the name of the revision of a source with the given content.
+// trueName returns the name of the revision of a source with the given content.
 func trueName(source string, data ...string) string {
 	return content.RevisionName(source, hashOf(data...), 0)
 }

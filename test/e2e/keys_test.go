@@ -43,7 +43,7 @@ func keyedWorkloads() map[string]*appsv1.Deployment {
 	return all
 }
 
-// shownOf is what must not change where nothing is to roll.
+// shownOf returns what must not change where nothing is to roll.
 func (w *world) shownOf(names ...string) string {
 	w.Helper()
 	var all []string

@@ -42,7 +42,7 @@ func templateOf(name string, container corev1.Container) map[string]any {
 	return object
 }
 
-// generation is the template's: it moves with each change of the spec.
+// generation returns the template's: it moves with each change of the spec.
 func (a *app) generation() int64 {
 	a.Helper()
 	return a.templateObject().GetGeneration()

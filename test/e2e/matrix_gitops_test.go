@@ -42,7 +42,7 @@ const (
 		`".spec.template.spec.containers[].env[]?.valueFrom.configMapKeyRef.name"]}]`
 )
 
-// flux is a Kustomization of Flux's.
+// flux returns a Kustomization of Flux's.
 func flux() tool {
 	apply := func(w *world, manifests string) {
 		w.Helper()
@@ -57,7 +57,7 @@ func flux() tool {
 	}
 }
 
-// argoCD is an Application of Argo CD's.
+// argoCD returns an Application of Argo CD's.
 func argoCD(name string, flags ...string) tool {
 	sync := func(w *world, manifests string) {
 		w.Helper()

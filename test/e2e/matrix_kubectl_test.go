@@ -47,7 +47,7 @@ func undone(t tool) tool {
 
 func deleted(w *world, r release) { w.KubectlIn(r.manifest(), "delete", "-f", "-") }
 
-// applied is kubectl apply.
+// applied returns kubectl apply.
 func applied(name string, flags ...string) tool {
 	return redeployed(tool{
 		name: name,
@@ -75,7 +75,7 @@ func (w *world) diff(manifest string, args ...string) string {
 	return out
 }
 
-// changed is a tool that changes what is there; kubectl create installs it.
+// changed returns a tool that changes what is there; kubectl create installs it.
 func changed(name string, change func(w *world, r release)) tool {
 	return redeployed(tool{
 		name: name,
@@ -93,10 +93,10 @@ func changed(name string, change func(w *world, r release)) tool {
 	})
 }
 
-// replaced is kubectl replace, which removes all that a manifest does not mention.
+// replaced deploys with kubectl replace, which removes all that a manifest does not mention.
 func replaced(w *world, r release) { w.replace(r.manifest()) }
 
-// edited is kubectl edit of both objects, with an editor that types by itself.
+// edited deploys with kubectl edit of both objects, with an editor that types by itself.
 func edited(w *world, r release) {
 	commands := fmt.Sprintf(`s/^( *)color: .*/\1color: %s/; s/image: app:.*/image: %s/; /%s/d`, r.color, r.image, slashes(keys.Settle))
 	if r.settle != "" {
@@ -107,10 +107,10 @@ func edited(w *world, r release) {
 
 func slashes(key string) string { return strings.ReplaceAll(key, "/", `\/`) }
 
-// editor is an editor that follows commands of sed.
+// editor returns an editor that follows commands of sed.
 func editor(commands string) string { return "sed -i -E '" + commands + "'" }
 
-// patched is kubectl patch for the configuration, then annotate and set image for the Deployment.
+// patched deploys with kubectl patch for the configuration, then annotate and set image for the Deployment.
 func patched(w *world, r release) {
 	w.patchConfig(r.color)
 	if r.settle != "" {

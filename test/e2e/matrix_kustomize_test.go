@@ -64,7 +64,7 @@ generatorOptions: `+n.options+`
 	return filepath.Clean(dir)
 }
 
-// kustomized is kubectl apply -k, with ConfigMaps that kustomize generates.
+// kustomized returns kubectl apply -k, with ConfigMaps that kustomize generates.
 func kustomized(name string, n naming, flags ...string) tool {
 	run := func(w *world, r release, args ...string) { w.Kubectl(append(args, "-k", w.kustomization(r, n))...) }
 	return redeployed(tool{

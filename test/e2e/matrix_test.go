@@ -34,7 +34,7 @@ const aDeploy = "30s"
 
 func (r release) String() string { return r.image + " with " + r.color }
 
-// manifest is the release as a user writes it: no trace of confrev but its annotations.
+// manifest returns the release as a user writes it: no trace of confrev but its annotations.
 func (r release) manifest() string { return r.configMap() + "---" + r.deployment("web") }
 
 func (r release) configMap() string {
@@ -48,7 +48,7 @@ data: {color: ` + r.color + `}
 `
 }
 
-// deployment is the release's Deployment, which names a ConfigMap, with annotations in the form "key: value" in addition to its own.
+// deployment returns the release's Deployment, which names a ConfigMap, with annotations in the form "key: value" in addition to its own.
 func (r release) deployment(configMap string, annotations ...string) string {
 	annotations = append(annotations, keys.Track+": all")
 	if r.injection != "" {

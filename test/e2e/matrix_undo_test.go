@@ -11,7 +11,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// undoTools are the tools that deploy after a rollback by hand.
+// undoTools returns the tools that deploy after a rollback by hand.
 func undoTools() []tool {
 	forced := helm4
 	// The image is kubectl's after the undo.

@@ -235,7 +235,7 @@ func (o *operator) patch(ctx context.Context, rs *appsv1.ReplicaSet, text string
 	return client.IgnoreNotFound(o.client.Patch(ctx, rs, client.RawPatch(types.MergePatchType, []byte(text))))
 }
 
-// number is the ReplicaSet's number among those of its WebApp.
+// number returns the ReplicaSet's number among those of its WebApp.
 func number(rs appsv1.ReplicaSet) int64 {
 	n, err := strconv.ParseInt(rs.Annotations[revisionAnnotation], 10, 64)
 	if err != nil {

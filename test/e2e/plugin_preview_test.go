@@ -144,7 +144,7 @@ func TestPluginPreviewKnowsAnUndoFromADeploy(t *testing.T) {
 	previews(first("app:2", ""), "rolled out to revision 2 with the workload", b)
 }
 
-// onDeploy is a manifest of Deployment web that includes ConfigMap app with its deploys only.
+// onDeploy returns a manifest of Deployment web that includes ConfigMap app with its deploys only.
 func (w *world) onDeploy(image, pins string) string {
 	w.Helper()
 	d := deployment("web", envFrom("app"), gen.Annotated(keys.Advance, "on-deploy"))

@@ -86,7 +86,7 @@ func (w *world) printsNoValue(dir, verb, line string) {
 	}
 }
 
-// verbsWithOutput are the verbs that have the flag --output.
+// verbsWithOutput returns the verbs that have the flag --output.
 func verbsWithOutput() map[string]bool {
 	verbs := map[string]bool{}
 	var visit func(cmd *cobra.Command)

@@ -251,7 +251,7 @@ func TestPolicyKeepsThePinsOfAPodThatExists(t *testing.T) {
 	}
 }
 
-// whoMayPatchPods is a client of a user who may do nothing but read and patch the namespace's pods.
+// whoMayPatchPods returns a client of a user who may do nothing but read and patch the namespace's pods.
 func (p *policyTest) whoMayPatchPods(t *testing.T) client.Client {
 	t.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "patcher", Namespace: p.namespace}, Rules: []rbacv1.PolicyRule{

@@ -141,7 +141,7 @@ func (s *stranger) wantNotFound(url string) {
 	}
 }
 
-// forgedReviews are about a workload that is live, and claim for it each key with each claim.
+// forgedReviews returns reviews that are about a live workload, and claim for it each key with each claim.
 func (s *stranger) forgedReviews(of *appsv1.Deployment) [][]byte {
 	s.Helper()
 	var all [][]byte
@@ -156,7 +156,7 @@ func (s *stranger) forgedReviews(of *appsv1.Deployment) [][]byte {
 	return all
 }
 
-// review is an AdmissionReview of the update of a Deployment.
+// review returns an AdmissionReview of the update of a Deployment.
 func (s *stranger) review(object, old *appsv1.Deployment) []byte {
 	s.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -172,7 +172,7 @@ func (s *stranger) review(object, old *appsv1.Deployment) []byte {
 	return text
 }
 
-// listening are the TCP ports on which a process listens, as the kernel has it.
+// listening returns the TCP ports on which a process listens, as the kernel has it.
 func listening(t *testing.T, pid int) []int {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

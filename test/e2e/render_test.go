@@ -38,7 +38,7 @@ func (w *world) render(manifests string, args ...string) string {
 	return out
 }
 
-// colors are the manifests of web with a ConfigMap of the given color.
+// colors returns the manifests of web with a ConfigMap of the given color.
 func colors(color string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: ConfigMap

@@ -206,7 +206,7 @@ func (a *arena) object(target string) *unstructured.Unstructured {
 	return obj
 }
 
-// everything is each key with some claims, and removed, on an object and on its pod template; and each other thing that it has.
+// everything returns each key with some claims, and removed, on an object and on its pod template; and each other thing that it has.
 func (a *arena) everything(target string) []attempt {
 	a.Helper()
 	var all []attempt
@@ -241,7 +241,7 @@ func (a *arena) everything(target string) []attempt {
 	return all
 }
 
-// madeUp are objects in the form of revisions and of the anchor, each with one thing more.
+// madeUp returns objects in the form of revisions and of the anchor, each with one thing more.
 func (a *arena) madeUp() []attempt {
 	a.Helper()
 	var all []attempt

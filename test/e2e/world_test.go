@@ -32,7 +32,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t, env.NewWorld(t, cluster, "e2e")}
 }
 
-// worldIn is a world in a namespace that exists.
+// worldIn returns a world in a namespace that exists.
 func worldIn(t *testing.T, namespace string) *world {
 	return &world{t, cluster.WorldIn(t, namespace)}
 }

@@ -177,7 +177,7 @@ func (c *Confrev) WaitReady(ctx context.Context) error {
 	}
 }
 
-// missing is what confrev lacks to be ready and to pin.
+// missing returns what confrev lacks to be ready and to pin.
 func (c *Confrev) missing(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.health, nil)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *Confrev) missing(ctx context.Context) error {
 	return err
 }
 
-// PID is the process's id.
+// PID returns the process's id.
 func (c *Confrev) PID() int { return c.process.Process.Pid }
 
 // Stop ends confrev as Kubernetes would, and waits for it to end well.

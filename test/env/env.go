@@ -32,7 +32,7 @@ const ArgoRollouts = "--argo-rollouts"
 // Kubernetes makes Up start a control plane of that version, such as 1.35.
 func Kubernetes(version string) string { return "--kubernetes=" + version }
 
-// Root is the folder of the repository.
+// Root returns the folder of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..")
@@ -130,7 +130,7 @@ func (c *Cluster) Run(ctx context.Context, input, tool string, args ...string) (
 	return c.RunEnv(ctx, nil, input, tool, args...)
 }
 
-// RunEnv is Run with variables of the environment, in the form "NAME=value", in addition to its own.
+// RunEnv does what Run does, with variables of the environment, in the form "NAME=value", in addition to its own.
 func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool string, args ...string) (string, error) {
 	path, err := c.Tool(ctx, tool)
 	if err != nil {

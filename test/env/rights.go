@@ -88,7 +88,7 @@ func Used(granted []Right, requests []Request) (used, unused []Right) {
 	return used, unused
 }
 
-// ReportRights says how many of the rights that the chart gives confrev were used since a mark, and which were not.
+// ReportRights returns how many of the rights that the chart gives confrev were used since a mark, and which were not.
 func (c *Cluster) ReportRights(ctx context.Context, since AuditMark) (string, error) {
 	granted, err := c.Granted(ctx)
 	if err != nil {

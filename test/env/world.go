@@ -26,7 +26,7 @@ type T interface {
 	Context() context.Context
 	Helper()
 	Errorf(format string, args ...any)
-	// Fatalf ends what is going on; it does not return.
+	// Fatalf ends the test; it does not return.
 	Fatalf(format string, args ...any)
 	Cleanup(func())
 }
@@ -60,7 +60,7 @@ func NewWorld(t T, c *Cluster, prefix string) World {
 	return c.WorldIn(t, ns.Name)
 }
 
-// WorldIn is a world in a namespace that exists: another test's, for a subtest.
+// WorldIn returns a world in a namespace that exists: another test's, for a subtest.
 func (c *Cluster) WorldIn(t T, namespace string) World {
 	return World{Cluster: c, Ctx: t.Context(), NS: namespace, Patience: patience, t: t}
 }
@@ -79,7 +79,7 @@ func (w *World) Kubectl(args ...string) string {
 	return w.KubectlIn("", args...)
 }
 
-// KubectlIn is Kubectl with a standard input.
+// KubectlIn does what Kubectl does, with a standard input.
 func (w *World) KubectlIn(input string, args ...string) string {
 	w.t.Helper()
 	out, err := w.Cluster.Run(w.Ctx, input, "kubectl", append([]string{"--namespace", w.NS}, args...)...)
@@ -93,7 +93,7 @@ func (w *World) Eventually(what string, check func() (complaint string)) {
 	w.Within(w.Patience, what, check)
 }
 
-// Within is Eventually with a bound of its own, for what comes by the clock.
+// Within does what Eventually does, with a bound of its own, for what comes by the clock.
 func (w *World) Within(bound time.Duration, what string, check func() (complaint string)) {
 	w.t.Helper()
 	if complaint := w.Poll(bound, check); complaint != "" {
@@ -110,7 +110,7 @@ func (w *World) Poll(bound time.Duration, check func() (complaint string)) (comp
 	}
 }
 
-// pauseAfter is how long to wait before looking again at what has not come about for so long: each look costs the machine
+// pauseAfter returns how long to wait before looking again at what has not come about for so long: each look costs the machine
 // time that the thing waited for may need.
 func pauseAfter(waited time.Duration) time.Duration {
 	return min(max(waited/10, 20*time.Millisecond), 300*time.Millisecond)
@@ -145,7 +145,7 @@ func (w *World) Create(objects ...client.Object) {
 	}
 }
 
-// TryCreate is Create for one object, and returns the API server's error.
+// TryCreate does what Create does for one object, and returns the API server's error.
 func (w *World) TryCreate(obj client.Object) error {
 	obj.SetNamespace(w.NS)
 	obj.SetResourceVersion("")
@@ -205,13 +205,13 @@ func Ready(pod *corev1.Pod) bool {
 	})
 }
 
-// PinsText is the annotation of a Deployment's pins.
+// PinsText returns the annotation of a Deployment's pins.
 func (w *World) PinsText(deployment string) string {
 	w.t.Helper()
 	return w.Deployment(deployment).Spec.Template.Annotations[keys.Pins]
 }
 
-// Pins are a Deployment's pins.
+// Pins returns a Deployment's pins.
 func (w *World) Pins(deployment string) pin.Set {
 	w.t.Helper()
 	pins, err := pin.Parse(w.PinsText(deployment))
@@ -219,7 +219,7 @@ func (w *World) Pins(deployment string) pin.Set {
 	return pins
 }
 
-// PinOf is the pin of a ConfigMap in a Deployment.
+// PinOf returns the pin of a ConfigMap in a Deployment.
 func (w *World) PinOf(deployment, source string) pin.Pin {
 	w.t.Helper()
 	return w.Pins(deployment)[pin.Source{Kind: pin.ConfigMap, Name: source}]

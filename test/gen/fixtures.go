@@ -12,23 +12,23 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// NameOfRevision is the revision of configmap/app with one value.
+// NameOfRevision returns the revision of configmap/app with one value.
 func NameOfRevision(value string) string {
 	c := content.FromConfigMap(App(value))
 	return content.RevisionName("app", c.Hash(), 0)
 }
 
-// App is configmap/app with one value.
+// App returns configmap/app with one value.
 func App(value string) *corev1.ConfigMap {
 	return ConfigMap("app", map[string]string{"k": value})
 }
 
-// PinOfApp is a pin of configmap/app: the revision with a value, and its number.
+// PinOfApp returns a pin of configmap/app: the revision with a value, and its number.
 func PinOfApp(value, number string) string {
 	return "configmap/app=" + NameOfRevision(value) + "@" + number
 }
 
-// RevisionOfApp is the revision of configmap/app with a value.
+// RevisionOfApp returns the revision of configmap/app with a value.
 func RevisionOfApp(value, number string) *corev1.ConfigMap {
 	cm := ConfigMap(NameOfRevision(value), map[string]string{"k": value})
 	cm.Immutable = new(true)
@@ -37,7 +37,7 @@ func RevisionOfApp(value, number string) *corev1.ConfigMap {
 	return cm
 }
 
-// HeldOn is the note of a Deployment web that is held from a pin on another.
+// HeldOn returns the note of a Deployment web that is held from a pin on another.
 func HeldOn(from, on string) string {
 	app := Source("configmap/app")
 	for value := range map[string]bool{"a": true, "b": true} {
@@ -49,7 +49,7 @@ func HeldOn(from, on string) string {
 	panic("no content has " + from)
 }
 
-// Web is a Deployment that tracks all and takes its environment from configmap/app.
+// Web returns a Deployment that tracks all and takes its environment from configmap/app.
 func Web(image string, modifiers ...DeploymentModifier) *appsv1.Deployment {
 	all := append([]DeploymentModifier{Tracking("all"), Template(EnvFrom("configmap/app"))}, modifiers...)
 	d := Deployment("web", all...)
@@ -57,7 +57,7 @@ func Web(image string, modifiers ...DeploymentModifier) *appsv1.Deployment {
 	return d
 }
 
-// Ran is a ReplicaSet of Deployment web.
+// Ran returns a ReplicaSet of Deployment web.
 func Ran(name string, order int64, image, pins string) *appsv1.ReplicaSet {
 	rs := ReplicaSet(name, Web(image, Pinned(pins)), order)
 	rs.Spec.Template.Spec.Containers[0].Image = image

@@ -61,7 +61,7 @@ func TestAPodWaitsForARevisionThatIsLost(t *testing.T) {
 	}
 }
 
-// notReady says why a pod is not ready; nothing if it is.
+// notReady returns why a pod is not ready; nothing if it is.
 func (w *world) notReady(name string) string {
 	var pod corev1.Pod
 	w.Must(w.Get(name, &pod))

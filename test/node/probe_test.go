@@ -70,13 +70,13 @@ func mountLast(spec *corev1.PodSpec, mount corev1.VolumeMount) {
 	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
 }
 
-// volumePath is where the probe finds a key of a source that byVolume mounts.
+// volumePath returns where the probe finds a key of a source that byVolume mounts.
 func volumePath(source, key string) string { return path.Join(configDir, "volume", source, key) }
 
-// subPath is where the probe finds a key of a source that bySubPath mounts.
+// subPath returns where the probe finds a key of a source that bySubPath mounts.
 func subPath(source, key string) string { return path.Join(configDir, "subPath", source, key) }
 
-// projectedPath is where the probe finds a key of byProjected's sources.
+// projectedPath returns where the probe finds a key of byProjected's sources.
 func projectedPath(key string) string { return path.Join(configDir, "projected", key) }
 
 // byEnv returns the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
@@ -130,7 +130,7 @@ func everyWay(spec *corev1.PodSpec) {
 	}
 }
 
-// everything is what a container reads in every way, when the sources have that value. Names of variables and files tell
+// everything returns what a container reads in every way, when the sources have that value. Names of variables and files tell
 // the way.
 func everything(value string) reading {
 	return reading{

@@ -23,7 +23,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t, env.NewWorld(t, cluster, "node")}
 }
 
-// in is the same world for a subtest.
+// in returns the same world for a subtest.
 func (w *world) in(t *testing.T) *world { return &world{t, cluster.WorldIn(t, w.NS)} }
 
 // run runs a command of hack/cluster in the namespace, if there is one, and returns what it printed.
@@ -61,7 +61,7 @@ func (w *world) waitPods(n int) []corev1.Pod {
 	return pods
 }
 
-// restarts is how often a pod's container was started again.
+// restarts returns how often a pod's container was started again.
 func restarts(pod corev1.Pod) int32 {
 	var n int32
 	for _, status := range pod.Status.ContainerStatuses {

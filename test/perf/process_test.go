@@ -57,7 +57,7 @@ func (p *process) metrics() env.Metrics {
 	return metrics
 }
 
-// cpu is how long confrev has used a processor.
+// cpu returns how long confrev has used a processor.
 func (p *process) cpu() time.Duration {
 	return time.Duration(p.metrics().Sum("process_cpu_seconds_total") * float64(time.Second))
 }

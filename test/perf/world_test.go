@@ -104,7 +104,7 @@ func (w *world) edit(name, value string) time.Time {
 // stamp is the template annotation of the bare patches that make the floor.
 const stamp = "example.com/stamp"
 
-// patchTemplate is the least that any tool must do to roll a Deployment out.
+// patchTemplate does the least that any tool must do to roll a Deployment out.
 func (w *world) patchTemplate(name, value string) error {
 	return w.patch(name, fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, stamp, value))
 }

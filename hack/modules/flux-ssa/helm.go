@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// helmDiff is helm-controller's drift detection. The manifests are those of the release: 'helm get manifest'.
+// helmDiff does helm-controller's drift detection. The manifests are those of the release: 'helm get manifest'.
 func (f flux) helmDiff(ctx context.Context, objects []*unstructured.Unstructured) (drifted bool, err error) {
 	if err := normalize.UnstructuredListWithScheme(objects, f.client.Scheme()); err != nil {
 		return false, err

@@ -200,7 +200,7 @@ func (f flux) apply(ctx context.Context, objects []*unstructured.Unstructured) (
 	return false, nil
 }
 
-// applyOptions are those of KustomizationReconciler.apply, of a Kustomization that sets nothing.
+// applyOptions returns those of KustomizationReconciler.apply, of a Kustomization that sets nothing.
 func applyOptions() ssa.ApplyOptions {
 	o := ssa.DefaultApplyOptions()
 	o.ExclusionSelector = map[string]string{group + "/reconcile": "disabled", group + "/ssa": "Ignore"}

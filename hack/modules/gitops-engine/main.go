@@ -185,7 +185,7 @@ func (a *application) observe() (sync.ReconciliationResult, error) {
 	return sync.Reconcile(a.targets, live, a.namespace, a.cache), nil
 }
 
-// isSelfReferenced is false for an object that only has a copy of another's tracking annotation.
+// isSelfReferenced returns false for an object that only has a copy of another's tracking annotation.
 func (a *application) isSelfReferenced(live, target *unstructured.Unstructured) bool {
 	if live == nil || a.tracking == string(v1alpha1.TrackingMethodLabel) {
 		return true

@@ -38,7 +38,7 @@ func (w *writing) unchanged(obj client.Object, notes ...string) error {
 	return w.printObject(&printers.NamePrinter{Operation: "unchanged"}, obj, notes...)
 }
 
-// printObject is the only place where a verb prints an object, so that no path can forget to mask a Secret
+// printObject prints an object. It is the only place where a verb prints an object, so that no path can forget to mask a Secret
 // (TestObjectsArePrintedInOnePlace).
 func (w *writing) printObject(objects printers.ResourcePrinter, obj client.Object, notes ...string) error {
 	if err := typed(obj); err != nil {

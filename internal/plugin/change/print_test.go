@@ -31,7 +31,7 @@ func secretOfCanaries() *corev1.Secret {
 	}
 }
 
-// writingTo is what a verb prints with, in one of kubectl's formats.
+// writingTo returns what a verb prints with, in one of kubectl's formats.
 func writingTo(out *bytes.Buffer, format string) *writing {
 	w := &writing{Session: &session.Session{IOStreams: genericiooptions.IOStreams{Out: out}},
 		print: genericclioptions.NewPrintFlags("done").WithTypeSetter(clientgoscheme.Scheme)}

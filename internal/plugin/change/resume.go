@@ -80,7 +80,7 @@ func toCurrent(t session.Target, look rollout.Look, sources []pin.Source, verdic
 	return moving, nil
 }
 
-// whyUnmoved says why a source's pin does not move forward by hand.
+// whyUnmoved returns why a source's pin does not move forward by hand.
 func whyUnmoved(t session.Target, d plan.Decision) string {
 	switch d.Verdict {
 	case plan.InSync:

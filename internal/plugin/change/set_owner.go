@@ -159,7 +159,7 @@ func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, fo
 	return fmt.Sprintf("%s of %s: %s -> %s", keys.Track, found, orNothing(before), after), nil
 }
 
-// withOwned is the annotation confrev.io/track with one source more, or as it is if that is tracked without.
+// withOwned returns the annotation confrev.io/track with one source more, or as it is if that is tracked without.
 func withOwned(t session.Target, before string, track optin.Track, source pin.Source) (string, error) {
 	switch {
 	case track.None():
@@ -173,7 +173,7 @@ func withOwned(t session.Target, before string, track optin.Track, source pin.So
 	return addTracked(t, before, []pin.Source{source})
 }
 
-// ownerReference is the reference by which a workload owns a source: neither as its controller, nor in the way of its deletion.
+// ownerReference returns the reference by which a workload owns a source: neither as its controller, nor in the way of its deletion.
 func ownerReference(t session.Target) metav1.OwnerReference {
 	apiVersion, kind := t.Kind.GVK.ToAPIVersionAndKind()
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: t.Object.GetName(), UID: t.Object.GetUID()}

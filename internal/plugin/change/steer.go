@@ -101,7 +101,7 @@ func untilUnchanged(decideAndWrite func() error) error {
 	return err
 }
 
-// patchOptions are those of a write that the flags ask for.
+// patchOptions returns the options of a write that the flags ask for.
 func (w *writing) patchOptions() []client.PatchOption {
 	options := []client.PatchOption{client.FieldOwner(w.fieldManager)}
 	if w.dryRun == cmdutil.DryRunServer {
@@ -178,7 +178,7 @@ func (w *writing) write(ctx context.Context, steering *rollout.Steering) (client
 	return steering.Send(ctx, w.patchOptions()...)
 }
 
-// yielded says what was left to the controller.
+// yielded returns what was left to the controller.
 func yielded(planner *reconcile.Planner) []string {
 	var notes []string
 	for _, err := range planner.Yielded() {
@@ -205,7 +205,7 @@ func resolvable(ctx context.Context, c client.Reader, t session.Target, look rol
 		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", gate.ResolvePins, t)
 }
 
-// summary says what became of each source, and what follows.
+// summary returns what became of each source, and what follows.
 func summary(t session.Target, look rollout.Look, moved []plan.Decision, after plan.Plan) []string {
 	var notes []string
 	var held []string
@@ -234,7 +234,7 @@ func movedText(look rollout.Look, d plan.Decision) string {
 	return fmt.Sprintf("revision %d -> %d (%s)", d.From.Number, d.To.Number, d.To.Revision)
 }
 
-// rollsOut says what the change of a template leads to.
+// rollsOut returns what the change of a template leads to.
 func rollsOut(t session.Target, obj client.Object) string {
 	switch {
 	case t.Kind.Paused(obj):
@@ -260,7 +260,7 @@ func decision(t session.Target, look rollout.Look, source pin.Source) (plan.Deci
 	return plan.Decision{}, fmt.Errorf("%s does not refer to %s", t, source)
 }
 
-// chosen are the decisions on the source that the arguments name, or on all.
+// chosen returns the decisions on the source that the arguments name, or on all.
 func chosen(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.Decision, error) {
 	if len(sources) == 0 {
 		if !look.Follows {

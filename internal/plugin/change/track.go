@@ -156,7 +156,7 @@ func dropTracked(t session.Target, before string, sources []pin.Source) (string,
 	return listText(listed), nil
 }
 
-// others is the command that lists all the sources of a template but some.
+// others returns the command that lists all the sources of a template but some.
 func others(t session.Target, but []pin.Source) string {
 	uses, _ := t.Kind.Uses(t.Object)
 	var rest []pin.Source
@@ -195,7 +195,7 @@ func listText(sources []pin.Source) string {
 	return strings.Join(texts, ",")
 }
 
-// consequences says what an annotation leads to.
+// consequences returns what an annotation leads to.
 func consequences(t session.Target, text string) []string {
 	pins, _ := t.Kind.Pins(t.Object)
 	if text == "none" {
@@ -223,7 +223,7 @@ func consequences(t session.Target, text string) []string {
 	return notes
 }
 
-// stillOwned says which of the sources go on being tracked because the workload owns them.
+// stillOwned returns which of the sources go on being tracked because the workload owns them.
 func stillOwned(ctx context.Context, c *session.Connection, t session.Target, after string, sources []pin.Source) []string {
 	listed, err := listedIn(after)
 	if err != nil || after == "none" || after == "all" {

@@ -103,7 +103,7 @@ func previousPins(t session.Target, look rollout.Look, sources []pin.Source, num
 	return move{decisions: all[:1]}, nil
 }
 
-// pinned are the decisions about sources of which the workload has a pin that could go back.
+// pinned returns the decisions about sources of which the workload has a pin that could go back.
 func pinned(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.Decision, error) {
 	all, err := chosen(t, look, sources)
 	if err != nil {

@@ -175,14 +175,14 @@ func (d *diff) ofWorkload(ctx context.Context, c *session.Connection, name strin
 	return differ, nil
 }
 
-// sides are two contents of a source as the diff program gets them.
+// sides returns two contents of a source as the diff program gets them.
 func (d *diff) sides(use podspec.Use, old, now contents) [2]side {
 	before, after := old.side(use.Source), now.side(use.Source)
 	addFiles(before.files, after.files, used(use, values(old.object)), used(use, values(now.object)), use.Kind == pin.Secret && !d.showSecrets)
 	return [2]side{before, after}
 }
 
-// used are the values that a workload uses.
+// used returns the values that a workload uses.
 func used(use podspec.Use, all map[string][]byte) map[string][]byte {
 	if use.All {
 		return all

@@ -100,7 +100,7 @@ func printDiagnosis(out io.Writer, d *view.Diagnosis) error {
 	return err
 }
 
-// subjects is a table without cells, for -o name: a finding is more than a line.
+// subjects returns a table without cells, for -o name: a finding is more than a line.
 func subjects(d *view.Diagnosis) *metav1.Table {
 	table := &metav1.Table{}
 	for _, f := range d.Findings {

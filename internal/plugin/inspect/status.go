@@ -77,7 +77,7 @@ var colours = map[string]color.Attribute{
 	string(view.Missing): color.FgRed, string(view.NotResolved): color.FgRed, string(view.Failed): color.FgRed,
 }
 
-// NewStatus is the verb status.
+// NewStatus returns the verb status.
 func NewStatus(p *session.Session) *cobra.Command {
 	o := &statusOptions{Session: p}
 	o.Colours = colours
@@ -181,7 +181,7 @@ func (o *statusOptions) follow(ctx context.Context, v *view.View) error {
 	return o.end(ctx, last, err)
 }
 
-// nothing is the error of waiting for no workload at all: a pipeline must not pass because of a misspelled selector.
+// nothing returns the error of waiting for no workload at all: a pipeline must not pass because of a misspelled selector.
 func (o *statusOptions) nothing() error {
 	with := ""
 	if o.selector != "" {
@@ -190,7 +190,7 @@ func (o *statusOptions) nothing() error {
 	return fmt.Errorf("nothing to wait for: no workload%s that confrev follows was found%s", with, o.where())
 }
 
-// end says how it came out.
+// end returns how it came out.
 func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
@@ -233,7 +233,7 @@ func (o *statusOptions) redraw(before, list *view.StatusList) error {
 	return o.PrintTable(o.Out, table, o.all)
 }
 
-// where says where was looked.
+// where returns where the command looked.
 func (o *statusOptions) where() string {
 	if o.all {
 		return ""
@@ -241,7 +241,7 @@ func (o *statusOptions) where() string {
 	return " in " + o.Namespace() + " namespace"
 }
 
-// statusOf is the exit status of what is not rolled out.
+// statusOf returns the exit status of what is not rolled out.
 func statusOf(list *view.StatusList) int {
 	if list.Failed() {
 		return statusFailed

@@ -54,7 +54,7 @@ func podsText(counts []view.PodCount) string {
 	return printer.OrDash(strings.Join(texts, ","))
 }
 
-// unusedChanges says of which sources only keys have changed that a workload does not use: its numbers differ, and nothing is wrong.
+// unusedChanges returns the sources of which only keys have changed that a workload does not use: its numbers differ, and nothing is wrong.
 func unusedChanges(list *view.StatusList) []string {
 	var notes []string
 	for _, w := range list.Items {

@@ -174,7 +174,7 @@ func (o *attachOptions) attach(ctx context.Context, c *session.Connection, repli
 	return err
 }
 
-// enforced says what to do where the API server lets only those set owners who may delete the object. It gives no other sign of it.
+// enforced returns what to do where the API server lets only those set owners who may delete the object. It gives no other sign of it.
 func enforced(err error) string {
 	if !strings.Contains(err.Error(), "cannot set an ownerRef on a resource you can't delete") {
 		return ""

@@ -125,7 +125,7 @@ func (o *previewOptions) read(c *session.Connection, installed view.Installation
 	return edits, notes, err
 }
 
-// otherVersion says that an object is left out because the controller handles its kind in another version: only the API server
+// otherVersion returns the message that an object is left out because the controller handles its kind in another version: only the API server
 // can convert between them.
 func otherVersion(info *resource.Info, kinds []workload.Kind) []string {
 	gvk := info.Mapping.GroupVersionKind
@@ -182,7 +182,7 @@ func previewTable(list *view.PreviewList) *metav1.Table {
 	return table
 }
 
-// reasonsOf says why a workload rolls out or not.
+// reasonsOf returns why a workload rolls out or not.
 func reasonsOf(w view.Preview) []string {
 	var reasons []string
 	if w.Template {

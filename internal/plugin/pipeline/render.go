@@ -54,7 +54,7 @@ const renderExample = `  # Apply a directory of manifests
   # Fields of custom resources that name ConfigMaps, in the form that kustomize has for it
   kubectl confrev render -f deploy/ --references name-references.yaml`
 
-// NewRender is the command that renders manifests.
+// NewRender returns the command that renders manifests.
 func NewRender(p *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "render [-f FILENAME]...",

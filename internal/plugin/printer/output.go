@@ -40,7 +40,7 @@ func (o *Output) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print no headers in a table.")
 }
 
-// Format is the output format, as the user wrote it: "" for a table.
+// Format returns the output format, as the user wrote it: "" for a table.
 func (o *Output) Format() string { return *o.Flags.OutputFormat }
 
 // Check refuses an unknown format before anything is asked of the API server.
@@ -170,5 +170,5 @@ func (o *Output) coloured(text string, table *metav1.Table) string {
 	return strings.Join(lines, "")
 }
 
-// OrDash is a cell of a table: a dash when there is nothing to say.
+// OrDash returns a cell of a table: a dash when there is nothing to say.
 func OrDash(text string) string { return cmp.Or(text, "-") }

@@ -22,13 +22,13 @@ func (s screen) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Screened are streams on which nothing but plain text appears.
+// Screened returns streams on which nothing but plain text appears.
 func Screened(streams genericiooptions.IOStreams) genericiooptions.IOStreams {
 	streams.Out, streams.ErrOut = screen{Raw(streams.Out)}, screen{Raw(streams.ErrOut)}
 	return streams
 }
 
-// Raw is what is behind a screen.
+// Raw returns what is behind a screen.
 func Raw(out io.Writer) io.Writer {
 	if s, is := out.(screen); is {
 		return s.out

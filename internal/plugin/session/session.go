@@ -71,7 +71,7 @@ func (p *Session) Connect() (*Connection, error) {
 	return &Connection{WithWatch: c, Config: config, Namespace: namespace}, nil
 }
 
-// Namespace is the one of the flags, or of the context.
+// Namespace returns the namespace of the flags or, without one, of the context.
 func (p *Session) Namespace() string {
 	namespace, _, _ := p.Factory.ToRawKubeConfigLoader().Namespace()
 	return namespace
@@ -114,7 +114,7 @@ func AddAll(cmd *cobra.Command, all *bool) {
 // Examples returns the Examples of a verb as cobra wants them.
 func Examples(text string) string { return templates.Examples(text) }
 
-// PrintNotes says on standard error what a report does not show.
+// PrintNotes prints on standard error what a report does not show.
 func (p *Session) PrintNotes(notes []string) {
 	for _, note := range notes {
 		_, _ = fmt.Fprintln(p.ErrOut, "note:", printer.OneLine(note))

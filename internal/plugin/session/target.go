@@ -106,7 +106,7 @@ func (t Target) Look(ctx context.Context, c *Connection) (*reconcile.Planner, ro
 	return planner, look, err
 }
 
-// options are those of the controller, and what the workload shows of them: whether it handles Secrets, and where it injects.
+// options returns the controller's options, and what the workload shows of them: whether it handles Secrets, and where it injects.
 func (t Target) options() reconcile.Options {
 	options := t.Installation.Options
 	pins, _ := t.Kind.Pins(t.Object)
@@ -123,7 +123,7 @@ func (t Target) options() reconcile.Options {
 	return options
 }
 
-// Config is what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
+// Config returns what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
 func (t Target) Config(ctx context.Context, c client.Reader) (optin.Config, error) {
 	namespace := index.Namespace()
 	err := c.Get(ctx, client.ObjectKey{Name: t.Object.GetNamespace()}, namespace)
