@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"text/template"
 	"time"
+
+	"confrev.io/confrev/hack/cluster/image"
 )
 
 var (
@@ -134,9 +136,9 @@ func (c cluster) makeImages(ctx context.Context) error {
 		return fmt.Errorf("make images: %w", err)
 	}
 	images := filepath.Join(dir, "images")
-	probe := image{name: probeImage, entrypoint: "/probe", binary: content}
-	pause := image{name: pauseImage, entrypoint: "/probe", binary: content, args: []string{"pause"}}
-	return errors.Join(probe.write(filepath.Join(images, "probe.tar")), pause.write(filepath.Join(images, "pause.tar")))
+	probe := image.Image{Name: probeImage, Entrypoint: "/probe", Binary: content}
+	pause := image.Image{Name: pauseImage, Entrypoint: "/probe", Binary: content, Args: []string{"pause"}}
+	return errors.Join(probe.Write(filepath.Join(images, "probe.tar")), pause.Write(filepath.Join(images, "pause.tar")))
 }
 
 func buildProbe(ctx context.Context, l layout, log, to string) error {

@@ -188,7 +188,22 @@ func settle(s *stage) {
 
 // canary returns the steps of one telling.
 func canary(w way) []step {
-	steps := slices.Concat([]step{
+	steps := slices.Concat(faultyCanary(w), w.inMidCanary, lostNodes, promotion(w), w.afterUndo, []step{{
+		name: "with the Rollout, everything goes",
+		does: []action{does("kubectl delete rollout app"), until("the garbage collector is through", copies("app")),
+			until("the pods are gone", fact{"kubectl get pods -l app=app -o name", ""})},
+		sees:   []string{w.shown},
+		checks: []check{{"nothing is left that a pod of the Rollout read", copies("app")}},
+	}}, w.afterAll)
+	for i := range steps {
+		steps[i].name = w.name + ": " + steps[i].name
+	}
+	return steps
+}
+
+// faultyCanary goes as far as a canary that does not become ready.
+func faultyCanary(w way) []step {
+	return []step{
 		{
 			name: "a Rollout reads a ConfigMap, by a volume and by envFrom", says: w.deploys,
 			does: append(slices.Clone(w.deploy), settle, until("confrev makes its users the owners", owned("stable"))),
@@ -211,39 +226,48 @@ The steps of the Rollout are setWeight: 20 and a pause, so one pod of five gets 
 				{"the Rollout and its ReplicaSets that use it own {{faulty}}", owned("faulty")},
 			},
 		},
-	}, w.inMidCanary, []step{
-		{
-			name: "two spot nodes go away in mid-canary",
-			says: `The canary continues while someone looks into it. Meanwhile nodes come and go, so stable pods are replaced, and the
+	}
+}
+
+// lostNodes are what happens while the faulty canary is out, up to its end.
+var lostNodes = []step{
+	{
+		name: "two spot nodes go away in mid-canary",
+		says: `The canary continues while someone looks into it. Meanwhile nodes come and go, so stable pods are replaced, and the
 replacements must not be canaries as well:`,
-			does: []action{losePod("app", "{{stable}}", greetingFirst, stuck), losePod("app", "{{stable}}", greetingFirst, stuck)},
+		does: []action{losePod("app", "{{stable}}", greetingFirst, stuck), losePod("app", "{{stable}}", greetingFirst, stuck)},
+	},
+	{
+		name: "a third one goes while confrev is down",
+		says: "confrev is not in the pod-creation path. End it the hard way, and lose one more:",
+		does: []action{end(true), losePod("app", "{{stable}}", greetingFirst, stuck), remember("before", moves("rollout/app", "app")),
+			start, wroteNothing},
+		checks: []check{{"nothing moved: the same generation, ReplicaSets and pods", fact{moves("rollout/app", "app"), "{{before}}"}}},
+	},
+	{
+		name: "abort the canary: the stable pods are not touched",
+		does: []action{remember("old", "kubectl get pods -l app=app -o name --sort-by=.metadata.name | xargs"), remember("canary", podOf("faulty")),
+			does("kubectl argo rollouts abort app"), until("stable is back at 5 pods", allRead("stable"))},
+		sees: []string{rollout, rolloutPods},
+		checks: []check{
+			{"the 4 stable pods are the same ones, and a fifth is there", fact{"printf '%s\\n' {{old}} $(kubectl get pods -l app=app -o name) | grep -v {{canary}} | sort | uniq -d | wc -l", "4"}},
+			{"the canary's ReplicaSet has no pods", fact{readers("faulty") + " | awk '{n += $2} END {print n}'", "0"}},
+			{"Argo Rollouts says that the Rollout is degraded: its template is not what runs", phase("Degraded")},
 		},
-		{
-			name: "a third one goes while confrev is down",
-			says: "confrev is not in the pod-creation path. End it the hard way, and lose one more:",
-			does: []action{end(true), losePod("app", "{{stable}}", greetingFirst, stuck), remember("before", moves("rollout/app", "app")),
-				start, wroteNothing},
-			checks: []check{{"nothing moved: the same generation, ReplicaSets and pods", fact{moves("rollout/app", "app"), "{{before}}"}}},
+	},
+	{
+		name: "after the abort, confrev leaves it at that",
+		does: []action{barrier},
+		checks: []check{
+			{"all pods read {{stable}}", allRead("stable")},
+			{"the aborted configuration stays as long as its ReplicaSet, for a retry", copies("app", "{{stable}}", "{{faulty}}")},
 		},
-		{
-			name: "abort the canary: the stable pods are not touched",
-			does: []action{remember("old", "kubectl get pods -l app=app -o name --sort-by=.metadata.name | xargs"), remember("canary", podOf("faulty")),
-				does("kubectl argo rollouts abort app"), until("stable is back at 5 pods", allRead("stable"))},
-			sees: []string{rollout, rolloutPods},
-			checks: []check{
-				{"the 4 stable pods are the same ones, and a fifth is there", fact{"printf '%s\\n' {{old}} $(kubectl get pods -l app=app -o name) | grep -v {{canary}} | sort | uniq -d | wc -l", "4"}},
-				{"the canary's ReplicaSet has no pods", fact{readers("faulty") + " | awk '{n += $2} END {print n}'", "0"}},
-				{"Argo Rollouts says that the Rollout is degraded: its template is not what runs", phase("Degraded")},
-			},
-		},
-		{
-			name: "after the abort, confrev leaves it at that",
-			does: []action{barrier},
-			checks: []check{
-				{"all pods read {{stable}}", allRead("stable")},
-				{"the aborted configuration stays as long as its ReplicaSet, for a retry", copies("app", "{{stable}}", "{{faulty}}")},
-			},
-		},
+	},
+}
+
+// promotion is from the fixed configuration to the one after it, and back.
+func promotion(w way) []step {
+	return []step{
 		{
 			name: "fix the configuration, and promote it",
 			does: slices.Concat([]action{does(keepUnready("none"))}, w.change("fixed", greetingFixed, "v3"),
@@ -270,17 +294,7 @@ nothing special:`,
 			sees:   []string{rolloutPods},
 			checks: []check{{"all 5 pods read {{fixed}} again", allRead("fixed")}},
 		},
-	}, w.afterUndo, []step{{
-		name: "with the Rollout, everything goes",
-		does: []action{does("kubectl delete rollout app"), until("the garbage collector is through", copies("app")),
-			until("the pods are gone", fact{"kubectl get pods -l app=app -o name", ""})},
-		sees:   []string{w.shown},
-		checks: []check{{"nothing is left that a pod of the Rollout read", copies("app")}},
-	}}, w.afterAll)
-	for i := range steps {
-		steps[i].name = w.name + ": " + steps[i].name
 	}
-	return steps
 }
 
 // podOf returns the command that names a pod that reads a ConfigMap.

@@ -1,5 +1,5 @@
 // Command demo tells confrev's story on a real control plane of hack/cluster, shows with kubectl what happens, and checks
-// each thing that it says. A story is a list of steps (web.go, canary.go); stage.go tells them.
+// each thing that it says. A story is a list of steps (web.go, canary.go), made of actions (actions.go); stage.go tells it.
 package main
 
 import (

@@ -1,4 +1,5 @@
-package main
+// Package image makes container images of one program, without a container engine.
+package image
 
 import (
 	"archive/tar"
@@ -11,35 +12,35 @@ import (
 	"runtime"
 )
 
-// image is a container image of one layer with one file, which is its entry point.
-type image struct {
-	name       string // with a tag
-	binary     []byte // the file's content
-	entrypoint string // its absolute path in the image
-	args       []string
+// Image is a container image of one layer with one file, which is its entry point.
+type Image struct {
+	Name       string // with a tag
+	Binary     []byte // the file's content
+	Entrypoint string // its absolute path in the image
+	Args       []string
 }
 
-// write writes the image as an archive that 'ctr images import' reads (the format of 'docker save').
-func (i image) write(path string) error {
+// Write writes the image as an archive that 'ctr images import' reads (the format of 'docker save').
+func (i Image) Write(path string) error {
 	archive, err := i.archive()
 	if err != nil {
-		return fmt.Errorf("make image %s: %w", i.name, err)
+		return fmt.Errorf("make image %s: %w", i.Name, err)
 	}
 	if err := os.WriteFile(path, archive, 0o644); err != nil {
-		return fmt.Errorf("make image %s: %w", i.name, err)
+		return fmt.Errorf("make image %s: %w", i.Name, err)
 	}
 	return nil
 }
 
-func (i image) archive() ([]byte, error) {
-	layer, err := tarball(tarFile{i.entrypoint[1:], 0o755, i.binary})
+func (i Image) archive() ([]byte, error) {
+	layer, err := tarball(tarFile{i.Entrypoint[1:], 0o755, i.Binary})
 	if err != nil {
 		return nil, err
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": append([]string{i.entrypoint}, i.args...)},
+		"config":       map[string]any{"Entrypoint": append([]string{i.Entrypoint}, i.Args...)},
 		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	if err != nil {
@@ -47,7 +48,7 @@ func (i image) archive() ([]byte, error) {
 	}
 	configName := digest(config) + ".json"
 	manifest, err := json.Marshal([]map[string]any{
-		{"Config": configName, "RepoTags": []string{i.name}, "Layers": []string{"layer.tar"}},
+		{"Config": configName, "RepoTags": []string{i.Name}, "Layers": []string{"layer.tar"}},
 	})
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"archive/tar"
@@ -11,9 +11,9 @@ import (
 )
 
 func TestImageArchive(t *testing.T) {
-	made := image{name: "example/x:1", binary: []byte("binary"), entrypoint: "/x", args: []string{"pause"}}
+	made := Image{Name: "example/x:1", Binary: []byte("binary"), Entrypoint: "/x", Args: []string{"pause"}}
 	archive, err := made.archive()
-	checkError(t, err, "")
+	must(t, err)
 	files := untar(t, archive)
 
 	var manifest []struct {
@@ -44,7 +44,7 @@ func TestImageArchive(t *testing.T) {
 	}
 
 	again, err := made.archive()
-	checkError(t, err, "")
+	must(t, err)
 	if !bytes.Equal(archive, again) {
 		t.Error("the same image differs when it is made again")
 	}
@@ -59,14 +59,21 @@ func untar(t *testing.T, archive []byte) map[string][]byte {
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		checkError(t, err, "")
+		must(t, err)
 		content, err := io.ReadAll(reader)
-		checkError(t, err, "")
+		must(t, err)
 		files[header.Name] = content
 	}
 }
 
 func decode(t *testing.T, text []byte, into any) {
 	t.Helper()
-	checkError(t, json.Unmarshal(text, into), "")
+	must(t, json.Unmarshal(text, into))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

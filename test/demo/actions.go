@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"confrev.io/confrev/internal/pin"
+)
+
+// does shows commands and what they print.
+func does(commands ...string) action {
+	return func(s *stage) {
+		for _, command := range commands {
+			s.show(command)
+		}
+	}
+}
+
+// tells prints a text in the middle of a step.
+func tells(text string) action { return func(s *stage) { s.print("", "\n"+s.fill(text)) } }
+
+// in makes a folder the one in which commands run.
+func in(folder string) action { return func(s *stage) { s.folder = folder } }
+
+// remember keeps what a command prints.
+func remember(name, command string) action {
+	return func(s *stage) { s.names[name] = s.output(s.fill(command)) }
+}
+
+// until waits for a fact.
+func until(what string, f fact) action {
+	return func(s *stage) {
+		command, want := s.fill(f.command), s.fill(f.want)
+		s.Eventually(what, func() string {
+			seen, err := s.try(command)
+			if err == nil && seen == want {
+				return ""
+			}
+			return fmt.Sprintf("want\n%s\nhave\n%s", want, seen)
+		})
+	}
+}
+
+// pinned waits until a workload is pinned to a revision of its ConfigMap, of the same name, that has a content, and remembers
+// the revision's name, and as NAMEpin the pin.
+func pinned(as, workload, content string) action {
+	return func(s *stage) {
+		_, source, _ := strings.Cut(workload, "/")
+		s.Eventually(workload+" is pinned to a revision with "+content, func() string {
+			pins, err := pin.Parse(s.output("kubectl get " + workload + ` -o jsonpath='{.spec.template.metadata.annotations.confrev\.io/pins}'`))
+			p := pins[pin.Source{Kind: pin.ConfigMap, Name: source}]
+			if err != nil || p == (pin.Pin{}) {
+				return fmt.Sprintf("no pin: %v", err)
+			}
+			s.names[as], s.names[as+"pin"] = p.Revision, p.String()
+			s.names["next"] = fmt.Sprintf("configmap/%s@%d", source, p.Number+1)
+			return differs(s.output(contentOf(p.Revision)), content)
+		})
+	}
+}
+
+func differs(seen, want string) string {
+	if seen == want {
+		return ""
+	}
+	return "have " + seen
+}
+
+// contentOf returns the command that prints the content of a ConfigMap, which has one key.
+func contentOf(configMap string) string {
+	return "kubectl get configmap " + configMap + " -o jsonpath='{.data.*}'"
+}
+
+// keepUnready returns the command by which the simulated nodes keep pods with some configuration from becoming ready.
+func keepUnready(configuration string) string {
+	return `kubectl patch stage pod-unready --type=json -p '[{"op":"replace","path":"/spec/selector/matchExpressions/0/jq/values","value":["` +
+		configuration + `"]}]'`
+}
+
+// get returns the command that shows objects in the columns of a file: it stays short, and the reader can run it as well.
+func get(resource, which string) string {
+	return "kubectl get " + resource + " " + which + " -o custom-columns-file=../columns/" + resource
+}
+
+// pods returns the lines of the workload's pods, counted: ready or not, being deleted, and the ConfigMaps that they read by
+// volumes and by envFrom.
+func pods(app string, lines ...string) fact {
+	return fact{"kubectl get pods -l app=" + app + " --no-headers -o custom-columns=R:.status.containerStatuses[*].ready,D:.metadata.deletionTimestamp," +
+		"V:.spec.volumes[*].configMap.name,E:.spec.containers[*].envFrom[*].configMapRef.name | sort | uniq -c | awk '{$1=$1};1'",
+		strings.Join(lines, "\n")}
+}
+
+// losePod deletes a pod that reads a ConfigMap, as the loss of its node would, and claims that its replacement reads the same.
+func losePod(app, configMap, content string, same fact) action {
+	return func(s *stage) {
+		remember("lost", "kubectl get pods -l app="+app+" --no-headers -o custom-columns=N:.metadata.name,V:.spec.volumes[*].configMap.name"+
+			" | awk '$2 == \""+configMap+"\" {print $1; exit}'")(s)
+		s.show("kubectl delete pod {{lost}}")
+		until("the pod is replaced", same)(s)
+		s.show(get("pods", "-l app="+app))
+		s.claim(check{"pod {{lost}} is gone", fact{"kubectl get pod {{lost}} --ignore-not-found -o name", ""}})
+		s.claim(check{"its replacement reads the old configuration, " + configMap, same})
+		s.claim(check{"which still has the good content", fact{contentOf(configMap), content}})
+	}
+}
+
+// moves returns the command that shows any movement of a workload: its generation, its ReplicaSets and its pods.
+func moves(workload, app string) string {
+	return "kubectl get " + workload + " -o jsonpath='{.metadata.generation}'; " +
+		"kubectl get replicasets,pods -l app=" + app + " --no-headers -o custom-columns=N:.metadata.name,R:.spec.replicas | sort"
+}
+
+// end ends confrev, by force or as Kubernetes would.
+func end(byForce bool) action {
+	return func(s *stage) {
+		if byForce {
+			s.print(cyan, fmt.Sprintf("$ kill -KILL %d", s.confrev.PID()))
+			s.Must(s.confrev.Kill())
+		} else {
+			s.print(cyan, fmt.Sprintf("$ kill -TERM %d", s.confrev.PID()))
+			s.Must(s.confrev.Stop())
+		}
+		s.print(green, "✓ confrev has ended")
+	}
+}
+
+// start starts confrev again, and lets it deal with all that was changed before.
+func start(s *stage) {
+	s.print("", "\nStart confrev again; it finds everything as it should be.")
+	mark, err := s.Cluster.AuditNow()
+	s.Must(err)
+	s.restarted = mark
+	s.Must(s.confrev.Start(s.ctx))
+	barrier(s)
+}
+
+// barrier returns confrev something later to do, and waits until it has done that.
+func barrier(s *stage) {
+	s.print(dim, "  … confrev is given something later to do: another ConfigMap is edited")
+	s.Barrier()
+}
+
+// wroteNothing claims that confrev has written nothing since it was started again, except for the barrier.
+func wroteNothing(s *stage) {
+	requests, err := s.Cluster.ConfrevRequests(s.restarted)
+	s.Must(err)
+	for _, r := range requests {
+		if r.Writes() && r.Object.Namespace == s.NS && !strings.HasPrefix(r.Object.Name, "barrier") {
+			s.Fatalf("confrev wrote: %s", r)
+		}
+	}
+	s.print(green, "✓ confrev wrote nothing, by the API server's audit log, except for what that other ConfigMap needs")
+}
