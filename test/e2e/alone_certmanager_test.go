@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -29,12 +28,7 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 	w := newWorld(t)
 	w.startCertManager()
 	stop(t)
-	defer start(t)
-	defer func() {
-		if err := cluster.Install(context.Background(), chartValues...); err != nil {
-			t.Error(err)
-		}
-	}()
+	reinstallAfter(t)
 	w.Must(reinstall(t, "webhook.certManager.enabled=true"))
 	files := &mounted{dir: t.TempDir()}
 	first := w.certificate("", "confrev-webhook")

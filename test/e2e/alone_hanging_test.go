@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,12 +28,7 @@ func hang(t *testing.T) (goOn func()) {
 // long: workloads then pass and are repaired, and pods that carry pins are refused. Not parallel.
 func TestAWebhookThatHangs(t *testing.T) {
 	w := newWorld(t)
-	t.Cleanup(func() {
-		// The test's own context has ended.
-		if err := cluster.Install(context.Background(), chartValues...); err != nil {
-			t.Error(err)
-		}
-	})
+	reinstallAfter(t)
 	byDefault := slices.DeleteFunc(slices.Clone(chartValues), func(value string) bool { return strings.HasPrefix(value, "webhook.timeoutSeconds=") })
 	w.Must(cluster.Install(w.Ctx, append(byDefault, "podAdmission=webhook")...))
 	w.waitPodAdmission("webhook")

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,7 +26,7 @@ import (
 func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
-	t.Cleanup(func() { w.Must(cluster.Install(context.Background(), chartValues...)) })
+	reinstallAfter(t)
 	w.Must(reinstall(t, "metrics.secure=true"))
 	dir := t.TempDir()
 	certificate := w.writeCertificate(dir)

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -22,12 +21,7 @@ import (
 func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
-	t.Cleanup(func() {
-		// The test's own context has ended.
-		if err := cluster.Install(context.Background(), chartValues...); err != nil {
-			t.Error(err)
-		}
-	})
+	reinstallAfter(t)
 	system := func(args ...string) {
 		t.Helper()
 		_, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", env.Namespace}, args...)...)

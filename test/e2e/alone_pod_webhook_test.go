@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -43,12 +42,7 @@ func usePodWebhook(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	if servesPolicies(t) {
-		t.Cleanup(func() {
-			// The test's own context has ended.
-			if err := cluster.Install(context.Background(), chartValues...); err != nil {
-				t.Error(err)
-			}
-		})
+		reinstallAfter(t)
 		w.Must(reinstall(t, "podAdmission=webhook"))
 	}
 	w.waitPodAdmission("webhook")

@@ -24,11 +24,7 @@ import (
 // Without guards, and for those that a value of the chart exempts, all is as if there were none: what they do is repaired
 // (rule 9). Not parallel.
 func TestGuardsCanBeTurnedOff(t *testing.T) {
-	defer func() {
-		if err := reinstall(t); err != nil {
-			t.Error(err)
-		}
-	}()
+	reinstallAfter(t)
 	w, a := deployed(t)
 	w.WaitOwned(a.Revision, "web")
 	ana := w.tenant()
@@ -88,11 +84,9 @@ metadata: {name: ` + w.NS + `}
 spec: {policyName: ` + w.NS + `}
 `
 	w.KubectlIn(mutator, "apply", "-f", "-")
+	reinstallAfter(t)
 	t.Cleanup(func() {
 		if _, err := cluster.Run(context.Background(), mutator, "kubectl", "delete", "-f", "-"); err != nil {
-			t.Error(err)
-		}
-		if err := cluster.Install(context.Background(), chartValues...); err != nil {
 			t.Error(err)
 		}
 	})
@@ -139,9 +133,8 @@ func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 // that (rule 22). Not parallel.
 func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 	stop(t)
-	defer start(t)
+	reinstallAfter(t)
 	w := newWorld(t)
-	defer func() { w.Must(reinstall(t)) }()
 	account := "system:serviceaccount:" + env.Namespace + ":confrev"
 	w.Must(reinstall(t, "secrets.enabled=false", "restartOn=null"))
 	if out, _ := cluster.Kubectl(w.Ctx, "auth", "can-i", "create", "secrets", "--all-namespaces", "--as", account); strings.TrimSpace(out) != "no" {

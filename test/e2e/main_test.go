@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
 )
@@ -53,6 +55,31 @@ var chartValues = slices.Concat([]string{
 func reinstall(t *testing.T, but ...string) error {
 	t.Helper()
 	return cluster.Install(t.Context(), slices.Concat(chartValues, but)...)
+}
+
+// reinstallAfter brings back, once a test has ended, what it took away of the chart, and waits until that resolves pins: confrev would not
+// pin what the next test creates.
+func reinstallAfter(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		ctx := context.Background()
+		if err := cluster.Install(ctx, chartValues...); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]string{true: "policy", false: "webhook"}[servesPolicies(t)]
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+			if confrev.Ended() {
+				// It looks when it starts.
+				return true, nil
+			}
+			by, err := confrev.PodAdmission(ctx)
+			return by == want, err
+		})
+		if err != nil {
+			t.Errorf("wait until pins are resolved by a %s again: %v", want, err)
+		}
+	})
 }
 
 func TestMain(m *testing.M) {

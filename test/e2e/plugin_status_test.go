@@ -254,8 +254,8 @@ func TestPluginStatusExamples(t *testing.T) {
 	w.WaitPinned("web", "app", "color", "A")
 	for _, line := range examplesOf(t, "status") {
 		if strings.Contains(line, " -A") {
-			// Other tests' workloads need not be rolled out.
-			w.runExample(t.TempDir(), line, 3)
+			// Other tests' workloads may be waiting, or have failed.
+			w.runExample(t.TempDir(), line, 3, 4)
 			continue
 		}
 		w.runExample(t.TempDir(), line)
