@@ -90,8 +90,8 @@ type doctor struct {
 	DiagnosisOptions
 }
 
-// find adds a finding about an object.
-func (d *doctor) find(s Severity, reason string, gvk schema.GroupVersionKind, obj client.ObjectKey, fix, format string, args ...any) {
+// addFinding adds a finding about an object.
+func (d *doctor) addFinding(s Severity, reason string, gvk schema.GroupVersionKind, obj client.ObjectKey, fix, format string, args ...any) {
 	d.Findings = append(d.Findings, Finding{
 		Severity: s, Reason: reason, Namespace: obj.Namespace, Object: resourceName(gvk.Kind, obj.Name),
 		Message: fmt.Sprintf(format, args...), Fix: fix, about: nameOnly(gvk, obj.Namespace, obj.Name),

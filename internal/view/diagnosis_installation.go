@@ -31,7 +31,7 @@ func (d *doctor) versions(context.Context) error {
 	d.Versions.Controller = d.Installation.Deployment.Labels["app.kubernetes.io/version"]
 	release := version.Release()
 	if release != "" && d.Versions.Controller != "" && strings.TrimPrefix(release, "v") != strings.TrimPrefix(d.Versions.Controller, "v") {
-		d.find(SeverityInfo, "VersionsDiffer", workload.Deployment.GVK, client.ObjectKeyFromObject(d.Installation.Deployment),
+		d.addFinding(SeverityInfo, "VersionsDiffer", workload.Deployment.GVK, client.ObjectKeyFromObject(d.Installation.Deployment),
 			"use the plugin of the controller's version", "the controller is %s, this plugin %s", d.Versions.Controller, release)
 	}
 	return nil
@@ -54,7 +54,7 @@ func (d *doctor) policies(ctx context.Context) error {
 			return err
 		}
 		if seen && !found {
-			d.find(SeverityError, "PolicyMissing", part.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + part.Suffix},
+			d.addFinding(SeverityError, "PolicyMissing", part.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + part.Suffix},
 				installChart, "it is not there, so %s", part.Without)
 		}
 	}
@@ -74,7 +74,7 @@ func (d *doctor) guards(ctx context.Context) error {
 			return err
 		}
 		if seen && !found {
-			d.find(SeverityInfo, "NoGuard", policy.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + suffix}, "", "%s", without)
+			d.addFinding(SeverityInfo, "NoGuard", policy.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + suffix}, "", "%s", without)
 		}
 	}
 	return nil
@@ -90,13 +90,13 @@ func (d *doctor) webhook(ctx context.Context) error {
 		return err
 	}
 	if !found {
-		d.find(SeverityWarning, "WebhookMissing", gvk, about, "set webhook.enabled in the chart's values",
+		d.addFinding(SeverityWarning, "WebhookMissing", gvk, about, "set webhook.enabled in the chart's values",
 			"it is not there, so a deploy and its configuration are two rollouts")
 		return nil
 	}
 	for _, w := range configuration.Webhooks {
 		if len(w.ClientConfig.CABundle) == 0 {
-			d.find(SeverityWarning, "NoCABundle", gvk, about,
+			d.addFinding(SeverityWarning, "NoCABundle", gvk, about,
 				"confrev, or cert-manager, writes it: is it running, and may it patch this object?",
 				"webhook %s has no caBundle, so the API server goes on without it", w.Name)
 		}
@@ -112,16 +112,16 @@ func (d *doctor) controller(ctx context.Context) error {
 		d.note("not judged: %s", d.Installation.refused)
 		return nil
 	case deployment == nil:
-		d.find(SeverityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.Installation.Namespace, Name: "confrev"},
+		d.addFinding(SeverityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.Installation.Namespace, Name: "confrev"},
 			installChart, "the controller is not installed, so nothing is pinned and nothing advances")
 		return nil
 	}
 	about := client.ObjectKeyFromObject(deployment)
 	logs := "kubectl -n " + about.Namespace + " describe deployment/" + about.Name + "; kubectl -n " + about.Namespace + " logs -l app.kubernetes.io/name=confrev"
 	if deployment.Status.ReadyReplicas == 0 {
-		d.find(SeverityError, "NotReady", workload.Deployment.GVK, about, logs, "no replica is ready, so nothing is pinned and nothing advances")
+		d.addFinding(SeverityError, "NotReady", workload.Deployment.GVK, about, logs, "no replica is ready, so nothing is pinned and nothing advances")
 	} else if n := replicasOf(deployment) - deployment.Status.ReadyReplicas; n > 0 {
-		d.find(SeverityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
+		d.addFinding(SeverityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
 	}
 	lease := &coordinationv1.Lease{}
 	found, seen, err := d.read(ctx, lease, about.Namespace, "confrev")
@@ -131,7 +131,7 @@ func (d *doctor) controller(ctx context.Context) error {
 	spec := lease.Spec
 	if !found || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil ||
 		d.Now.After(spec.RenewTime.Add(4*secondsOf(*spec.LeaseDurationSeconds))) {
-		d.find(SeverityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
+		d.addFinding(SeverityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
 			logs, "no replica leads, so nothing advances")
 	}
 	return nil
@@ -189,7 +189,7 @@ func (d *doctor) rights(ctx context.Context) error {
 				return err
 			}
 			if !review.Status.Allowed {
-				d.find(SeverityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
+				d.addFinding(SeverityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
 					"its ServiceAccount %s may not %s %s", account, verb, strconv.Quote(resource.String()))
 			}
 		}

@@ -42,7 +42,7 @@ func (d *doctor) workloads(ctx context.Context) error {
 			if w.Normal {
 				level = SeverityInfo
 			}
-			d.find(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Text)
+			d.addFinding(level, w.Reason, look.Kind.GVK, about, "see docs/events.md: "+w.Reason, "%s", w.Text)
 		}
 		d.missing(look)
 		d.holds(look)
@@ -61,7 +61,7 @@ func (d *doctor) missing(look rollout.Look) {
 			if _, exists := d.metadataOf(look.Workload.GetNamespace(), pin.Source{Kind: source.Kind, Name: pins[source].Revision}); exists {
 				continue
 			}
-			d.find(level, "RevisionMissing", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+			d.addFinding(level, "RevisionMissing", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
 				"give "+source.String()+" the content that the revision had, or roll out another revision; see docs/troubleshooting.md",
 				"%s is pinned to %s, which does not exist: new pods of it cannot start", who, pins[source])
 		}
@@ -89,7 +89,7 @@ func (d *doctor) holds(look rollout.Look) {
 		if age > d.Long {
 			level = SeverityWarning
 		}
-		d.find(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+		d.addFinding(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
 			fmt.Sprintf("correct %s, which ends the hold; or go on with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
 			"it was rolled back from the present content of %s, which is %s old, and stays on %s", decision.Source, duration.HumanDuration(age), decision.From)
 	}
@@ -110,7 +110,7 @@ func (d *doctor) pause(look rollout.Look) {
 		level = SeverityWarning
 	}
 	if look.Follows {
-		d.find(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
+		d.addFinding(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
 			fmt.Sprintf("once it may roll out: kubectl rollout resume %s -n %s", look, look.Workload.GetNamespace()),
 			"paused for %s: %s", duration.HumanDuration(d.Now.Sub(since)), p.paused)
 	}
@@ -152,19 +152,19 @@ func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, a
 		return nil
 	}
 	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
-		d.find(SeverityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
+		d.addFinding(SeverityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	if !derived {
-		d.find(SeverityWarning, "NotARevision", revision.GVK(kind), about,
+		d.addFinding(SeverityWarning, "NotARevision", revision.GVK(kind), about,
 			"if nothing needs it: kubectl delete "+string(kind)+" "+obj.GetName()+" -n "+obj.GetNamespace(),
 			"it looks like a revision of %s, but its data does not bear that out: confrev does not delete it", source)
 		return nil
 	}
-	d.find(SeverityWarning, "Leak", revision.GVK(kind), about,
+	d.addFinding(SeverityWarning, "Leak", revision.GVK(kind), about,
 		"the controller deletes it when it runs and nothing else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -o yaml",
 		"no template and no holder is pinned to this revision of %s, for %s", source, duration.HumanDuration(age))
 	return nil
@@ -194,7 +194,7 @@ func (d *doctor) pods(ctx context.Context) error {
 			continue
 		}
 		if left := podspec.Replacements(&pod.Spec, pins.Resolve); len(left) > 0 {
-			d.find(SeverityError, "NotResolved", snapshot.Pod, client.ObjectKeyFromObject(pod),
+			d.addFinding(SeverityError, "NotResolved", snapshot.Pod, client.ObjectKeyFromObject(pod),
 				"delete the pod once the admission policies are in place: its successor is right",
 				"its pins were not applied to %d references: it reads the sources themselves", len(left))
 		}

@@ -31,7 +31,7 @@ func (d *doctor) schemas(ctx context.Context) error {
 			return err
 		}
 		if found && !keepsAnnotations(kind, definition) {
-			d.find(SeverityWarning, "PinsNotKept", customResourceDefinition, client.ObjectKey{Name: name},
+			d.addFinding(SeverityWarning, "PinsNotKept", customResourceDefinition, client.ObjectKey{Name: name},
 				"let the schema keep annotations at "+kind.Path+".metadata: see docs/troubleshooting.md, PinsNotKept",
 				"the API server prunes annotations at %s.metadata of every %s, so none is ever pinned", kind.Path, kind.Resource())
 		}

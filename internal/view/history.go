@@ -101,7 +101,7 @@ func (v *View) sourcesOf(ctx context.Context, objects []Object) ([]pin.Source, e
 			all = append(all, source)
 			continue
 		}
-		found, err := v.find(o)
+		found, err := v.findWorkload(o)
 		if err != nil {
 			return nil, err
 		}

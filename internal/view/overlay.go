@@ -83,7 +83,8 @@ func (e Edits) secrets(namespace string) bool {
 	return slices.ContainsFunc(e.of(namespace), func(one Edit) bool { return one.GVK == revision.GVK(pin.Secret) })
 }
 
-func (e Edits) find(gvk schema.GroupVersionKind, obj client.Object) *Edit {
+// editOf returns the edit of an object; nil when there is none.
+func (e Edits) editOf(gvk schema.GroupVersionKind, obj client.Object) *Edit {
 	for i, one := range e {
 		if one.GVK == gvk && one.After.GetName() == obj.GetName() && one.After.GetNamespace() == obj.GetNamespace() {
 			return &e[i]
@@ -94,7 +95,7 @@ func (e Edits) find(gvk schema.GroupVersionKind, obj client.Object) *Edit {
 
 // edited reports whether a source is among the edits.
 func (e Edits) edited(namespace string, source pin.Source) bool {
-	return e.find(revision.GVK(source.Kind), revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})) != nil
+	return e.editOf(revision.GVK(source.Kind), revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})) != nil
 }
 
 // overlay shows a cluster as it would be with the edits. It writes nothing.
@@ -110,7 +111,7 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 		return err
 	}
 	named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	if one := o.edits.find(gvk, named); one != nil {
+	if one := o.edits.editOf(gvk, named); one != nil {
 		return convert(one.After, obj)
 	}
 	return o.Client.Get(ctx, key, obj, options...)

@@ -155,7 +155,7 @@ func concerned(ctx context.Context, planner *reconcile.Planner, namespace string
 func (e Edits) forecast(look rollout.Look) Preview {
 	f := Preview{WorkloadRef: refOf(look)}
 	before := look.Template
-	if own := e.find(look.Kind.GVK, look.Workload); own != nil {
+	if own := e.editOf(look.Kind.GVK, look.Workload); own != nil {
 		f.Template, before = own.changesTemplate(look.Kind)
 	}
 	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
@@ -197,7 +197,7 @@ func decided(look rollout.Look, source pin.Source) bool {
 }
 
 func changeOf(d plan.Decision) SourceChange {
-	change := SourceChange{Source: d.Source.String(), Verdict: string(d.Verdict), Because: Because(d)}
+	change := SourceChange{Source: d.Source.String(), Verdict: string(d.Verdict), Because: ExplainVerdict(d)}
 	if d.From != (pin.Pin{}) {
 		change.From = d.From.String()
 	}

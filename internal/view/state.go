@@ -36,8 +36,8 @@ var byUrgency = []State{
 // Done reports whether nothing is left to do.
 func (s State) Done() bool { return s == RolledOut || s == Untracked }
 
-// stays reports whether a person has to act: waiting alone does not help.
-func (s State) stays() bool {
+// needsAction reports whether a person has to act: waiting alone does not help.
+func (s State) needsAction() bool {
 	return slices.Contains([]State{Missing, Failed, Held, Paused, Waiting}, s)
 }
 
@@ -60,7 +60,7 @@ type progress struct {
 func (p progress) judge(d plan.Decision) (State, string) {
 	switch d.Verdict {
 	case plan.SourceMissing, plan.KeyMissing:
-		return Missing, d.Source.String() + " " + Because(d)
+		return Missing, d.Source.String() + " " + ExplainVerdict(d)
 	case plan.Held:
 		if p.failed {
 			return p.rollout()
@@ -69,7 +69,7 @@ func (p progress) judge(d plan.Decision) (State, string) {
 	case plan.Waiting:
 		return Waiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
 	case plan.Unknown:
-		return Unknown, Because(d)
+		return Unknown, ExplainVerdict(d)
 	}
 	switch {
 	case p.paused != "" && (d.From != d.To || p.rolling != ""):

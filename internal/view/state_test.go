@@ -119,8 +119,8 @@ func TestWhatEndsAWait(t *testing.T) {
 		"rolled out":        {WorkloadStatus{State: RolledOut}, false},
 	} {
 		list := &StatusList{Items: []WorkloadStatus{{State: RolledOut}, test.item}}
-		if list.Stays() != test.stays || list.Failed() != (test.item.State == Failed) {
-			t.Errorf("%s: stays %t, failed %t", name, list.Stays(), list.Failed())
+		if list.NeedsAction() != test.stays || list.Failed() != (test.item.State == Failed) {
+			t.Errorf("%s: stays %t, failed %t", name, list.NeedsAction(), list.Failed())
 		}
 	}
 }

@@ -47,9 +47,9 @@ type WorkloadStatus struct {
 	inferred bool
 }
 
-// Stays reports whether a person has to act.
-func (w *WorkloadStatus) Stays() bool {
-	return w.State.stays() && (w.State != Paused || !w.resumes)
+// NeedsAction reports whether a person has to act.
+func (w *WorkloadStatus) NeedsAction() bool {
+	return w.State.needsAction() && (w.State != Paused || !w.resumes)
 }
 
 // SourceStatus is one source of a workload.
@@ -147,7 +147,7 @@ func (v *View) choose(which Which) ([]rollout.Look, error) {
 	}
 	var looks []rollout.Look
 	for _, o := range which.Objects {
-		look, err := v.find(o)
+		look, err := v.findWorkload(o)
 		if err != nil {
 			return nil, err
 		}
@@ -201,9 +201,9 @@ func (l *StatusList) Done() bool {
 	return !slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return !w.State.Done() })
 }
 
-// Stays reports whether a person has to act on some workload.
-func (l *StatusList) Stays() bool {
-	return slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return w.Stays() })
+// NeedsAction reports whether a person has to act on some workload.
+func (l *StatusList) NeedsAction() bool {
+	return slices.ContainsFunc(l.Items, func(w WorkloadStatus) bool { return w.NeedsAction() })
 }
 
 // Failed reports whether a rollout failed.

@@ -6,8 +6,8 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Because returns what the verdict on a source means for a workload. status, preview and the verbs that move pins use these words.
-func Because(d plan.Decision) string {
+// ExplainVerdict returns what the verdict on a source means for a workload. status, preview and the verbs that move pins use these words.
+func ExplainVerdict(d plan.Decision) string {
 	switch d.Verdict {
 	case plan.InSync:
 		if d.From != d.To {

@@ -6,7 +6,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-func TestBecause(t *testing.T) {
+func TestExplainVerdict(t *testing.T) {
 	for name, test := range map[string]struct {
 		decision plan.Decision
 		want     string
@@ -24,7 +24,7 @@ func TestBecause(t *testing.T) {
 		"not known":                  {plan.Decision{Verdict: plan.Unknown}, "could not be looked at"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Because(test.decision); got != test.want {
+			if got := ExplainVerdict(test.decision); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -84,8 +84,8 @@ func (o Object) Source() (pin.Source, bool) {
 	return pin.Source{Kind: pin.Kinds[i], Name: o.Name}, true
 }
 
-// find finds a workload by its name. One that refers to another for its pod template leads there.
-func (v *View) find(o Object) (rollout.Look, error) {
+// findWorkload finds a workload by its name. One that refers to another for its pod template leads there.
+func (v *View) findWorkload(o Object) (rollout.Look, error) {
 	i := slices.IndexFunc(v.Kinds, func(k workload.Kind) bool { return k.GVK.GroupKind() == o.GroupKind })
 	if i < 0 {
 		return rollout.Look{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
@@ -99,7 +99,7 @@ func (v *View) find(o Object) (rollout.Look, error) {
 		return rollout.Look{}, apierrors.NewNotFound(o.Resource, o.Name)
 	}
 	if named, name, refers := kind.WorkloadRef(obj); refers {
-		return v.find(Object{GroupKind: named, Resource: o.Resource, Name: name})
+		return v.findWorkload(Object{GroupKind: named, Resource: o.Resource, Name: name})
 	}
 	return rollout.Look{Kind: kind, Workload: obj}, nil
 }

@@ -147,7 +147,7 @@ func (o *ownable) createOwned(ctx context.Context, obj client.Object) error {
 
 // own makes a workload the owner of an object that is about to be created, and lets the workload track it.
 func (w *writing) own(ctx context.Context, c *session.Connection, obj client.Object, owner string, options *client.CreateOptions) ([]string, error) {
-	found, err := w.Named(ctx, c, owner)
+	found, err := w.FindNamed(ctx, c, owner)
 	if err != nil {
 		return nil, err
 	}

@@ -23,11 +23,11 @@ func (u *undo) restoreSource(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := u.Find(ctx, c, u.workload)
+	found, err := u.FindTarget(ctx, c, u.workload)
 	if err != nil {
 		return err
 	}
-	_, look, err := found.Look(ctx, c)
+	_, look, err := found.Assess(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -86,11 +86,11 @@ func whyUnmoved(t session.Target, d plan.Decision) string {
 	case plan.InSync:
 		return fmt.Sprintf("has its present content already (revision %d)", d.From.Number)
 	case plan.Held:
-		return fmt.Sprintf("%s; to go on: kubectl confrev resume %s", view.Because(d), t)
+		return fmt.Sprintf("%s; to go on: kubectl confrev resume %s", view.ExplainVerdict(d), t)
 	case plan.Waiting:
-		return fmt.Sprintf("%s; to roll it out: kubectl confrev advance %s", view.Because(d), t)
+		return fmt.Sprintf("%s; to roll it out: kubectl confrev advance %s", view.ExplainVerdict(d), t)
 	case plan.Pinned, plan.Advanced:
 		return "is about to be rolled out by the controller"
 	}
-	return view.Because(d)
+	return view.ExplainVerdict(d)
 }

@@ -73,7 +73,7 @@ func (s *setOwner) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := s.Named(ctx, c, s.workload)
+	found, err := s.FindNamed(ctx, c, s.workload)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (o *onWorkload) Fill(cmd *cobra.Command, args []string) (err error) {
 // onTarget reads a workload, decides and writes, and does so again if an object has changed since it was read.
 func (w *writing) onTarget(ctx context.Context, c *session.Connection, name string, do func(session.Target) error) error {
 	return untilUnchanged(func() error {
-		found, err := w.Find(ctx, c, name)
+		found, err := w.FindTarget(ctx, c, name)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (o *onWorkload) steer(ctx context.Context, decide func(session.Target, roll
 }
 
 func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found session.Target, decide func(session.Target, rollout.Look) (move, error)) error {
-	planner, look, err := found.Look(ctx, c)
+	planner, look, err := found.Assess(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (d *diff) ofWorkload(ctx context.Context, c *session.Connection, name strin
 	if d.from != "" || d.to != "" {
 		return false, fmt.Errorf("--from and --to are for a source; %s is compared with the sources as they are now", name)
 	}
-	found, err := d.Find(ctx, c, name)
+	found, err := d.FindTarget(ctx, c, name)
 	if err != nil {
 		return false, err
 	}

@@ -174,7 +174,7 @@ func (o *statusOptions) follow(ctx context.Context, v *view.View) error {
 			return false, o.nothing()
 		}
 		if o.wait {
-			return list.Done() || list.Stays(), nil
+			return list.Done() || list.NeedsAction(), nil
 		}
 		return false, o.redraw(before, list)
 	})
@@ -201,7 +201,7 @@ func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err erro
 	}
 	err = o.show(last)
 	if status, ended := errors.AsType[session.ExitStatus](err); ended && o.wait {
-		status.Err = fmt.Errorf("%s; that does not end by itself", listed(last, func(w view.WorkloadStatus) bool { return w.Stays() }))
+		status.Err = fmt.Errorf("%s; that does not end by itself", listed(last, func(w view.WorkloadStatus) bool { return w.NeedsAction() }))
 		return status
 	}
 	return err

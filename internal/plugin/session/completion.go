@@ -92,7 +92,7 @@ func (p *Session) CompleteWorkloadThenSources(cmd *cobra.Command, args []string,
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	found, err := p.Find(ctx, c, args[0])
+	found, err := p.FindTarget(ctx, c, args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -30,9 +30,9 @@ type Target struct {
 // String returns the form that kubectl takes: "deployment/web".
 func (t Target) String() string { return t.Kind.Resource() + "/" + t.Object.GetName() }
 
-// Find reads a workload. One that has its template in another workload leads there.
-func (p *Session) Find(ctx context.Context, c *Connection, name string) (Target, error) {
-	found, err := p.Named(ctx, c, name)
+// FindTarget reads a workload. One that has its template in another workload leads there.
+func (p *Session) FindTarget(ctx context.Context, c *Connection, name string) (Target, error) {
+	found, err := p.FindNamed(ctx, c, name)
 	if err != nil {
 		return Target{}, err
 	}
@@ -46,8 +46,8 @@ func (p *Session) Find(ctx context.Context, c *Connection, name string) (Target,
 	return Target{}, fmt.Errorf("the pod template of %s is in %s %s, which is not a kind of workload that confrev handles", found, named, referred)
 }
 
-// Named reads the workload that is named, as the kind that the installation handles it by: the API server may prefer another version.
-func (p *Session) Named(ctx context.Context, c *Connection, name string) (Target, error) {
+// FindNamed reads the workload that is named, as the kind that the installation handles it by: the API server may prefer another version.
+func (p *Session) FindNamed(ctx context.Context, c *Connection, name string) (Target, error) {
 	objects, err := p.Objects([]string{name})
 	if err != nil {
 		return Target{}, err
@@ -81,8 +81,8 @@ func plurals(kinds []workload.Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// Look plans for one workload as the controller would, asking the API server for no more than that needs.
-func (t Target) Look(ctx context.Context, c *Connection) (*reconcile.Planner, rollout.Look, error) {
+// Assess plans for one workload as the controller would, asking the API server for no more than that needs.
+func (t Target) Assess(ctx context.Context, c *Connection) (*reconcile.Planner, rollout.Look, error) {
 	kinds := []workload.Kind{t.Kind}
 	for _, kind := range workload.Standard() {
 		if kind.Refers && kind != t.Kind {
