@@ -67,7 +67,7 @@ func TestEventsAreDocumented(t *testing.T) {
 		}
 	}
 	// Errors that only the user can fix become events too.
-	terminal := regexp.MustCompile(`(?:TerminalError\{(?:Reason:\s*)?|is the reason of a TerminalError.*\nconst \w+ = )"(\w+)"`)
+	terminal := regexp.MustCompile(`(?:notice\.Terminal\(|is the reason of a TerminalError.*\nconst \w+ = )"(\w+)"`)
 	for _, path := range files(t, "internal", ".go") {
 		for _, match := range terminal.FindAllStringSubmatch(read(t, path), -1) {
 			if !slices.Contains(inCode, match[1]) {

@@ -48,6 +48,23 @@ func Warning(reason string, source pin.Source, format string, args ...any) Notic
 	return Notice{Reason: reason, Source: source, Text: fmt.Sprintf(format, args...)}
 }
 
+// TerminalError is a notice as an error that retrying does not fix, because the user must change something.
+type TerminalError struct{ Notice }
+
+func (e *TerminalError) Error() string { return e.Text }
+
+// About returns the error's notice, as one about a source.
+func (e *TerminalError) About(source pin.Source) Notice {
+	n := e.Notice
+	n.Source = source
+	return n
+}
+
+// Terminal returns a TerminalError.
+func Terminal(reason, format string, args ...any) error {
+	return &TerminalError{Warning(reason, pin.Source{}, format, args...)}
+}
+
 // Sink receives notices. A notice about a write is sent after that write.
 type Sink interface {
 	Send(ctx context.Context, n Notice)

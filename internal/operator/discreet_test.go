@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/revision"
 )
 
@@ -80,9 +81,9 @@ func TestARefusalOfConfinementStaysAsItIs(t *testing.T) {
 		return withoutValues(apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "web", errors.New(text)))
 	}
 	const policy = "ValidatingAdmissionPolicy 'confrev-confine-spec.template' with binding 'confrev-confine-spec.template' denied request: "
-	terminal, ok := errors.AsType[*revision.TerminalError](revision.ExplainRefusal(
+	terminal, ok := errors.AsType[*notice.TerminalError](revision.ExplainRefusal(
 		forbidden(policy + "confrev may not change spec.minReadySeconds, metadata.annotations.example.com/a")))
-	if !ok || terminal.Reason != revision.ConfinementRefused || !strings.Contains(terminal.Message, "spec.minReadySeconds") {
+	if !ok || terminal.Reason != revision.ConfinementRefused || !strings.Contains(terminal.Text, "spec.minReadySeconds") {
 		t.Errorf("says %v", terminal)
 	}
 	for _, other := range []string{policy + `confrev may not change "canary"`, "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: canary"} {

@@ -142,8 +142,8 @@ func TestWavesAnnotations(t *testing.T) {
 			if got := reasonsOf(config.Problems); got != test.problem {
 				t.Fatalf("problems %+v, want %q", config.Problems, test.problem)
 			}
-			if len(config.Problems) > 0 && !strings.Contains(config.Problems[0].Note, test.quoted) {
-				t.Errorf("%q does not say %q", config.Problems[0].Note, test.quoted)
+			if len(config.Problems) > 0 && !strings.Contains(config.Problems[0].Text, test.quoted) {
+				t.Errorf("%q does not say %q", config.Problems[0].Text, test.quoted)
 			}
 		})
 	}

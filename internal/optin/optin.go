@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/quote"
 )
 
@@ -49,10 +51,7 @@ const (
 // Blocks reports whether a must not move pins now. deploying is true if something else in the template is changing.
 func (a Advance) Blocks(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
 
-// Problem is something wrong with an annotation or label. Reason is that of an event on the workload, and Note is its text.
-type Problem struct{ Reason, Note string }
-
-// The reasons of problems.
+// The reasons of what is wrong with an annotation or label.
 const (
 	InvalidTrack     = "InvalidTrack"
 	InvalidMode      = "InvalidMode"
@@ -92,7 +91,7 @@ type Config struct {
 	RestartAt bool
 	// RestartOn are other objects whose changes roll the workload.
 	RestartOn []Trigger
-	Problems  []Problem
+	Problems  []notice.Notice
 }
 
 // Read returns a workload's configuration. The workload's own settings take precedence over other tools' annotations, and those
@@ -117,7 +116,7 @@ func Read(w Metadata, defaults Defaults) Config {
 }
 
 func (c *Config) complain(reason, format string, args ...any) {
-	c.Problems = append(c.Problems, Problem{reason, fmt.Sprintf(format, args...)})
+	c.Problems = append(c.Problems, notice.Warning(reason, pin.Source{}, format, args...))
 }
 
 func (c *Config) readTrack(w Metadata, compat Compat) {

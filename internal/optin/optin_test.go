@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 )
 
@@ -41,7 +42,7 @@ func tracks(track optin.Track, about map[string]optin.Traits) string {
 }
 
 // reasonsOf returns the reasons of problems.
-func reasonsOf(problems []optin.Problem) string {
+func reasonsOf(problems []notice.Notice) string {
 	var reasons []string
 	for _, p := range problems {
 		reasons = append(reasons, p.Reason)
@@ -240,8 +241,8 @@ func TestModesAndInjections(t *testing.T) {
 			if got := reasonsOf(config.Problems); got != test.problem {
 				t.Fatalf("problems %+v, want %q", config.Problems, test.problem)
 			}
-			if len(config.Problems) > 0 && !strings.Contains(config.Problems[0].Note, test.quoted) {
-				t.Errorf("%q does not say %q", config.Problems[0].Note, test.quoted)
+			if len(config.Problems) > 0 && !strings.Contains(config.Problems[0].Text, test.quoted) {
+				t.Errorf("%q does not say %q", config.Problems[0].Text, test.quoted)
 			}
 		})
 	}
@@ -260,8 +261,8 @@ func TestSettle(t *testing.T) {
 		if config.Settle != defaults.Settle || reasonsOf(config.Problems) != optin.InvalidSettle {
 			t.Errorf("%q: %s, %+v", text, config.Settle, config.Problems)
 		}
-		if len(config.Problems) == 1 && !strings.Contains(config.Problems[0].Note, "using 2s") {
-			t.Errorf("%q: %q does not say what holds", text, config.Problems[0].Note)
+		if len(config.Problems) == 1 && !strings.Contains(config.Problems[0].Text, "using 2s") {
+			t.Errorf("%q: %q does not say what holds", text, config.Problems[0].Text)
 		}
 	}
 }

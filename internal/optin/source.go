@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/quote"
 )
@@ -54,15 +55,15 @@ const revisionManaged = "configmap.kubernetes.io/revision-managed"
 // An ownerReference counts only if a user may have written it. That excludes references from objects that a controller manages,
 // those that confrev adds in mode attach, and those that the Secrets Store CSI driver adds. Whether a reference opts the source in
 // depends on the workload (Track).
-func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []Problem) {
+func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []notice.Notice) {
 	traits := Traits{Policy: PolicyRevision, Never: whyNeverCopied(source, meta)}
-	var problems []Problem
+	var problems []notice.Notice
 	annotations := meta.GetAnnotations()
 	if name := annotations[keys.Policy]; name != "" {
 		policy, known := policyNamed(name)
 		if traits.Policy = policy; !known {
-			problems = append(problems, Problem{InvalidMode, "annotation " + keys.Policy + " of " + source.String() + ": " +
-				quote.Text(name) + " is not a policy: want revision, rotate, live or ignore; using revision"})
+			problems = append(problems, notice.Warning(InvalidMode, pin.Source{},
+				"annotation %s of %s: %s is not a policy: want revision, rotate, live or ignore; using revision", keys.Policy, source, quote.Text(name)))
 		}
 	}
 	if c.Reloader {

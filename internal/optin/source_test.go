@@ -80,8 +80,8 @@ func TestDescribe(t *testing.T) {
 			if (len(problems) > 0) != test.problem {
 				t.Errorf("problems %+v", problems)
 			}
-			if test.problem && !strings.Contains(problems[0].Note, test.source) {
-				t.Errorf("%q does not name %s", problems[0].Note, test.source)
+			if test.problem && !strings.Contains(problems[0].Text, test.source) {
+				t.Errorf("%q does not name %s", problems[0].Text, test.source)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ const retryConfined = time.Second
 // refused at all.
 func (m *memory) refusedOnce(err error) time.Duration {
 	before := m.refused
-	terminal, ok := errors.AsType[*revision.TerminalError](err)
+	terminal, ok := errors.AsType[*notice.TerminalError](err)
 	m.refused = ok && terminal.Reason == revision.ConfinementRefused
 	if m.refused && !before {
 		return retryConfined
@@ -26,8 +26,8 @@ func (m *memory) refusedOnce(err error) time.Duration {
 
 // sayConfined turns a refusal of the write itself into a warning: trying again soon changes nothing.
 func sayConfined(said []notice.Notice, err error) ([]notice.Notice, error) {
-	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-		return append(said, notice.Notice{Reason: terminal.Reason, Text: terminal.Message}), nil
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
+		return append(said, terminal.Notice), nil
 	}
 	return said, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 )
@@ -133,7 +134,7 @@ func stored(secret *corev1.Secret) *corev1.Secret {
 
 // describe returns the traits of a source, and what is wrong with its annotations. Objects that rendering leaves alone for its
 // own reasons count as never copied, too.
-func (s *source) describe() (optin.Traits, []optin.Problem, error) {
+func (s *source) describe() (optin.Traits, []notice.Notice, error) {
 	values, err := s.values()
 	if err != nil {
 		return optin.Traits{}, nil, err

@@ -78,7 +78,7 @@ func (r *renderer) selectUses(o *object, meta metav1.Object, uses []podspec.Use)
 	maps.Copy(annotations, meta.GetAnnotations())
 	asked := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{Injection: optin.Template})
 	for _, problem := range asked.Problems {
-		r.warn(o, problem.Note)
+		r.warn(o, problem.Text)
 	}
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
@@ -91,7 +91,7 @@ func (r *renderer) selectUses(o *object, meta metav1.Object, uses []podspec.Use)
 			return nil, err
 		}
 		for _, problem := range problems {
-			r.warn(s.object, problem.Note)
+			r.warn(s.object, problem.Text)
 		}
 		traits[use.Source] = about
 	}

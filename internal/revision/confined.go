@@ -1,10 +1,11 @@
 package revision
 
 import (
-	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"confrev.io/confrev/internal/notice"
 )
 
 // ConfinementRefused is the reason of a TerminalError about a write that the policy for confrev's own account refused.
@@ -18,9 +19,8 @@ func ExplainRefusal(err error) error {
 	if !refused {
 		return err
 	}
-	return &TerminalError{ConfinementRefused, fmt.Sprintf(
-		"the policy that confines confrev's own account refused one of its writes: %s. If another admission webhook changes such "+
-			"fields in every request, list them in the chart's value selfConfinement.tolerate", fields)}
+	return notice.Terminal(ConfinementRefused, "the policy that confines confrev's own account refused one of its writes: %s. If another admission webhook changes such "+
+		"fields in every request, list them in the chart's value selfConfinement.tolerate", fields)
 }
 
 // confinementRefusal returns the policy's message, which names fields and never values.

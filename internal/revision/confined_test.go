@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"confrev.io/confrev/internal/notice"
 )
 
 // A refusal by the policy that confines confrev's own account names fields; everything else that is forbidden stays an error.
@@ -31,12 +33,12 @@ func TestRefused(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := ExplainRefusal(tt.err)
-			terminal, ok := errors.AsType[*TerminalError](got)
+			terminal, ok := errors.AsType[*notice.TerminalError](got)
 			if ok != (tt.want != "") || !ok && got != tt.err { //nolint:errorlint // The very error is to come back.
 				t.Fatalf("got %v", got)
 			}
-			if ok && (terminal.Reason != ConfinementRefused || !strings.Contains(terminal.Message, tt.want)) {
-				t.Errorf("got %s: %s", terminal.Reason, terminal.Message)
+			if ok && (terminal.Reason != ConfinementRefused || !strings.Contains(terminal.Text, tt.want)) {
+				t.Errorf("got %s: %s", terminal.Reason, terminal.Text)
 			}
 		})
 	}

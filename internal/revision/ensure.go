@@ -18,6 +18,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -73,9 +74,8 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 			return p, false, err
 		}
 	}
-	return pin.Pin{}, false, &TerminalError{"NoNameLeft", fmt.Sprintf(
-		"cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those",
-		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))}
+	return pin.Pin{}, false, notice.Terminal("NoNameLeft", "cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those",
+		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))
 }
 
 // readUnchanged reads the source's data, which must still be what was observed.
@@ -96,13 +96,13 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
 	if tooBig(err) || apierrors.IsInvalid(err) {
-		return pin.Pin{}, &TerminalError{"TooBig", fmt.Sprintf("cannot copy %s into a revision: %v; pins stay as they are", source, err)}
+		return pin.Pin{}, notice.Terminal("TooBig", "cannot copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if _, ok := confinementRefusal(err); ok {
 		return pin.Pin{}, ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return pin.Pin{}, &TerminalError{"RevisionRefused", fmt.Sprintf("may not copy %s into a revision: %v; pins stay as they are", source, err)}
+		return pin.Pin{}, notice.Terminal("RevisionRefused", "may not copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if err != nil {
 		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)

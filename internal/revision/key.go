@@ -13,6 +13,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 )
@@ -121,8 +122,8 @@ func (s *Store) provisionalKey(namespace string) (namespaceKey, error) {
 func (s *Store) keepKey(secret *corev1.Secret) (*content.Key, error) {
 	key, err := content.NewKey(secret.Data[keyField])
 	if err != nil || secret.Type != optin.KeyType || !isImmutable(secret) {
-		return nil, &TerminalError{KeyUnreadable, fmt.Sprintf("secret/%s was not created by confrev, so nothing that comes from Secrets "+
-			"is pinned or rolled out in this namespace: delete it, and confrev creates another", keys.KeySecret)}
+		return nil, notice.Terminal(KeyUnreadable, "secret/%s was not created by confrev, so nothing that comes from Secrets "+
+			"is pinned or rolled out in this namespace: delete it, and confrev creates another", keys.KeySecret)
 	}
 	s.keys.Add(secret.Namespace, namespaceKey{key: key, uid: secret.UID})
 	return key, nil
@@ -134,8 +135,8 @@ func keyError(namespace string, err error) error {
 		return ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return &TerminalError{KeyUnreadable, fmt.Sprintf("may not get or create secret/%s, the key of this namespace's hashes, so nothing that "+
-			"comes from Secrets is pinned or rolled out here: grant confrev those rights", keys.KeySecret)}
+		return notice.Terminal(KeyUnreadable, "may not get or create secret/%s, the key of this namespace's hashes, so nothing that "+
+			"comes from Secrets is pinned or rolled out here: grant confrev those rights", keys.KeySecret)
 	}
 	return fmt.Errorf("read the key of namespace %s: %w", namespace, err)
 }

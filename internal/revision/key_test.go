@@ -21,6 +21,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
@@ -175,7 +176,7 @@ func TestUnreadableKeyIsUserError(t *testing.T) {
 			server := newKeyServer(t, test.objects...)
 			server.get, server.create = test.get, test.create
 			key, err := server.store().Key(t.Context(), gen.Namespace)
-			terminal, is := errors.AsType[*TerminalError](err)
+			terminal, is := errors.AsType[*notice.TerminalError](err)
 			if key != nil || is != test.terminal || is && terminal.Reason != KeyUnreadable || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v, %v", key, err)
 			}

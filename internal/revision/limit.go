@@ -2,13 +2,13 @@ package revision
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 )
 
 // TooFrequent is the reason of a TerminalError about a source that changes more often than rule 11 allows.
@@ -37,9 +37,8 @@ func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number
 	now := s.now()
 	c.at = slices.DeleteFunc(c.at, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
 	if len(c.at) >= s.perHour {
-		return &TerminalError{TooFrequent, fmt.Sprintf(
-			"%s has changed more than %d times within an hour; workloads stay as they are until it changes less often. "+
-				"Opt it out with the annotation %s=ignore if a controller keeps writing it", source.Text(), s.perHour, keys.Policy)}
+		return notice.Terminal(TooFrequent, "%s has changed more than %d times within an hour; workloads stay as they are until it changes less often. "+
+			"Opt it out with the annotation %s=ignore if a controller keeps writing it", source.Text(), s.perHour, keys.Policy)
 	}
 	if ctx.Value(uncounted{}) == nil {
 		c.at, c.hash, c.number = append(c.at, now), hash, number

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -28,7 +29,7 @@ func TestASourceMayChangeOnlySoOften(t *testing.T) {
 	}
 	refused := func(t *testing.T, err error) {
 		t.Helper()
-		terminal, ok := errors.AsType[*TerminalError](err)
+		terminal, ok := errors.AsType[*notice.TerminalError](err)
 		if !ok || terminal.Reason != TooFrequent || !strings.Contains(err.Error(), "configmap/app") || !strings.Contains(err.Error(), "4 times") {
 			t.Errorf("not refused: %v", err)
 		}

@@ -15,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -199,7 +200,7 @@ func isImmutable(obj client.Object) bool {
 func checkCopyable(obj client.Object) error {
 	if secret, ok := obj.(*corev1.Secret); ok {
 		if why := optin.NeverCopiedType(secret.Type); why != "" {
-			return &TerminalError{NeverCopied, fmt.Sprintf("secret/%s is not followed: %s", secret.Name, why)}
+			return notice.Terminal(NeverCopied, "secret/%s is not followed: %s", secret.Name, why)
 		}
 	}
 	return nil
@@ -207,12 +208,6 @@ func checkCopyable(obj client.Object) error {
 
 // NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).
 const NeverCopied = "NeverCopied"
-
-// TerminalError is an error that retrying does not fix, because the user must change something. Message is a sentence for the user,
-// and Reason is that of an event.
-type TerminalError struct{ Reason, Message string }
-
-func (e *TerminalError) Error() string { return e.Message }
 
 // changedError is the error that what was observed has changed. The caller observes it again.
 type changedError struct{ what string }

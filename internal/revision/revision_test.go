@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
 )
@@ -175,7 +176,7 @@ func TestIsChanged(t *testing.T) {
 			t.Errorf("%s is not seen", name)
 		}
 	}
-	if IsChanged(nil) || IsChanged(errors.New("x")) || IsChanged(&TerminalError{}) {
+	if IsChanged(nil) || IsChanged(errors.New("x")) || IsChanged(&notice.TerminalError{}) {
 		t.Error("another error is taken for it")
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
 )
@@ -79,7 +80,7 @@ func TestSomeTypesOfSecretsAreNeverCopied(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		terminal, ok := errors.AsType[*TerminalError](err)
+		terminal, ok := errors.AsType[*notice.TerminalError](err)
 		if !ok || terminal.Reason != NeverCopied || !strings.Contains(err.Error(), "secret/db") || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("type %q: %+v", secretType, err)
 		}

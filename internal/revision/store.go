@@ -17,6 +17,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
@@ -201,7 +202,7 @@ func (s *Store) refuseRevision(ctx context.Context, meta *metav1.PartialObjectMe
 		return ignoreChanged(err)
 	}
 	source := SourceOf(kindOf(meta), meta)
-	return &TerminalError{"NotASource", fmt.Sprintf("%s/%s is itself a revision; refer to its source %s instead", source.Kind, meta.Name, source)}
+	return notice.Terminal("NotASource", "%s/%s is itself a revision; refer to its source %s instead", source.Kind, meta.Name, source)
 }
 
 // nameFor returns the name of the revision with the source's content: that of an existing one, if any. If several have it, the

@@ -223,7 +223,7 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 	for _, o := range append(slices.Clone(referring), obj) {
 		seen.uids = append(seen.uids, o.GetUID())
 	}
-	seen.warnings = append(seen.warnings, problems(config.Problems)...)
+	seen.warnings = append(seen.warnings, config.Problems...)
 	if seen.template, err = r.Kind.Template(obj); err != nil {
 		if config.Track.Enabled() {
 			seen.warnings = append(seen.warnings, notice.Warning(notice.NoPodTemplate, pin.Source{}, "%v", err))
@@ -249,13 +249,4 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 	err = errors.Join(r.readHolders(ctx, obj, referring, v.wrote, seen), r.readSources(ctx, seen), r.readTriggers(ctx, seen))
 	seen.derive()
 	return seen, err
-}
-
-// problems returns what is wrong with annotations, as warnings.
-func problems(found []optin.Problem) []notice.Notice {
-	var all []notice.Notice
-	for _, problem := range found {
-		all = append(all, notice.Warning(problem.Reason, pin.Source{}, "%s", problem.Note))
-	}
-	return all
 }

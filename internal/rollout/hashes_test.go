@@ -393,8 +393,8 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = tr.read(t.Context(), gen.Namespace, prepared)
-	terminal, ok := errors.AsType[*revision.TerminalError](err)
-	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
+	terminal, ok := errors.AsType[*notice.TerminalError](err)
+	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Text, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
 		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
 	}
 }
@@ -407,8 +407,8 @@ func TestATriggerIsCalledAsTheAPICallsIt(t *testing.T) {
 	}
 	seen := forbiddenReader(t)
 	_, err = NewTriggers(Options{RestartOnAny: true}, seen, seen).prepare(t.Context(), triggers[0])
-	terminal, ok := errors.AsType[*revision.TerminalError](err)
-	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Message, "write deployments") {
+	terminal, ok := errors.AsType[*notice.TerminalError](err)
+	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Text, "write deployments") {
 		t.Errorf("%v", err)
 	}
 }
@@ -422,8 +422,8 @@ func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
 	options := Options{RestartOn: []schema.GroupResource{{Resource: "persistentvolumeclaims"}}}
 	// Nothing is asked of any reader.
 	_, err = NewTriggers(options, nil, nil).prepare(t.Context(), triggers[0])
-	terminal, ok := errors.AsType[*revision.TerminalError](err)
-	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Message, `may not follow namespaces;`) {
+	terminal, ok := errors.AsType[*notice.TerminalError](err)
+	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Text, `may not follow namespaces;`) {
 		t.Errorf("%v", err)
 	}
 }

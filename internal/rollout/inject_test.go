@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
-	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -321,8 +321,8 @@ func TestFingerprint(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := fingerprint(big, []optin.Field{"{.spec}", "{.spec.a}"})
-		terminal, ok := errors.AsType[*revision.TerminalError](err)
-		if !ok || terminal.Reason != optin.InvalidRestartOn || terminal.Message !=
+		terminal, ok := errors.AsType[*notice.TerminalError](err)
+		if !ok || terminal.Reason != optin.InvalidRestartOn || terminal.Text !=
 			"annotation confrev.io/restart-on: what it names of Widget w is more than 2097152 bytes; name fields that matter" {
 			t.Errorf("%v", err)
 		}

@@ -63,10 +63,10 @@ func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.O
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
 		to, created, err := r.Store.Ensure(ctx, source, seen.sources[d.Source], d.To.Number, owner)
-		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
+		terminal, isTerminal := errors.AsType[*notice.TerminalError](err)
 		switch {
 		case isTerminal:
-			refused = append(refused, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
+			refused = append(refused, terminal.About(d.Source))
 			to = d.From
 		case err != nil:
 			errs = append(errs, err)
@@ -127,8 +127,8 @@ func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []noti
 			hash = content.Hash(d.To.Revision)
 		}
 		err := r.Store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			limited = append(limited, notice.Notice{Reason: terminal.Reason, Source: d.Source, Text: terminal.Message})
+		if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
+			limited = append(limited, terminal.About(d.Source))
 			want.hashes.Repin(d, d.From)
 		}
 	}

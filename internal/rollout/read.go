@@ -141,8 +141,8 @@ func (r *Engine) readSource(ctx context.Context, seen *observed, use podspec.Use
 		return revision.Observation{}, false, err
 	}
 	source, err := r.Store.Observe(ctx, revision.Ref{Kind: use.Kind, Namespace: seen.namespace, Name: use.Name}, meta, seen.pins.Pins[use.Source].Revision)
-	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-		seen.warnings = append(seen.warnings, notice.Warning(terminal.Reason, use.Source, "%s", terminal.Message))
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
+		seen.warnings = append(seen.warnings, terminal.About(use.Source))
 		seen.retry = seen.retry || terminal.Reason == revision.KeyUnreadable
 		return source, false, nil
 	}

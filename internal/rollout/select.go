@@ -75,14 +75,14 @@ func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed)
 		}
 		traits[use.Source] = about
 		if seen.config.Track.Enabled() || seen.config.Track.Owners() && about.Owned {
-			seen.warnings = append(seen.warnings, problems(wrong)...)
+			seen.warnings = append(seen.warnings, wrong...)
 		}
 	}
 	return traits, nil
 }
 
 // describe returns what a source says of itself. One that does not exist has no metadata, and its name still counts.
-func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []optin.Problem, error) {
+func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []notice.Notice, error) {
 	if !r.Options.Enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
 	}
@@ -286,7 +286,7 @@ func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source
 		if err != nil {
 			return nil, err
 		}
-		seen.warnings = append(seen.warnings, problems(wrong)...)
+		seen.warnings = append(seen.warnings, wrong...)
 		switch {
 		case about.Never != "" && seen.restartsOn(source):
 			seen.warnings = append(seen.warnings, notice.Warning(revision.NeverCopied, source, "%s is not followed: %s", source, about.Never))

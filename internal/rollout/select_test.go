@@ -105,7 +105,7 @@ func TestSelectUses(t *testing.T) {
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, r.Client)
 			seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), options.Defaults())
-			seen.warnings = problems(seen.config.Problems)
+			seen.warnings = seen.config.Problems
 			if err := r.selectUses(t.Context(), d, seen); err != nil {
 				t.Fatal(err)
 			}

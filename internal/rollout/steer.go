@@ -8,9 +8,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/revision"
 )
 
 // Steering is a move of a workload's pins that a person wants: by hand, but written and noted as the controller does.
@@ -78,7 +78,7 @@ func (s *Steering) Ready(ctx context.Context) error {
 		return err
 	}
 	for _, n := range refused {
-		return &revision.TerminalError{Reason: n.Reason, Message: n.Text}
+		return &notice.TerminalError{Notice: n}
 	}
 	s.want.injectAgain(seen)
 	return nil

@@ -24,7 +24,6 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/revision"
 )
 
 // Triggers looks at the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is
@@ -64,10 +63,10 @@ func (r *Engine) readTriggers(ctx context.Context, seen *observed) error {
 			// An object that is not there needs no key.
 			key, err = r.Store.Key(ctx, seen.namespace)
 		}
-		terminal, isTerminal := errors.AsType[*revision.TerminalError](err)
+		terminal, isTerminal := errors.AsType[*notice.TerminalError](err)
 		switch {
 		case isTerminal:
-			seen.warnings = append(seen.warnings, notice.Warning(terminal.Reason, trigger.Source, "%s", terminal.Message))
+			seen.warnings = append(seen.warnings, terminal.About(trigger.Source))
 			seen.retry = true
 			continue
 		case apierrors.IsNotFound(err):
@@ -99,8 +98,8 @@ func (r *Engine) prepareTriggers(ctx context.Context, seen *observed) ([]prepare
 			continue
 		}
 		ready, err := r.Triggers.prepare(ctx, trigger)
-		if terminal, ok := errors.AsType[*revision.TerminalError](err); ok {
-			seen.warnings = append(seen.warnings, notice.Warning(terminal.Reason, trigger.Source, "%s", terminal.Message))
+		if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
+			seen.warnings = append(seen.warnings, terminal.About(trigger.Source))
 			seen.retry = true
 			continue
 		}
@@ -123,8 +122,7 @@ func (t *Triggers) prepare(ctx context.Context, trigger optin.Trigger) (prepared
 	}
 	gvk, err := t.client.RESTMapper().KindFor(trigger.Resource)
 	if meta.IsNoMatchError(err) {
-		return none, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
-			"annotation %s: the API server does not serve %s", keys.RestartOn, trigger.Kind)}
+		return none, notice.Terminal(optin.InvalidRestartOn, "annotation %s: the API server does not serve %s", keys.RestartOn, trigger.Kind)
 	}
 	if err != nil {
 		return none, err
@@ -135,8 +133,7 @@ func (t *Triggers) prepare(ctx context.Context, trigger optin.Trigger) (prepared
 	}
 	if mapping.Resource != trigger.Resource {
 		// The API knows resources by their singular too; rights and indexes do not.
-		return none, &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
-			"annotation %s: %s is not how the API calls it; write %s", keys.RestartOn, trigger.Kind, mapping.Resource.Resource)}
+		return none, notice.Terminal(optin.InvalidRestartOn, "annotation %s: %s is not how the API calls it; write %s", keys.RestartOn, trigger.Kind, mapping.Resource.Resource)
 	}
 	if err := t.permit(ctx, trigger.Resource); err != nil {
 		return none, err
@@ -193,9 +190,8 @@ func (t *Triggers) permit(ctx context.Context, resource schema.GroupVersionResou
 }
 
 func forbidden(verb string, resource schema.GroupVersionResource) error {
-	return &revision.TerminalError{Reason: notice.RestartOnForbidden, Message: fmt.Sprintf(
-		"annotation %s: confrev may not %s %s; list them, by their plural, in the chart's value restartOn",
-		keys.RestartOn, verb, resource.GroupResource())}
+	return notice.Terminal(notice.RestartOnForbidden, "annotation %s: confrev may not %s %s; list them, by their plural, in the chart's value restartOn",
+		keys.RestartOn, verb, resource.GroupResource())
 }
 
 // maxFingerprinted is how much of one object is hashed, as JSON: what the API server takes of an object, and no more however
@@ -230,9 +226,8 @@ func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, 
 		}
 	}
 	if errors.Is(err, errTooMuch) {
-		return "", &revision.TerminalError{Reason: optin.InvalidRestartOn, Message: fmt.Sprintf(
-			"annotation %s: what it names of %s %s is more than %d bytes; name fields that matter", keys.RestartOn, obj.GetKind(),
-			obj.GetName(), maxFingerprinted)}
+		return "", notice.Terminal(optin.InvalidRestartOn, "annotation %s: what it names of %s %s is more than %d bytes; name fields that matter", keys.RestartOn, obj.GetKind(),
+			obj.GetName(), maxFingerprinted)
 	}
 	return content.Short(sum), err
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -151,8 +152,8 @@ func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, a
 		// It has been deleted since the snapshot was taken.
 		return nil
 	}
-	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
-		d.addFinding(SeverityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Message)
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
+		d.addFinding(SeverityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Text)
 		return nil
 	}
 	if err != nil {

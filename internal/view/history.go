@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -189,9 +190,9 @@ func (v *View) sizes(ctx context.Context, kind pin.Kind, selector client.ListOpt
 func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, error) {
 	history := SourceHistory{Namespace: v.namespace, Source: source.String(), of: source, Revisions: []RevisionEntry{}}
 	seen, err := v.Observe(ctx, v.namespace, source)
-	if terminal, ok := errors.AsType[*revision.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
 		// The revisions are still known, but not which of them is current.
-		v.Notes = append(v.Notes, terminal.Message)
+		v.Notes = append(v.Notes, terminal.Text)
 		seen.Revisions, err = v.Labelled(v.namespace, source), nil
 	}
 	if err != nil {
