@@ -19,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"confrev.io/confrev/internal/optin"
-	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/workload"
 )
@@ -53,7 +52,7 @@ const example = `  # In a cluster, as the chart runs it
 // Command returns the command that runs the controller until its context ends.
 func Command() *cobra.Command {
 	var f flags
-	var options reconcile.Options
+	var options Options
 	cmd := &cobra.Command{
 		Use:           "confrev",
 		Short:         "Roll configuration out, and back, like images",
@@ -88,7 +87,7 @@ func Command() *cobra.Command {
 
 // Read reads the options from the arguments of a controller's container, and whether a file describes further kinds, which is not
 // read: it is where the container is.
-func Read(args []string) (options reconcile.Options, configured bool, err error) {
+func Read(args []string) (options Options, configured bool, err error) {
 	var f flags
 	parser := &cobra.Command{}
 	f.add(parser)
@@ -119,7 +118,7 @@ func (f *flags) add(cmd *cobra.Command) {
 }
 
 // complete reads the flags that stand for more than a value.
-func (f *flags) complete(o *reconcile.Options) error {
+func (f *flags) complete(o *Options) error {
 	var problems []error
 	injection, err := optin.ParseInjection(f.injection)
 	if err != nil {
@@ -154,7 +153,7 @@ func (f *flags) complete(o *reconcile.Options) error {
 	return errors.Join(problems...)
 }
 
-func addOptions(cmd *cobra.Command, o *reconcile.Options) {
+func addOptions(cmd *cobra.Command, o *Options) {
 	set := cmd.Flags()
 	set.DurationVar(&o.Settle, "settle", 2*time.Second,
 		"how long a workload's sources must be quiet before a change to them rolls out, so that several changes are one rollout; "+

@@ -13,11 +13,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"confrev.io/confrev/internal/authz"
-	"confrev.io/confrev/internal/reconcile"
 )
 
 // metricsServer returns how to serve the metrics.
-func metricsServer(o reconcile.Options) metricsserver.Options {
+func metricsServer(o Options) metricsserver.Options {
 	served := metricsserver.Options{BindAddress: o.MetricsAddress}
 	if !o.MetricsSecure {
 		return served

@@ -17,16 +17,16 @@ import (
 
 // keepAttached keeps a source whose name is unique per deploy: the holders that use it own it, so that it goes with the
 // last of them; and if it asks for protection, it stays readable when a deploy tool deletes it earlier.
-func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
+func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	protected := slices.Contains(obj.Finalizers, keys.ProtectFinalizer)
 	if !optin.Attachable(obj) {
 		if !protected && !revision.Attached(obj) {
 			return 0, nil
 		}
-		return 0, r.store.Detach(ctx, obj, without(obj.Finalizers))
+		return 0, r.Store.Detach(ctx, obj, without(obj.Finalizers))
 	}
 	if !optin.Protected(obj) && protected {
-		return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+		return 0, r.Store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 	}
 	users, err := r.namers(ctx, ref)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 	}
 	if optin.Protected(obj) && !protected {
 		// Its event brings us back for the owners.
-		return 0, r.store.SetFinalizers(ctx, obj, append(slices.Clone(obj.Finalizers), keys.ProtectFinalizer))
+		return 0, r.Store.SetFinalizers(ctx, obj, append(slices.Clone(obj.Finalizers), keys.ProtectFinalizer))
 	}
 	return 0, r.attach(ctx, obj, users)
 }
@@ -56,8 +56,8 @@ func (r *revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 // letGo lets a deleted source go once a live look finds no users of it, or with its whole namespace, whatever uses it there.
 // The namespace is looked up live: the cache may show the deletion of the source before that of its namespace, and users
 // that have finalizers of their own would then be waited for.
-func (r *revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
-	ending, err := rollout.Terminating(ctx, r.live, ref.Namespace)
+func (r *Revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
+	ending, err := rollout.Terminating(ctx, r.Live, ref.Namespace)
 	if err != nil {
 		return 0, err
 	}
@@ -66,21 +66,21 @@ func (r *revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata
 	}
 	if !ending {
 		if used, err := r.usedInNamespace(ctx, ref.Namespace, names(ref)); err != nil || used {
-			return r.options.Grace, err
+			return r.Grace, err
 		}
 	}
-	return 0, r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+	return 0, r.Store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 }
 
 // unprotect takes confrev's finalizer from a source in a namespace that is being deleted. What uses the source goes too, and
 // a finalizer would keep the namespace from going (rule 16).
-func (r *revisions) unprotect(ctx context.Context, ref revision.Ref) error {
+func (r *Revisions) unprotect(ctx context.Context, ref revision.Ref) error {
 	obj := revision.NewMetadata(ref.Kind)
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	if err != nil || !slices.Contains(obj.Finalizers, keys.ProtectFinalizer) {
 		return client.IgnoreNotFound(err)
 	}
-	return r.store.SetFinalizers(ctx, obj, without(obj.Finalizers))
+	return r.Store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 }
 
 func without(finalizers []string) []string {
@@ -93,19 +93,19 @@ const unusedFor = revision.PinWindow
 // sweepAttached deletes a source that confrev attached and that nothing uses any more. Owners that a user gave it are no
 // reason to delete anything. One that has no owners was never used by a workload: whatever its annotations say, it may serve
 // something that confrev does not know, such as an Ingress.
-func (r *revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
+func (r *Revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	if !revision.Attached(obj) || len(obj.OwnerReferences) == 0 {
 		return 0, nil
 	}
 	since, known := r.unused.Get(obj.UID)
 	if !known {
-		since = r.now()
+		since = r.Now()
 		r.unused.Add(obj.UID, since)
 	}
-	if wait := since.(time.Time).Add(unusedFor).Sub(r.now()); wait > 0 {
+	if wait := since.(time.Time).Add(unusedFor).Sub(r.Now()); wait > 0 {
 		return wait, nil
 	}
-	return r.sweep(ctx, obj, r.options.Grace, func(ctx context.Context) (bool, error) {
+	return r.sweep(ctx, obj, r.Grace, func(ctx context.Context) (bool, error) {
 		return r.usedInNamespace(ctx, ref.Namespace, names(ref))
 	})
 }

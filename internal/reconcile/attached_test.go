@@ -24,11 +24,11 @@ func TestDeletedNamespaceLosesFinalizer(t *testing.T) {
 	now := metav1.Now()
 	going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace, DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
 	for name, test := range map[string]struct {
-		options Options
+		options rollout.Options
 		want    []string
 	}{
-		"of a user":     {Options{}, []string{"example.com/keep"}},
-		"confrev's own": {Options{Options: rollout.Options{Namespace: gen.Namespace}}, []string{keys.ProtectFinalizer, "example.com/keep"}},
+		"of a user":     {rollout.Options{}, []string{"example.com/keep"}},
+		"confrev's own": {rollout.Options{Namespace: gen.Namespace}, []string{keys.ProtectFinalizer, "example.com/keep"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := gen.ConfigMap("app", nil)
@@ -36,7 +36,7 @@ func TestDeletedNamespaceLosesFinalizer(t *testing.T) {
 			source.Finalizers, source.DeletionTimestamp = []string{keys.ProtectFinalizer, "example.com/keep"}, &now
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(going.DeepCopy(), source).Build()
 			known := &workload.Kinds{}
-			r := &revisions{options: test.options, kinds: known, client: c, live: c, store: revision.NewStore(c, c, c, time.Now, known, 10)}
+			r := &Revisions{Options: test.options, Kinds: known, Client: c, Live: c, Store: revision.NewStore(c, c, c, time.Now, known, 10)}
 			if _, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}); err != nil {
 				t.Fatal(err)
 			}

@@ -33,12 +33,12 @@ func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 // overspent returns how long a workload must wait before its sources may roll it out once more (rule 11), and what to say. Many
 // sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
 // is urgent does not wait.
-func (r *workloads) overspent(obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
+func (r *Workloads) overspent(obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
 	sources := change.Advances
 	if len(sources) == 0 || change.Urgent {
 		return 0, notice.Notice{}
 	}
-	wait := known.rollouts.wait(r.rolloutsPerHour, r.Now())
+	wait := known.rollouts.wait(r.RolloutsPerHour, r.Now())
 	if wait == 0 {
 		return 0, notice.Notice{}
 	}
@@ -48,5 +48,5 @@ func (r *workloads) overspent(obj client.Object, change rollout.Change, known *m
 	}
 	return wait, notice.Notice{Reason: revision.TooFrequent, Text: fmt.Sprintf(
 		"%s/%s was rolled out %d times within an hour for changes to its sources, which is as often as it may be; %s waits",
-		r.Kind.Resource(), obj.GetName(), r.rolloutsPerHour, strings.Join(names, ", "))}
+		r.Kind.Resource(), obj.GetName(), r.RolloutsPerHour, strings.Join(names, ", "))}
 }

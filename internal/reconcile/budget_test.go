@@ -54,8 +54,8 @@ func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 		"nothing":                     {rollout.Change{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &workloads{
-				Engine: &rollout.Engine{Kind: workload.Deployment, Now: func() time.Time { return gen.Created.Time }}, gate: &gate.Gate{}, rolloutsPerHour: 2,
+			r := &Workloads{
+				Engine: &rollout.Engine{Kind: workload.Deployment, Now: func() time.Time { return gen.Created.Time }}, Gate: &gate.Gate{}, RolloutsPerHour: 2,
 			}
 			known := &memory{}
 			d := gen.Deployment("web")
@@ -81,7 +81,7 @@ func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	obj := gen.Web("1")
 	w := newWorld(obj, gen.App("0"))
 	now := gen.Created.Time
-	w.Now, w.rolloutsPerHour = func() time.Time { return now }, 3
+	w.Now, w.RolloutsPerHour = func() time.Time { return now }, 3
 	values := strings.Split("abcdef", "")
 	rolled := 0
 	reconcile := func() *appsv1.Deployment {

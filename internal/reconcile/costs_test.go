@@ -53,7 +53,7 @@ func kindOf(obj client.Object) string {
 }
 
 // keeper makes the reconciler of revisions over some objects, with a cache that shows the same, and counts what it asks live.
-func keeper(t *testing.T, objects ...client.Object) (*revisions, *counting, *events.FakeRecorder) {
+func newRevisions(t *testing.T, objects ...client.Object) (*Revisions, *counting, *events.FakeRecorder) {
 	t.Helper()
 	known := &workload.Kinds{}
 	for _, kind := range []workload.Kind{workload.Deployment, workload.CronJob} {
@@ -70,9 +70,9 @@ func keeper(t *testing.T, objects ...client.Object) (*revisions, *counting, *eve
 	counted := &counting{map[string]int{}, map[string]int{}}
 	live := counted.over(c)
 	told := events.NewFakeRecorder(1000)
-	return &revisions{
-		options: Options{}, kinds: known, client: c, live: live, store: revision.NewStore(c, live, c, time.Now, known, 100),
-		notices: sink.Events(told), lost: newMemories(), unused: lru.New(10), now: time.Now,
+	return &Revisions{
+		Kinds: known, Client: c, Live: live, Store: revision.NewStore(c, live, c, time.Now, known, 100),
+		Notices: sink.Events(told), unused: lru.New(10), Now: time.Now,
 	}, counted, told
 }
 
@@ -87,12 +87,12 @@ func TestRestoringCostsTheSameForAnyNumberOfUsers(t *testing.T) {
 			d.UID = types.UID(fmt.Sprint("uid-", i))
 			objects = append(objects, d)
 		}
-		r, counted, recorder := keeper(t, objects...)
+		r, counted, recorder := newRevisions(t, objects...)
 		if _, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: name}); err != nil {
 			t.Fatal(err)
 		}
 		made := &corev1.ConfigMap{}
-		if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: name}, made); err != nil {
+		if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: name}, made); err != nil {
 			t.Fatal(err)
 		}
 		if got := counted.gets["Deployment"]; got != 1 {
@@ -110,7 +110,7 @@ func TestNothingIsRestoredForUsersThatAreGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			source := gen.ConfigMap("app", map[string]string{"k": "v"})
 			lost := content.RevisionName("app", content.FromConfigMap(source).Hash(), 0)
-			r, counted, _ := keeper(t, source)
+			r, counted, _ := newRevisions(t, source)
 			all := users{workloads: map[types.UID]client.Object{}}
 			for i := range 3 {
 				d := gen.Deployment(fmt.Sprint("web", i), gen.Tracking("all"))
@@ -118,7 +118,7 @@ func TestNothingIsRestoredForUsersThatAreGone(t *testing.T) {
 				all.templates = append(all.templates, user{obj: d, kind: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, pins: "configmap/app=" + lost + "@1"})
 				all.workloads[d.UID] = d
 				if living && i == 2 {
-					if err := r.client.Create(t.Context(), d.DeepCopy()); err != nil {
+					if err := r.Client.Create(t.Context(), d.DeepCopy()); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -126,7 +126,7 @@ func TestNothingIsRestoredForUsersThatAreGone(t *testing.T) {
 			if err := r.restore(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: lost}, all); err != nil {
 				t.Fatal(err)
 			}
-			err := r.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: lost}, &corev1.ConfigMap{})
+			err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: lost}, &corev1.ConfigMap{})
 			if restored := err == nil; restored != living {
 				t.Errorf("restored: %v, %v", restored, err)
 			}
@@ -157,12 +157,12 @@ func TestASweepListsHoldersOncePerKind(t *testing.T) {
 				metav1.OwnerReference{APIVersion: "batch/v1", Kind: "CronJob", Name: name, UID: cron.UID},
 				metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name, UID: d.UID})
 		}
-		r, counted, _ := keeper(t, objects...)
+		r, counted, _ := newRevisions(t, objects...)
 		ref := revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: made.Name}
 		if _, err := r.Reconcile(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(made), &corev1.ConfigMap{}); client.IgnoreNotFound(err) != nil || err == nil {
+		if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(made), &corev1.ConfigMap{}); client.IgnoreNotFound(err) != nil || err == nil {
 			t.Errorf("the revision stays: %v", err)
 		}
 		for list, n := range counted.lists {
@@ -178,13 +178,13 @@ func TestASweepListsHoldersOncePerKind(t *testing.T) {
 
 // D12: a holder of any of them still keeps it.
 func TestASweepSeesHoldersOfEveryOwner(t *testing.T) {
-	r, _, _ := keeper(t)
+	r, _, _ := newRevisions(t)
 	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "app-bbbbbbbbbb"}}
 	for i := range 3 {
 		d := gen.Deployment(fmt.Sprint("web", i))
 		d.UID, d.Spec.Selector = types.UID(fmt.Sprint("uid-", i)), &metav1.LabelSelector{MatchLabels: map[string]string{"app": d.Name}}
 		obj.OwnerReferences = append(obj.OwnerReferences, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID})
-		if err := r.client.Create(t.Context(), d); err != nil {
+		if err := r.Client.Create(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +194,7 @@ func TestASweepSeesHoldersOfEveryOwner(t *testing.T) {
 	}
 	holder := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "web2-1", Labels: map[string]string{"app": "web2"}}}
 	holder.Spec.Template.Annotations = map[string]string{keys.Pins: "configmap/app=app-bbbbbbbbbb@1"}
-	if err := r.client.Create(t.Context(), holder); err != nil {
+	if err := r.Client.Create(t.Context(), holder); err != nil {
 		t.Fatal(err)
 	}
 	if used, err := r.inUse(t.Context(), obj, needs(ref)); !used || err != nil {

@@ -66,14 +66,12 @@ func (m *memory) wroteNow(generation int64, w rollout.Written, now time.Time) {
 	m.settling = plan.Settling{}
 }
 
-// memories keeps a memory per workload. A reconciler never works on one workload twice at a time, so only the map needs
+// memories keeps a memory per workload; the zero value is empty. A reconciler never works on one workload twice at a time, so only the map needs
 // a lock.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
 }
-
-func newMemories() *memories { return &memories{of: map[types.NamespacedName]*memory{}} }
 
 // get returns the memory of the workload with this UID; that of an earlier one of the same name is forgotten.
 func (m *memories) get(name types.NamespacedName, uid types.UID) *memory {
@@ -83,6 +81,9 @@ func (m *memories) get(name types.NamespacedName, uid types.UID) *memory {
 		return known
 	}
 	fresh := &memory{uid: uid}
+	if m.of == nil {
+		m.of = map[types.NamespacedName]*memory{}
+	}
 	m.of[name] = fresh
 	return fresh
 }

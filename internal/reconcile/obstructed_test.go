@@ -42,11 +42,11 @@ func TestObstructed(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := &workloads{
+			r := &Workloads{
 				Engine: &rollout.Engine{
 					Kind: workload.Deployment, Now: func() time.Time { return now }, Live: fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(),
 				},
-				gate: test.gate, rolloutsPerHour: 100,
+				Gate: test.gate, RolloutsPerHour: 100,
 			}
 			var known memory
 			for range test.rounds {

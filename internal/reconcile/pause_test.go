@@ -51,7 +51,7 @@ func TestAPauseIsBounded(t *testing.T) {
 			}
 			w := newWorld(objects...)
 			told := events.NewFakeRecorder(100)
-			w.notices, w.Now = sink.Events(told), func() time.Time { return gen.Created.Add(test.after) }
+			w.Notices, w.Now = sink.Events(told), func() time.Time { return gen.Created.Add(test.after) }
 			result, err := w.Reconcile(t.Context(), requests(objects[:1])[0])
 			if err != nil {
 				t.Fatal(err)

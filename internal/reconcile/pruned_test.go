@@ -27,7 +27,7 @@ func TestWhatIsPrunedIsSaidAndNotWrittenAgain(t *testing.T) {
 			w := newWorld(obj, gen.App("a"))
 			told := events.NewFakeRecorder(100)
 			now := gen.Created.Time
-			w.notices, w.Now = sink.Events(told), func() time.Time { return now }
+			w.Notices, w.Now = sink.Events(told), func() time.Time { return now }
 			patches, wet := 0, 0
 			w.Client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {

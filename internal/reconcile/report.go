@@ -23,7 +23,7 @@ import (
 // reporter makes notices of what became of a workload's pins, hashes and holds. It compares what the API
 // server shows, so that it is said once, by one replica, no matter which one wrote it: the reconciler, some replica's webhook or a
 // user's undo.
-type reporter struct{ *workloads }
+type reporter struct{ *Workloads }
 
 // handler reports of changes while this process watches. What happened before is told already, or lost.
 func (r reporter) handler() handler.EventHandler {
@@ -148,7 +148,7 @@ func (r reporter) say(ctx context.Context, obj client.Object, n notice.Notice) {
 	if about := r.sourceObject(ctx, obj, n.Source); about != nil {
 		n.SourceObject = about
 	}
-	r.notices.Send(ctx, n)
+	r.Notices.Send(ctx, n)
 }
 
 // sourceObject returns the source that an event is about; nil when there is none in the cache.

@@ -114,7 +114,7 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 // told returns the notes of the events that a reporter sends, those on the workload only.
 func told(do func(reporter)) []string {
 	recorded := events.NewFakeRecorder(10)
-	do(reporter{&workloads{Engine: &rollout.Engine{Kind: workload.Deployment, Client: fake.NewClientBuilder().Build()}, notices: sink.Events(recorded)}})
+	do(reporter{&Workloads{Engine: &rollout.Engine{Kind: workload.Deployment, Client: fake.NewClientBuilder().Build()}, Notices: sink.Events(recorded)}})
 	close(recorded.Events)
 	var notes []string
 	for note := range recorded.Events {

@@ -15,7 +15,7 @@ import (
 )
 
 // reverter returns the field manager that keeps undoing what confrev writes on a workload, as far as its managed fields tell.
-func (r *workloads) reverter(ctx context.Context, obj client.Object, times int) string {
+func (r *Workloads) reverter(ctx context.Context, obj client.Object, times int) string {
 	other := "another controller"
 	live := r.Kind.New()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), live); err == nil {

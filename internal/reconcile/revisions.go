@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -20,30 +21,38 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
 
-// revisions reconciles revisions: what pins one owns it, one that vanished while in use comes back, and one that
+// Revisions reconciles revisions: what pins one owns it, one that vanished while in use comes back, and one that
 // no one uses goes (rules 9, 12 and 13).
-type revisions struct {
-	options Options
-	kinds   *workload.Kinds
-	client  client.Client
-	live    client.Reader
-	store   *revision.Store
-	notices notice.Sink
+type Revisions struct {
+	Options rollout.Options
+	// Grace is how long a revision that no one uses is kept, Workers how many revisions are worked on at a time.
+	Grace   time.Duration
+	Workers int
+	Kinds   *workload.Kinds
+	Client  client.Client
+	Live    client.Reader
+	Store   *revision.Store
+	Notices notice.Sink
+	Now     func() time.Time
+
+	controller controller.TypedController[revision.Ref]
+	cache      cache.Cache
 	// lost remembers which losses were reported.
-	lost *memories
+	lost memories
 	// unused has since when an attached source was seen without users.
 	unused *lru.Cache
-	now    func() time.Time
 }
 
 // maxUnused bounds what is remembered of unused sources. Forgetting makes them wait longer.
 const maxUnused = 20_000
 
-// setUp makes the controller; assembly adds the watches of workloads and holders.
-func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revision.Ref], error) {
+// SetUp adds the loop to a manager. Watches of workloads and holders are added as their kinds come.
+func (r *Revisions) SetUp(manager ctrl.Manager) error {
+	r.cache, r.unused = manager.GetCache(), lru.New(maxUnused)
 	b := builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("revision").
 		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
@@ -53,17 +62,29 @@ func (r *revisions) setUp(manager ctrl.Manager) (controller.TypedController[revi
 			}
 			return logger
 		}).
-		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.options.Workers})
-	for _, kind := range r.options.SourceKinds() {
-		b = b.WatchesRawSource(watch(manager.GetCache(), revision.NewMetadata(kind), r.itself(kind)))
+		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.Workers})
+	for _, kind := range r.Options.SourceKinds() {
+		b = b.WatchesRawSource(r.watch(revision.NewMetadata(kind), r.itself(kind)))
 	}
-	return b.Build(r)
+	var err error
+	r.controller, err = b.Build(r)
+	return err
+}
+
+// WatchWorkloads makes the events of a kind's workloads reach the revisions that they use.
+func (r *Revisions) WatchWorkloads(kind workload.Kind) error {
+	return r.controller.Watch(r.watch(kind.New(), r.usedBy(r.templateUses(kind))))
+}
+
+// WatchHolders makes the events of a kind's holders reach the revisions that they use.
+func (r *Revisions) WatchHolders(kind workload.HolderKind) error {
+	return r.controller.Watch(r.watch(kind.New(), r.usedBy(holderUses(kind))))
 }
 
 // Reconcile keeps one revision.
-func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
-	left, err := r.options.LeftAlone(ctx, r.client, ref.Namespace)
-	if err != nil || r.options.Excluded(ref.Namespace) {
+func (r *Revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
+	left, err := r.Options.LeftAlone(ctx, r.Client, ref.Namespace)
+	if err != nil || r.Options.Excluded(ref.Namespace) {
 		return reconcile.Result{}, err
 	}
 	if left {
@@ -73,9 +94,9 @@ func (r *revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.
 	return outcome(ctx, wait, err)
 }
 
-func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Duration, error) {
+func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Duration, error) {
 	obj := revision.NewMetadata(ref.Kind)
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	if client.IgnoreNotFound(err) != nil {
 		return 0, err
 	}
@@ -102,31 +123,31 @@ func (r *revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	// What a template names without a pin is in use as well.
 	naming, err := r.namers(ctx, ref)
 	if err != nil || !naming.empty() {
-		return r.options.Grace, err
+		return r.Grace, err
 	}
-	return r.sweep(ctx, obj, r.options.Grace, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
+	return r.sweep(ctx, obj, r.Grace, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
 }
 
 // isRevision reports whether to keep an object as a revision. One that only looks like it may be a source to be attached.
-func (r *revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMetadata) (bool, error) {
+func (r *Revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMetadata) (bool, error) {
 	if !revision.IsRevision(obj) {
 		return false, nil
 	}
 	if !attachable(obj) {
 		return true, nil
 	}
-	return r.store.Derived(ctx, obj)
+	return r.Store.Derived(ctx, obj)
 }
 
 // own makes the users of a revision own it, in the place of the anchor as soon as they are all known.
-func (r *revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
-	if !r.store.Anchored(obj) {
+func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
+	if !r.Store.Anchored(obj) {
 		return 0, r.attach(ctx, obj, users)
 	}
 	var later time.Duration
-	done, wait, err := r.store.Unanchor(ctx, obj, r.owners(users), func(ctx context.Context) (bool, error) {
+	done, wait, err := r.Store.Unanchor(ctx, obj, r.owners(users), func(ctx context.Context) (bool, error) {
 		// Should there be others, the look through the namespace is not to be repeated soon.
-		later = r.options.Grace
+		later = r.Grace
 		found := 0
 		_, err := r.usedInNamespace(ctx, obj.Namespace, func(facts workload.Facts) bool {
 			if needs(ref)(facts) {
@@ -144,8 +165,8 @@ func (r *revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, 
 	return max(wait, later), err
 }
 
-func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
-	added, err := r.store.Attach(ctx, obj, r.owners(users))
+func (r *Revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
+	added, err := r.Store.Attach(ctx, obj, r.owners(users))
 	if err != nil || added == 0 {
 		return err
 	}
@@ -154,10 +175,10 @@ func (r *revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadat
 	return nil
 }
 
-func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, grace time.Duration,
+func (r *Revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, grace time.Duration,
 	inUse func(context.Context) (bool, error),
 ) (time.Duration, error) {
-	deleted, wait, err := r.store.Sweep(ctx, obj, grace, inUse)
+	deleted, wait, err := r.Store.Sweep(ctx, obj, grace, inUse)
 	if deleted {
 		metricDeleted.Inc()
 		log.FromContext(ctx).Info("deleted what no one uses any more")
@@ -166,14 +187,14 @@ func (r *revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata
 }
 
 // restore brings back a revision that vanished while in use, or says that it cannot (rule 9). Who uses it is looked up
-// live: when a workload is deleted, its revisions may go before the cache shows that their holders went.
-func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) error {
+// Live: when a workload is deleted, its revisions may go before the cache shows that their holders went.
+func (r *Revisions) restore(ctx context.Context, ref revision.Ref, users users) error {
 	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Text()}
 	if users.empty() {
 		r.lost.forget(name)
 		return nil
 	}
-	err := r.live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, revision.NewMetadata(ref.Kind))
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, revision.NewMetadata(ref.Kind))
 	if err == nil || !apierrors.IsNotFound(err) {
 		// New, and not in the cache yet; its event is on the way.
 		return err
@@ -187,7 +208,7 @@ func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) 
 	if !ok {
 		return nil
 	}
-	restored, err := r.store.Restore(ctx, source, ref, number)
+	restored, err := r.Store.Restore(ctx, source, ref, number)
 	if err != nil {
 		return err
 	}
@@ -199,26 +220,26 @@ func (r *revisions) restore(ctx context.Context, ref revision.Ref, users users) 
 	return nil
 }
 
-func (r *revisions) announce(ctx context.Context, ref revision.Ref, source pin.Source, users users) error {
+func (r *Revisions) announce(ctx context.Context, ref revision.Ref, source pin.Source, users users) error {
 	n := notice.Notice{Reason: notice.RevisionRecreated, Normal: true, Users: users.objects(), Source: source,
 		Text: fmt.Sprintf("Recreated revision %s of %s, which was deleted while in use", ref.Name, source)}
 	about := revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: ref.Namespace, Name: source.Name})
-	err := r.client.Get(ctx, client.ObjectKeyFromObject(about), about)
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(about), about)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err == nil {
 		n.SourceObject = about
 	}
-	r.notices.Send(ctx, n)
+	r.Notices.Send(ctx, n)
 	return nil
 }
 
 // report reports on every workload that uses a lost revision that it is lost, once.
-func (r *revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) {
+func (r *Revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) {
 	for _, n := range known.reported.News([]notice.Notice{{Reason: notice.RevisionMissing, Users: users.objects(), Source: source, Text: fmt.Sprintf(
 		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+
 			"Restore %s's old content to get it back, or roll out the current one", ref.Name, source, source)}}) {
-		r.notices.Send(ctx, n)
+		r.Notices.Send(ctx, n)
 	}
 }

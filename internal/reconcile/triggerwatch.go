@@ -17,7 +17,7 @@ import (
 )
 
 // followTriggers makes changes to objects of other kinds reach the workloads that name them.
-func (r *workloads) followTriggers(kinds []rollout.FollowedKind) error {
+func (r *Workloads) followTriggers(kinds []rollout.FollowedKind) error {
 	var errs []error
 	for _, f := range kinds {
 		errs = append(errs, r.followTrigger(f.GVK, f.Kind))
@@ -25,7 +25,7 @@ func (r *workloads) followTriggers(kinds []rollout.FollowedKind) error {
 	return errors.Join(errs...)
 }
 
-func (r *workloads) followTrigger(gvk schema.GroupVersionKind, kind pin.Kind) error {
+func (r *Workloads) followTrigger(gvk schema.GroupVersionKind, kind pin.Kind) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.followed[gvk] {

@@ -42,12 +42,12 @@ type user struct {
 func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 0 }
 
 // pinners finds who pins a revision, in the cache.
-func (r *revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
+func (r *Revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
 	return r.find(ctx, ref, index.ByPin, index.ByPin)
 }
 
 // namers finds whose templates name a source, in the cache.
-func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
+func (r *Revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
 	found, err := r.find(ctx, ref, index.BySource, index.ByReference)
 	if err != nil {
 		return users{}, err
@@ -62,8 +62,8 @@ func (r *revisions) namers(ctx context.Context, ref revision.Ref) (users, error)
 }
 
 // refers reports whether a workload's template names a source.
-func (r *revisions) refers(u user, ref revision.Ref) bool {
-	kind, known := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+func (r *Revisions) refers(u user, ref revision.Ref) bool {
+	kind, known := r.Kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
 	if !known {
 		return false
 	}
@@ -72,9 +72,9 @@ func (r *revisions) refers(u user, ref revision.Ref) bool {
 }
 
 // find finds the workloads and the holders that the given indexes have under a source or revision.
-func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
+func (r *Revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
 	found := users{workloads: map[types.UID]client.Object{}}
-	for _, kind := range r.kinds.All() {
+	for _, kind := range r.Kinds.All() {
 		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)
 		if err != nil {
 			return users{}, err
@@ -84,7 +84,7 @@ func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofH
 			found.workloads[t.obj.GetUID()] = t.obj
 		}
 	}
-	for _, holder := range r.kinds.Holders() {
+	for _, holder := range r.Kinds.Holders() {
 		pins := func(obj client.Object) string { return holder.Facts(obj).Pins }
 		holders, err := r.indexed(ctx, holder.GVK, holder.NewList(), ref, ofHolders, pins)
 		if err != nil {
@@ -96,10 +96,10 @@ func (r *revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofH
 }
 
 // indexed finds the objects of one kind that an index has under a source or revision.
-func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, field string,
+func (r *Revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, field string,
 	pins func(client.Object) string,
 ) ([]user, error) {
-	objects, err := index.List(ctx, r.client, into, ref.Namespace, field, ref.Text())
+	objects, err := index.List(ctx, r.Client, into, ref.Namespace, field, ref.Text())
 	if err != nil {
 		return nil, fmt.Errorf("find the %ss that use %s: %w", gvk.Kind, ref, err)
 	}
@@ -114,7 +114,7 @@ func (r *revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, in
 }
 
 // attached reports whether some of the users of a source asks for it to be attached.
-func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users) (bool, error) {
+func (r *Revisions) attached(ctx context.Context, ref revision.Ref, found users) (bool, error) {
 	owners := slices.Clone(found.templates)
 	for _, h := range found.holders {
 		if c := metav1.GetControllerOf(h.obj); c != nil && !slices.ContainsFunc(owners, func(u user) bool { return u.obj.GetUID() == c.UID }) {
@@ -128,7 +128,7 @@ func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users)
 		}
 	}
 	for _, u := range owners {
-		kind, _ := r.kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
+		kind, _ := r.Kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
 		if attaches, err := r.attaches(ctx, kind, u.obj, ref); attaches || err != nil {
 			return attaches, err
 		}
@@ -137,13 +137,13 @@ func (r *revisions) attached(ctx context.Context, ref revision.Ref, found users)
 }
 
 // workload returns the workload that an owner reference names from the cache; nil when it is not there, or not the same.
-func (r *revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
-	kind, known := r.kinds.Of(owner)
+func (r *Revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
+	kind, known := r.Kinds.Of(owner)
 	if !known {
 		return nil, nil
 	}
 	obj := kind.New()
-	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, obj)
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, obj)
 	if err != nil || obj.GetUID() != owner.UID {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -151,19 +151,19 @@ func (r *revisions) workload(ctx context.Context, namespace string, owner metav1
 }
 
 // attaches reports whether a workload asks for a source to be attached.
-func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
+func (r *Revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
 	if named, name, refers := kind.WorkloadRef(obj); refers {
-		i := slices.IndexFunc(r.kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
+		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
 		if i < 0 {
 			return false, nil
 		}
-		kind = r.kinds.All()[i]
+		kind = r.Kinds.All()[i]
 		obj = kind.New()
-		if err := r.client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: name}, obj); err != nil {
+		if err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: name}, obj); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
 	}
-	asked, _, err := rollout.Config(ctx, r.client, r.kinds, r.options.Options, kind, obj)
+	asked, _, err := rollout.Config(ctx, r.Client, r.Kinds, r.Options, kind, obj)
 	if err != nil || !asked.Mode.Attaches {
 		return false, err
 	}
@@ -178,7 +178,7 @@ func (r *revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 //
 // A holder's controller may be no workload that confrev knows, such as an Experiment of Argo Rollouts. It rolls nothing out
 // to pin the revision again, and confrev may have no right to read it; then the holder alone is an owner.
-func (r *revisions) owners(u users) []revision.Owner {
+func (r *Revisions) owners(u users) []revision.Owner {
 	var owners []revision.Owner
 	known := map[types.UID]bool{}
 	add := func(o revision.Owner) {
@@ -192,7 +192,7 @@ func (r *revisions) owners(u users) []revision.Owner {
 	}
 	for _, h := range u.holders {
 		add(h.owner())
-		if c := metav1.GetControllerOf(h.obj); c != nil && r.kinds.IsWorkload(*c) {
+		if c := metav1.GetControllerOf(h.obj); c != nil && r.Kinds.IsWorkload(*c) {
 			add(revision.Owner{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID})
 		}
 	}
@@ -230,7 +230,7 @@ func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok boo
 
 // alive returns the users from the first on that the API server still has, with the workloads of the holders; none if it has none.
 // One is enough to keep a revision for, and there may be thousands.
-func (r *revisions) alive(ctx context.Context, all users) (users, error) {
+func (r *Revisions) alive(ctx context.Context, all users) (users, error) {
 	alive := users{workloads: maps.Clone(all.workloads)}
 	for i, u := range all.templates {
 		living, err := r.lives(ctx, u)
@@ -272,9 +272,9 @@ func (u *users) addWorkloads() {
 }
 
 // lives reports whether the API server still has a user.
-func (r *revisions) lives(ctx context.Context, u user) (bool, error) {
+func (r *Revisions) lives(ctx context.Context, u user) (bool, error) {
 	live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
-	err := r.live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
@@ -300,13 +300,13 @@ func names(ref revision.Ref) uses {
 
 // inUse looks at the API server whether any template or holder uses something (rule 13). Where workloads own it, they and
 // their holders are who could: nothing else was ever pinned to it by confrev. Else the whole namespace is looked through.
-func (r *revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata, uses uses) (bool, error) {
-	if len(obj.OwnerReferences) == 0 || r.store.Anchored(obj) {
+func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata, uses uses) (bool, error) {
+	if len(obj.OwnerReferences) == 0 || r.Store.Anchored(obj) {
 		return r.usedInNamespace(ctx, obj.Namespace, uses)
 	}
 	var holders []below
 	for _, reference := range obj.OwnerReferences {
-		kind, known := r.kinds.Of(reference)
+		kind, known := r.Kinds.Of(reference)
 		if !known {
 			continue
 		}
@@ -347,22 +347,22 @@ func addBelow(all []below, b below) []below {
 }
 
 // owning returns the workload that an owner reference names, as the API server has it; nil when it is gone.
-func (r *revisions) owning(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference) (client.Object, error) {
+func (r *Revisions) owning(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference) (client.Object, error) {
 	obj := kind.New()
-	err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: reference.Name}, obj)
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: reference.Name}, obj)
 	if err != nil || obj.GetUID() != reference.UID {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return obj, nil
 }
 
-func (r *revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
-	for _, kind := range r.kinds.All() {
+func (r *Revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
+	for _, kind := range r.Kinds.All() {
 		if used, err := r.usedAmong(ctx, kind.NewList(), namespace, labels.Everything(), kind.Facts, uses); used || err != nil {
 			return used, err
 		}
 	}
-	for _, holder := range r.kinds.Holders() {
+	for _, holder := range r.Kinds.Holders() {
 		if used, err := r.usedAmong(ctx, holder.NewList(), namespace, labels.Everything(), holder.Facts, uses); used || err != nil {
 			return used, err
 		}
@@ -370,11 +370,11 @@ func (r *revisions) usedInNamespace(ctx context.Context, namespace string, uses 
 	return false, nil
 }
 
-func (r *revisions) usedAmong(ctx context.Context, into client.ObjectList, namespace string, selector labels.Selector,
+func (r *Revisions) usedAmong(ctx context.Context, into client.ObjectList, namespace string, selector labels.Selector,
 	facts func(client.Object) workload.Facts, uses uses,
 ) (bool, error) {
 	for {
-		err := r.live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+		err := r.Live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(page), client.Continue(into.GetContinue()))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			// The kind is served no more, and its objects are gone with it.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -25,12 +24,12 @@ type (
 	refHandler = handler.TypedFuncs[client.Object, revision.Ref]
 )
 
-func watch(c cache.Cache, obj client.Object, h refHandler) source.TypedSource[revision.Ref] {
-	return source.TypedKind[client.Object, revision.Ref](c, obj, h)
+func (r *Revisions) watch(obj client.Object, h refHandler) source.TypedSource[revision.Ref] {
+	return source.TypedKind[client.Object, revision.Ref](r.cache, obj, h)
 }
 
 // itself enqueues a revision, or a source that may be attached, at its own events.
-func (r *revisions) itself(kind pin.Kind) refHandler {
+func (r *Revisions) itself(kind pin.Kind) refHandler {
 	enqueue := func(obj client.Object, q refQueue) {
 		if kept(obj) {
 			q.Add(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
@@ -56,7 +55,7 @@ func attachable(obj client.Object) bool {
 type used struct{ pins, names []string }
 
 // templateUses returns what a workload's template uses. What it names matters only where it is to be attached.
-func (r *revisions) templateUses(kind workload.Kind) func(client.Object) used {
+func (r *Revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	return func(obj client.Object) used {
 		u := used{pins: index.Pins(kind.PinsText(obj))}
 		if optin.ModeOf(obj.GetAnnotations()).Attaches {
@@ -75,7 +74,7 @@ func holderUses(kind workload.HolderKind) func(client.Object) used {
 }
 
 // usedBy enqueues what an object uses, or used before the event.
-func (r *revisions) usedBy(uses func(client.Object) used) refHandler {
+func (r *Revisions) usedBy(uses func(client.Object) used) refHandler {
 	enqueue := func(ctx context.Context, namespace string, u used, q refQueue) {
 		for _, text := range u.pins {
 			r.enqueue(ctx, namespace, text, true, q)
@@ -118,15 +117,15 @@ const (
 
 // enqueue enqueues what a template uses. A revision may have vanished; a source that is not there, or not to be attached,
 // is nothing to look after.
-func (r *revisions) enqueue(ctx context.Context, namespace, text string, pinned bool, q refQueue) {
+func (r *Revisions) enqueue(ctx context.Context, namespace, text string, pinned bool, q refQueue) {
 	// An index holds a revision in the form of a source.
 	named, err := pin.ParseSource(text)
-	if err != nil || !r.options.Enabled(named.Kind) {
+	if err != nil || !r.Options.Enabled(named.Kind) {
 		return
 	}
 	ref := revision.Ref{Kind: named.Kind, Namespace: namespace, Name: named.Name}
 	meta := revision.Metadata(ref)
-	err = r.client.Get(ctx, client.ObjectKeyFromObject(meta), meta)
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(meta), meta)
 	switch {
 	case err == nil && kept(meta):
 		q.AddAfter(ref, min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,16 +35,16 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
-type workloads struct {
+// Workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
+type Workloads struct {
 	*rollout.Engine
-	rolloutsPerHour, workers int
-	// cache watches what is followed.
-	cache   cache.Cache
-	notices notice.Sink
-	gate    *gate.Gate
-	memory  *memories
+	// RolloutsPerHour is how often changes of sources may roll out one workload, Workers how many workloads are worked on at a time.
+	RolloutsPerHour, Workers int
+	Notices                  notice.Sink
+	Gate                     *gate.Gate
 
+	memory     memories
+	cache      cache.Cache
 	controller controller.Controller
 	// followed are the kinds of other objects that are watched, since some workload restarts on them.
 	mu       sync.Mutex
@@ -59,7 +60,8 @@ const retryRefused = time.Minute
 // retryGate is when to look again whether the admission policies are in place.
 const retryGate = 500 * time.Millisecond
 
-func (r *workloads) setUp(manager ctrl.Manager) error {
+// SetUp adds the loop to a manager.
+func (r *Workloads) SetUp(manager ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(manager).
 		Named(name(r.Kind)).
 		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
@@ -67,23 +69,24 @@ func (r *workloads) setUp(manager ctrl.Manager) error {
 		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(r.Kind.New(), reporter{r}.handler()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
 	for _, kind := range r.Options.SourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
 	}
+	r.cache, r.followed = manager.GetCache(), map[schema.GroupVersionKind]bool{}
 	var err error
 	r.controller, err = b.Build(r)
 	return err
 }
 
-// follow makes changes of the workloads of a referring kind reach those that have their templates.
-func (r *workloads) follow(c cache.Cache, other workload.Kind) error {
-	return r.controller.Watch(source.Kind(c, other.New(), handler.EnqueueRequestsFromMapFunc(
+// Follow makes changes of the workloads of a referring kind reach those that have their templates.
+func (r *Workloads) Follow(other workload.Kind) error {
+	return r.controller.Watch(source.Kind(r.cache, other.New(), handler.EnqueueRequestsFromMapFunc(
 		func(_ context.Context, obj client.Object) []reconcile.Request { return r.referred(other, obj) })))
 }
 
 // referred returns the workload of this kind that an object of another kind names as the one that has its template.
-func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
+func (r *Workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
 	named, name, ok := kind.WorkloadRef(obj)
 	if !ok || named != r.Kind.GVK.GroupKind() {
 		return nil
@@ -93,7 +96,7 @@ func (r *workloads) referred(kind workload.Kind, obj client.Object) []reconcile.
 
 // within finds the workloads of a namespace. It is asked only when those of the namespace's labels and annotations change that the cache
 // keeps.
-func (r *workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
+func (r *Workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
 	all := r.Kind.NewList()
 	err := r.Client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
 	found, itemsErr := index.Items(all)
@@ -106,7 +109,7 @@ func (r *workloads) within(ctx context.Context, namespace client.Object) []recon
 
 // usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business; what only looks like
 // one matters as a source.
-func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
+func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		if r.Store.Proven(obj) || r.Options.Excluded(obj.GetNamespace()) {
 			return nil
@@ -118,7 +121,7 @@ func (r *workloads) usersOf(kind pin.Kind) handler.MapFunc {
 
 // indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
 // in all. A workload that has another's template in its stead is among them when it matters to the other.
-func (r *workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
+func (r *Workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
 	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, index.BySource, value)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
@@ -147,7 +150,7 @@ func requests(objects []client.Object) []reconcile.Request {
 }
 
 // Reconcile brings one workload's pins to what the plan says.
-func (r *workloads) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := r.Kind.New()
 	err := r.Client.Get(ctx, request.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
@@ -190,7 +193,7 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 	return reconcile.Result{}, err
 }
 
-func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
+func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.Now()
 	look, err := r.Look(ctx, obj, known.wrote)
 	if look.Shown {
@@ -232,7 +235,7 @@ func (r *workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 }
 
 // obstacle returns how long to wait before a change may be written, and what to say of it.
-func (r *workloads) obstacle(ctx context.Context, look rollout.Look, known *memory) (time.Duration, []notice.Notice) {
+func (r *Workloads) obstacle(ctx context.Context, look rollout.Look, known *memory) (time.Duration, []notice.Notice) {
 	change := look.Change()
 	if wait := known.settle(change, look.Asked.Settle, r.Now()); wait > 0 {
 		return wait, nil
@@ -242,11 +245,11 @@ func (r *workloads) obstacle(ctx context.Context, look rollout.Look, known *memo
 }
 
 // obstructed reports whether something keeps a change from being written now, what to say of it and when to look again.
-func (r *workloads) obstructed(ctx context.Context, obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
+func (r *Workloads) obstructed(ctx context.Context, obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
 	if change.Text == "" {
 		return 0, notice.Notice{}
 	}
-	if problem := r.gate.Problem(); problem != nil && change.NeedsPolicies {
+	if problem := r.Gate.Problem(); problem != nil && change.NeedsPolicies {
 		// A pin that nothing resolves would only look as if it kept the promise.
 		return retryGate, notice.Notice{Reason: notice.PoliciesNotReady, Text: problem.Error()}
 	}
@@ -265,7 +268,7 @@ func (r *workloads) obstructed(ctx context.Context, obj client.Object, change ro
 
 // write makes the revisions that the change needs, then writes template and notes in one patch. It returns what it refused to do
 // and why.
-func (r *workloads) write(ctx context.Context, look *rollout.Look, known *memory) ([]notice.Notice, error) {
+func (r *Workloads) write(ctx context.Context, look *rollout.Look, known *memory) ([]notice.Notice, error) {
 	made, refused, err := r.Prepare(ctx, look)
 	r.tell(ctx, made)
 	if err != nil {
@@ -287,16 +290,19 @@ func (r *workloads) write(ctx context.Context, look *rollout.Look, known *memory
 }
 
 // tell sends what happened.
-func (r *workloads) tell(ctx context.Context, happened []notice.Notice) {
+func (r *Workloads) tell(ctx context.Context, happened []notice.Notice) {
 	for _, n := range happened {
-		r.notices.Send(ctx, n)
+		r.Notices.Send(ctx, n)
 	}
 }
 
 // warn reports what has not been reported before, on the workload.
-func (r *workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
+func (r *Workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
 	for _, n := range known.reported.News(all) {
 		n.Object, n.Kind = obj, r.Kind.Resource()
-		r.notices.Send(ctx, n)
+		r.Notices.Send(ctx, n)
 	}
 }
+
+// name is a kind's unique name among controllers.
+func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }

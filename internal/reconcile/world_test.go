@@ -22,7 +22,7 @@ import (
 
 // world is an API server with some objects, and the reconciler of Deployments on it.
 type world struct {
-	*workloads
+	*Workloads
 	client client.WithWatch
 }
 
@@ -31,12 +31,12 @@ func newWorld(objects ...client.Object) *world {
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
 		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).Build()
 	kinds := &workload.Kinds{}
-	return &world{client: c, workloads: &workloads{
+	return &world{client: c, Workloads: &Workloads{
 		Engine: &rollout.Engine{
 			Kind: workload.Deployment, Kinds: kinds, Options: rollout.Options{Injection: optin.Admission}, Client: c, Live: c, Whole: c,
 			Store: revision.NewStore(c, c, c, time.Now, kinds, 100), Accounts: account.New(c, time.Now), Now: time.Now,
 		},
-		rolloutsPerHour: 100, gate: &gate.Gate{}, notices: sink.Events(events.NewFakeRecorder(100)), memory: newMemories(),
+		RolloutsPerHour: 100, Gate: &gate.Gate{}, Notices: sink.Events(events.NewFakeRecorder(100)),
 	}}
 }
 

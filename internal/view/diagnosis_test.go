@@ -10,7 +10,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/reconcile"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -31,7 +31,7 @@ func unusedRevision() *corev1.ConfigMap {
 func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		live := fake.NewClientBuilder().WithObjects(unusedRevision()).Build()
-		planner, err := reconcile.NewPlannerOf(t.Context(), live, reconcile.Options{Grace: time.Minute}, "default", nil)
+		planner, err := NewPlannerOf(t.Context(), live, operator.Options{Grace: time.Minute}, "default", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ import (
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -36,7 +35,7 @@ type Installation struct {
 	// refused is why the user may not see it; empty otherwise.
 	refused string
 	// Options are those of the controller, or the chart's defaults.
-	Options reconcile.Options
+	Options operator.Options
 	// Problem says which options could not be read.
 	Problem error
 }
@@ -136,17 +135,17 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 
 // defaultOptions returns the chart's options. Secrets are looked at until it shows that the controller does not handle them, and so
 // is what confrev.io/restart-on names, with the rights of the user who asks.
-func defaultOptions() reconcile.Options {
-	options := reconcile.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
+func defaultOptions() operator.Options {
+	options := operator.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
 	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, ControllerNamespace
 	return options
 }
 
 // optionsOf reads the options from the command line of the controller's container, by the controller's own flags.
-func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (reconcile.Options, error) {
+func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (operator.Options, error) {
 	container := containerOf(d)
 	if container == nil {
-		return reconcile.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
+		return operator.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
 	}
 	options, configured, err := operator.Read(container.Args)
 	if err != nil {

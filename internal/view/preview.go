@@ -13,7 +13,6 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
-	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
@@ -66,7 +65,7 @@ func PreviewEdits(ctx context.Context, live client.Client, installed Installatio
 // unanswered names the workloads for which the webhook did not do its part of the dry run. What is forecast for them is what the
 // controller does afterwards. Where the controller's options are not known, that cannot be told.
 func unanswered(ctx context.Context, live client.Client, namespace string, edits Edits, installed Installation) ([]string, error) {
-	var planner *reconcile.Planner
+	var planner *Planner
 	var notes []string
 	for _, e := range edits.of(namespace) {
 		i := slices.IndexFunc(installed.Kinds(), func(kind workload.Kind) bool { return kind.GVK == e.GVK })
@@ -76,7 +75,7 @@ func unanswered(ctx context.Context, live client.Client, namespace string, edits
 		if planner == nil {
 			// As the cluster is: each object has a dry run of its own, so the webhook saw no other edit.
 			var err error
-			if planner, err = reconcile.NewPlanner(ctx, live, installed.Options, namespace); err != nil {
+			if planner, err = NewPlanner(ctx, live, installed.Options, namespace); err != nil {
 				return nil, err
 			}
 		}
@@ -100,7 +99,7 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 	if installed.Deployment == nil {
 		options.Secrets = edits.secrets(namespace)
 	}
-	planner, err := reconcile.NewPlanner(ctx, overlaid, options, namespace)
+	planner, err := NewPlanner(ctx, overlaid, options, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 }
 
 // concerned returns the workloads that are edited or refer to an edited source, each once.
-func concerned(ctx context.Context, planner *reconcile.Planner, namespace string, edits Edits) ([]rollout.Look, error) {
+func concerned(ctx context.Context, planner *Planner, namespace string, edits Edits) ([]rollout.Look, error) {
 	var all []rollout.Look
 	seen := map[string]bool{}
 	add := func(looks ...rollout.Look) {

@@ -20,7 +20,6 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
@@ -36,7 +35,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 
 // View is what one look at a namespace, or at all of them, shows.
 type View struct {
-	*reconcile.Planner
+	*Planner
 	Installation Installation
 	// Notes say what is not shown, and why.
 	Notes []string
@@ -53,7 +52,7 @@ func Take(ctx context.Context, live client.WithWatch, installed Installation, na
 
 // take takes the snapshot, again if there is one.
 func (v *View) take(ctx context.Context) (err error) {
-	if v.Planner, err = reconcile.NewPlanner(ctx, v.live, v.Installation.Options, v.namespace); err != nil {
+	if v.Planner, err = NewPlanner(ctx, v.live, v.Installation.Options, v.namespace); err != nil {
 		return err
 	}
 	if err := v.Snapshot.TakePods(ctx); err != nil {

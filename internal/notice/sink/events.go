@@ -1,5 +1,5 @@
 // Package sink sends notices to events, metrics and the log. A further sink is a file in this package, and an entry in notice.Sinks
-// in internal/reconcile/manager.go.
+// in internal/operator/manager.go.
 package sink
 
 import (

@@ -21,9 +21,9 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
-	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/view"
 )
 
 // writing is what all verbs share that change an object: kubectl's own flags for how to write and what to print.
@@ -179,7 +179,7 @@ func (w *writing) write(ctx context.Context, steering *rollout.Steering) (client
 }
 
 // yielded returns what was left to the controller.
-func yielded(planner *reconcile.Planner) []string {
+func yielded(planner *view.Planner) []string {
 	var notes []string
 	for _, err := range planner.Yielded() {
 		notes = append(notes, fmt.Sprintf("confrev's controller has to note on the revision that it is used, since you may not; "+

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
-	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
@@ -82,7 +82,7 @@ func plurals(kinds []workload.Kind) string {
 }
 
 // Assess plans for one workload as the controller would, asking the API server for no more than that needs.
-func (t Target) Assess(ctx context.Context, c *Connection) (*reconcile.Planner, rollout.Look, error) {
+func (t Target) Assess(ctx context.Context, c *Connection) (*view.Planner, rollout.Look, error) {
 	kinds := []workload.Kind{t.Kind}
 	for _, kind := range workload.Standard() {
 		if kind.Refers && kind != t.Kind {
@@ -90,10 +90,10 @@ func (t Target) Assess(ctx context.Context, c *Connection) (*reconcile.Planner, 
 		}
 	}
 	options := t.options()
-	planner, err := reconcile.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds)
+	planner, err := view.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds)
 	if apierrors.IsForbidden(err) && len(kinds) > 1 {
 		// Those who may not see the kinds that refer to workloads have no objects of them that have their template in this one.
-		planner, err = reconcile.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds[:1])
+		planner, err = view.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds[:1])
 	}
 	if err != nil {
 		return nil, rollout.Look{}, err
@@ -107,7 +107,7 @@ func (t Target) Assess(ctx context.Context, c *Connection) (*reconcile.Planner, 
 }
 
 // options returns the controller's options, and what the workload shows of them: whether it handles Secrets, and where it injects.
-func (t Target) options() reconcile.Options {
+func (t Target) options() operator.Options {
 	options := t.Installation.Options
 	pins, _ := t.Kind.Pins(t.Object)
 	if t.Installation.Deployment == nil {

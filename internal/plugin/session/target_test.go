@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"confrev.io/confrev/internal/reconcile"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
@@ -19,7 +19,7 @@ func TestAsTargetTakesAKindInWhateverVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	installed := view.Installation{Options: reconcile.Options{Kinds: kinds}}
+	installed := view.Installation{Options: operator.Options{Kinds: kinds}}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WebApp"})
 	stored.SetNamespace("default")

@@ -1,4 +1,4 @@
-package reconcile
+package view
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -35,7 +36,7 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollo
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source, web,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf(appA, "1", "1"), madeOf(appB, "2", "2"),
 		gen.ReplicaSet("web-1", first, 1)).Build()
-	planner, err := NewPlannerOf(t.Context(), c, Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
+	planner, err := NewPlannerOf(t.Context(), c, operator.Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 					return c.Get(ctx, key, obj, options...)
 				},
 			}).Build()
-		planner, err := NewPlannerOf(t.Context(), c, Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
+		planner, err := NewPlannerOf(t.Context(), c, operator.Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 		if err != nil {
 			t.Fatal(err)
 		}

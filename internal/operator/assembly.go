@@ -1,10 +1,9 @@
-package reconcile
+package operator
 
 import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/metadata"
-	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
 )
@@ -27,11 +25,10 @@ type assembly struct {
 	manager   ctrl.Manager
 	options   Options
 	kinds     *workload.Kinds
-	workloads func(workload.Kind) *workloads
-	revisions *revisions
-	keeper    controller.TypedController[revision.Ref]
+	workloads func(workload.Kind) *reconcile.Workloads
+	revisions *reconcile.Revisions
 	handler   *webhook.Workloads
-	running   []*workloads
+	running   []*reconcile.Workloads
 	// waiting are the kinds that could not be put to work yet, problems what was last logged of them.
 	waiting  []workload.Kind
 	problems map[schema.GroupVersionKind]string
@@ -120,30 +117,27 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 	// The revisions' reconciler must know the kind's workloads before it judges that no one uses a revision.
 	a.kinds.Add(kind)
 	added := a.workloads(kind)
-	if err := added.setUp(a.manager); err != nil {
+	if err := added.SetUp(a.manager); err != nil {
 		return fmt.Errorf("set up the reconciler of %ss: %w", kind.Resource(), err)
 	}
 	for _, other := range a.running {
 		if kind.Refers {
-			if err := other.follow(a.manager.GetCache(), kind); err != nil {
+			if err := other.Follow(kind); err != nil {
 				return err
 			}
 		}
 		if other.Kind.Refers {
-			if err := added.follow(a.manager.GetCache(), other.Kind); err != nil {
+			if err := added.Follow(other.Kind); err != nil {
 				return err
 			}
 		}
 	}
 	a.running = append(a.running, added)
 	a.handler.Add(added.Engine)
-	if err := a.keeper.Watch(watch(a.manager.GetCache(), kind.New(), a.revisions.usedBy(a.revisions.templateUses(kind)))); err != nil {
+	if err := a.revisions.WatchWorkloads(kind); err != nil || !newHolder {
 		return err
 	}
-	if !newHolder {
-		return nil
-	}
-	return a.keeper.Watch(watch(a.manager.GetCache(), kind.Holder.New(), a.revisions.usedBy(holderUses(kind.Holder))))
+	return a.revisions.WatchHolders(kind.Holder)
 }
 
 // index makes the indexes of a kind of workloads and of its holders. What is there already, since an earlier attempt made
@@ -160,6 +154,3 @@ func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
 	}
 	return nil
 }
-
-// name returns a kind's unique name among controllers.
-func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }

@@ -1,23 +1,12 @@
-package reconcile
+package operator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/lru"
-	ctrl "sigs.k8s.io/controller-runtime"
-
-	"confrev.io/confrev/internal/account"
-	"confrev.io/confrev/internal/gate"
-	"confrev.io/confrev/internal/index"
-	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/notice/sink"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/webhook"
@@ -79,65 +68,6 @@ func (o Options) Validate() error {
 		problems = append(problems, errors.New("--metrics-cert-dir is for --metrics-secure"))
 	}
 	return errors.Join(append(problems, o.Webhook.Validate(), o.validateRestartOn())...)
-}
-
-// SetUp adds the reconcilers, the gate and the webhooks to a manager.
-func SetUp(ctx context.Context, manager ctrl.Manager, o Options) error {
-	for _, kind := range o.SourceKinds() {
-		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
-		if err != nil {
-			return fmt.Errorf("index %ss: %w", kind, err)
-		}
-	}
-	// Replicas that do not lead answer webhooks, so they need what else only the reconcilers would watch.
-	if _, err := manager.GetCache().GetInformer(ctx, index.Namespace()); err != nil {
-		return fmt.Errorf("watch namespaces: %w", err)
-	}
-	gate := gate.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
-	kinds := &workload.Kinds{}
-	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
-	if !o.Secrets {
-		store.WithoutSecrets()
-	}
-	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
-	accounts := account.New(manager.GetAPIReader(), time.Now)
-	triggers := rollout.NewTriggers(o.Options, manager.GetClient(), manager.GetAPIReader())
-	revisions := &revisions{
-		options: o, kinds: kinds, client: manager.GetClient(), live: manager.GetAPIReader(), store: store, notices: notices,
-		lost: newMemories(), unused: lru.New(maxUnused), now: time.Now,
-	}
-	keeper, err := revisions.setUp(manager)
-	if err != nil {
-		return fmt.Errorf("set up the reconciler of revisions: %w", err)
-	}
-	handler := &webhook.Workloads{Gate: gate, Notices: notices, Elected: manager.Elected()}
-	assembly := &assembly{
-		manager: manager, options: o, kinds: kinds, revisions: revisions, keeper: keeper, handler: handler,
-		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
-		indexed: map[string]bool{},
-		workloads: func(kind workload.Kind) *workloads {
-			return &workloads{
-				Engine: &rollout.Engine{
-					Kind: kind, Kinds: kinds, Options: o.Options, Client: manager.GetClient(), Live: manager.GetAPIReader(),
-					Whole: manager.GetAPIReader(), Store: store, Triggers: triggers, Accounts: accounts, Now: time.Now,
-				},
-				rolloutsPerHour: o.RolloutsPerHour, workers: o.Workers, cache: manager.GetCache(), notices: notices, gate: gate,
-				memory:   newMemories(),
-				followed: map[schema.GroupVersionKind]bool{},
-			}
-		},
-	}
-	if err := assembly.look(ctx); err != nil {
-		return err
-	}
-	handler.Add(assembly.workloads(workload.StandAloneJob).Engine)
-	if o.Injection == optin.Admission {
-		if err := manager.AddReadyzCheck("policies", gate.Check); err != nil {
-			return err
-		}
-	}
-	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
-	return errors.Join(manager.Add(gate), manager.Add(assembly), server.AddTo(manager))
 }
 
 // validateRestartOn refuses what would list more than it says. ConfigMaps and Secrets are sources, and need no listing.

@@ -1,4 +1,4 @@
-package reconcile
+package view
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
@@ -51,7 +52,7 @@ func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 				holder("web-1", appA+first, 1), holder("web-2", appB+second, 2),
 			}, test.others...)
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
-			planner, err := NewPlannerOf(t.Context(), c, Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
+			planner, err := NewPlannerOf(t.Context(), c, operator.Options{Options: rollout.Options{Injection: optin.Admission}}, gen.Namespace, []workload.Kind{workload.Deployment})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package reconcile
+package view
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -26,7 +27,7 @@ import (
 // of anyone who asks.
 type Planner struct {
 	Kinds    []workload.Kind
-	Options  Options
+	Options  operator.Options
 	Snapshot *snapshot.Snapshot
 	live     client.Client
 	store    *revision.Store
@@ -39,12 +40,12 @@ type Planner struct {
 }
 
 // NewPlanner takes a snapshot of a namespace, or of all when it is empty, to plan with. live reads and writes without a cache.
-func NewPlanner(ctx context.Context, live client.Client, options Options, namespace string) (*Planner, error) {
+func NewPlanner(ctx context.Context, live client.Client, options operator.Options, namespace string) (*Planner, error) {
 	return NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
 }
 
 // NewPlannerOf takes a snapshot of only some kinds, for anyone who has no business with others, and may have no right to list them.
-func NewPlannerOf(ctx context.Context, live client.Client, options Options, namespace string, all []workload.Kind) (*Planner, error) {
+func NewPlannerOf(ctx context.Context, live client.Client, options operator.Options, namespace string, all []workload.Kind) (*Planner, error) {
 	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
 	seen, err := snapshot.Take(ctx, live, all, options.SourceKinds(), options.Defaults(), namespace)
 	if err != nil {
