@@ -11,11 +11,7 @@ import (
 	"strings"
 )
 
-const (
-	stylePage = "docs/style.md"
-	// uncleanList names paths that are not checked yet, one on each line: a file, or a folder with a slash at its end.
-	uncleanList = "hack/prose/unclean.txt"
-)
+const stylePage = "docs/style.md"
 
 func main() {
 	findings, err := check(".")
@@ -42,61 +38,19 @@ func check(root string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	unclean, err := readLines(filepath.Join(root, uncleanList))
-	if err != nil {
-		return nil, err
-	}
 	paths, err := texts(root)
 	if err != nil {
 		return nil, err
 	}
 	var findings []string
-	used := map[string]bool{}
 	for _, path := range paths {
 		found, err := rules.file(root, path)
 		if err != nil {
 			return nil, err
 		}
-		if entry := covering(unclean, path); entry != "" {
-			used[entry] = used[entry] || len(found) > 0
-			continue
-		}
 		findings = append(findings, found...)
 	}
-	for _, entry := range unclean {
-		if !used[entry] {
-			findings = append(findings, fmt.Sprintf("%s: %s is clean: remove it from the list", uncleanList, entry))
-		}
-	}
 	return findings, nil
-}
-
-// covering returns the entry of the list that a path belongs to, or nothing.
-func covering(list []string, path string) string {
-	for _, entry := range list {
-		if path == entry || strings.HasSuffix(entry, "/") && strings.HasPrefix(path, entry) {
-			return entry
-		}
-	}
-	return ""
-}
-
-// readLines returns the lines of a file that are neither empty nor comments, or none if there is no such file.
-func readLines(path string) ([]string, error) {
-	text, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			lines = append(lines, line)
-		}
-	}
-	return lines, nil
 }
 
 // notOurs are paths that others wrote, that are made from texts which are checked themselves, or that have the phrases as examples.

@@ -22,7 +22,7 @@ type rule struct {
 type rules struct {
 	// words are phrases that are avoided everywhere.
 	words []rule
-	// docs are verbs that are avoided behind the name with which a doc comment begins.
+	// docs are verbs that are avoided after the function's name, with which its doc comment begins.
 	docs []rule
 }
 
@@ -32,13 +32,13 @@ var (
 )
 
 // parseRules reads the tables of the style page whose first column has phrases in backticks. One that begins with "X " is for doc
-// comments: X is any name.
+// comments of functions: X is the function's name.
 func parseRules(page string) (rules, error) {
 	var all rules
 	for _, match := range row.FindAllStringSubmatch(page, -1) {
 		for _, phrase := range quoted.FindAllStringSubmatch(match[1], -1) {
 			if verb, ok := strings.CutPrefix(phrase[1], "X "); ok {
-				all.docs = append(all.docs, rule{regexp.MustCompile(`^(?:A |The )?\w+ ` + pattern(verb)), match[2]})
+				all.docs = append(all.docs, rule{regexp.MustCompile(`^\w+ ` + pattern(verb)), match[2]})
 			} else {
 				all.words = append(all.words, rule{regexp.MustCompile(`(?i)` + pattern(phrase[1])), match[2]})
 			}
@@ -115,7 +115,7 @@ func (r rules) source(path string, text []byte) ([]string, error) {
 				found = append(found, find(r.words, path, at(n), n.Value)...)
 			}
 		case *ast.FuncDecl:
-			if n.Doc != nil {
+			if strings.HasPrefix(n.Doc.Text(), n.Name.Name+" ") {
 				found = append(found, find(r.docs, path, at(n.Doc), n.Doc.Text())...)
 			}
 		}

@@ -64,7 +64,7 @@ var plainReasons = []metav1.StatusReason{
 	metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonMethodNotAllowed,
 }
 
-// ours are how messages of the API server go on that quote nothing: of rights, of a quota, of a namespace that is being deleted.
+// ours are the continuations of those messages of the API server that quote nothing: about rights, a quota, or a namespace that is being deleted.
 var ours = []string{"User \"", "exceeded quota: ", "unable to create new content in namespace "}
 
 // refuser is how messages begin of those who refuse, or fail to say anything.

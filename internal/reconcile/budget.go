@@ -30,7 +30,7 @@ func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 	return max(0, r.at[len(r.at)-perHour].Add(time.Hour).Sub(now))
 }
 
-// overspent returns how long a workload must wait before its sources may roll it out once more (rule 11), and what to say. Many
+// overspent returns how long a workload must wait before its sources may roll it out again (rule 11), and what to say. Many
 // sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
 // is urgent does not wait.
 func (r *Workloads) overspent(obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {

@@ -76,7 +76,7 @@ func TestOnlyWhatSourcesRollOutWaits(t *testing.T) {
 	}
 }
 
-// Rule 11: ten busy sources, each within its own limit, roll a workload out no more often than it may be. A deploy goes on.
+// Rule 11: ten busy sources, each within its own limit, roll a workload out no more often than it may be. A deploy continues.
 func TestBusySourcesTogetherHaveABudget(t *testing.T) {
 	obj := gen.Web("1")
 	w := newWorld(obj, gen.App("0"))

@@ -8,7 +8,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// retryConfined is when to try once more what the policy that confines confrev's own account refused: the API server may not know
+// retryConfined is when to try again what the policy that confines confrev's own account refused: the API server may not know
 // yet that a namespace opted in, and does not say that it is behind.
 const retryConfined = time.Second
 

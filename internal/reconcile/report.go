@@ -111,7 +111,7 @@ func (r reporter) reportHolds(ctx context.Context, before, obj client.Object, wa
 
 // until returns what ends a hold: rules 4 and 21.3, and a person.
 func (r reporter) until(obj client.Object, source pin.Source) string {
-	return fmt.Sprintf("until %s changes or a deploy changes code that was undone; to go on now: kubectl confrev resume %s/%s %s -n %s",
+	return fmt.Sprintf("until %s changes or a deploy changes code that was undone; to continue now: kubectl confrev resume %s/%s %s -n %s",
 		source, r.Kind.Resource(), obj.GetName(), source, obj.GetNamespace())
 }
 

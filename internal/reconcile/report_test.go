@@ -47,7 +47,7 @@ func TestTell(t *testing.T) {
 		"back":                             {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a)}, []string{"Rolled configmap/app back from revision app-cccccccccc@2 to app-bbbbbbbbbb@1"}},
 		"back, and held": {modifiers{gen.Pinned(b)}, modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1")},
 			[]string{"back from", "Rolled back: staying on revision app-bbbbbbbbbb@1 of configmap/app, not on app-cccccccccc@2, until configmap/app changes " +
-				"or a deploy changes code that was undone; to go on now: kubectl confrev resume deployment/web configmap/app -n default"}},
+				"or a deploy changes code that was undone; to continue now: kubectl confrev resume deployment/web configmap/app -n default"}},
 		"a hold that has ended":    {modifiers{gen.Pinned(a)}, modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1" + ";ended")}, nil},
 		"a note about another pin": {modifiers{gen.Pinned(c)}, modifiers{gen.Pinned(c), held(b + ";on=app-bbbbbbbbbb@1")}, nil},
 		"held still":               {modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1")}, modifiers{gen.Pinned(a), held(b + ";on=app-bbbbbbbbbb@1")}, nil},

@@ -38,7 +38,7 @@ import (
 // Workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
 type Workloads struct {
 	*rollout.Engine
-	// RolloutsPerHour is how often changes of sources may roll out one workload, Workers how many workloads are worked on at a time.
+	// RolloutsPerHour is how often changes to sources may roll out one workload, Workers how many workloads are worked on at a time.
 	RolloutsPerHour, Workers int
 	Notices                  notice.Sink
 	Gate                     *gate.Gate
@@ -79,7 +79,7 @@ func (r *Workloads) SetUp(manager ctrl.Manager) error {
 	return err
 }
 
-// Follow makes changes of the workloads of a referring kind reach those that have their templates.
+// Follow makes changes to the workloads of a referring kind reach those that have their templates.
 func (r *Workloads) Follow(other workload.Kind) error {
 	return r.controller.Watch(source.Kind(r.cache, other.New(), handler.EnqueueRequestsFromMapFunc(
 		func(_ context.Context, obj client.Object) []reconcile.Request { return r.referred(other, obj) })))
@@ -304,5 +304,5 @@ func (r *Workloads) warn(ctx context.Context, obj client.Object, known *memory, 
 	}
 }
 
-// name is a kind's unique name among controllers.
+// name returns a kind's unique name among controllers.
 func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }

@@ -158,7 +158,7 @@ func TestAdmit(t *testing.T) {
 		"opting in":                             {obj: gen.Web("1"), old: gen.Web("1", gen.Tracking("none")), pins: first},
 		"a new image takes the change along":    {obj: gen.Web("2", gen.Pinned(a)), old: gen.Web("1", gen.Pinned(a)), pins: b},
 		"nothing of the template changes":       {obj: gen.Web("1", gen.Pinned(a), gen.Annotated(keys.Settle, "1s")), old: gen.Web("1", gen.Pinned(a)), pins: a},
-		"pins that are taken away come back":    {obj: gen.Web("1"), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"pins that are removed come back":       {obj: gen.Web("1"), old: gen.Web("1", gen.Pinned(a)), pins: a},
 		"and with a new image, they move":       {obj: gen.Web("2"), old: gen.Web("1", gen.Pinned(a)), pins: b},
 		"pins written by hand":                  {obj: gen.Web("1", gen.Pinned(a)), old: gen.Web("1", gen.Pinned(gen.PinOfApp("c", "3"))), pins: a},
 		"malformed pins":                        {obj: gen.Web("1", gen.Pinned("x")), old: gen.Web("1", gen.Pinned(a)), pins: a},

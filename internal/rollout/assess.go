@@ -62,7 +62,7 @@ type Look struct {
 // Change returns what is about to be written to the template; it has no text when that is nothing.
 func (l Look) Change() Change { return l.want.change(l.seen) }
 
-// Paused reports whether confrev pauses the workload, and goes on doing so (rule 7).
+// Paused reports whether confrev pauses the workload, and continues to do so (rule 7).
 func (l Look) Paused() bool { return PausedByUs(l.Kind, l.Workload) && !l.want.resume }
 
 // Resumes reports whether confrev's own pause of the workload ends with the change.

@@ -180,7 +180,7 @@ func (seen *observed) resolved(pins pin.Set) []injection {
 }
 
 // warnings returns what the user should know of a plan, except for what is said of writes. frozen reports whether pods have
-// revisions to go on with.
+// revisions to continue with.
 func warnings(p plan.Plan, frozen bool) []notice.Notice {
 	var all []notice.Notice
 	for _, d := range p.Decisions {
@@ -213,7 +213,7 @@ func missingSource(d plan.Decision, keep string) string {
 
 func missingKeys(d plan.Decision, keep string) string {
 	if keep == "" {
-		return fmt.Sprintf("%s lacks %q, which a container requires; the workload goes on once it has it", d.Source, d.Keys)
+		return fmt.Sprintf("%s lacks %q, which a container requires; the workload continues once it has it", d.Source, d.Keys)
 	}
 	return fmt.Sprintf("%s lacks %q, which a container requires%s", d.Source, d.Keys, keep)
 }

@@ -264,7 +264,7 @@ func TestRestartsOfThrottledSourceAreReverted(t *testing.T) {
 	for _, to := range []string{"aaa", "bbb"} {
 		for range 5 { // Many workloads restart for one change.
 			if want := plans("old", to); len(r.limit(t.Context(), seen, &want)) > 0 || !want.hashes.Changed() {
-				t.Errorf("the change to %s is taken back", to)
+				t.Errorf("the change to %s is reverted", to)
 			}
 		}
 	}
@@ -378,7 +378,7 @@ func TestMisdirected(t *testing.T) {
 	}
 }
 
-// A right that was taken away is looked for again.
+// A right that was removed is looked for again.
 func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 	triggers, err := optin.ParseRestartOn("deployments.v1.apps/web")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// endHolds plans once more if a deploy ends a hold: the one of a request that replaces old, or, outside of admission, one that
+// endHolds plans again if a deploy ends a hold: the one of a request that replaces old, or, outside of admission, one that
 // the webhook missed (rule 21.3).
 func (r *Engine) endHolds(ctx context.Context, obj, old client.Object, seen *observed, want intent) (intent, error) {
 	if len(want.pins.Held)+len(want.hashes.Held) == 0 {

@@ -20,7 +20,7 @@ func (r *Engine) Refresh(ctx context.Context, look Look) error {
 	return r.refresh(ctx, look.seen, look.want.pins)
 }
 
-// Limit takes back the restarts for what changes too often, and says which.
+// Limit reverts the restarts for what changes too often, and says which.
 func (r *Engine) Limit(ctx context.Context, look *Look) []notice.Notice {
 	limited := r.limit(ctx, look.seen, &look.want)
 	look.want.restartInstead(r.Kind, look.Workload, look.seen)
@@ -114,7 +114,7 @@ func (seen *observed) needsRevision(d plan.Decision) bool {
 	return d.To != d.From && d.Verdict != plan.Held
 }
 
-// limit takes back the restarts for what changes too often (rule 11); pins are limited where revisions are made.
+// limit reverts the restarts for what changes too often (rule 11); pins are limited where revisions are made.
 func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []notice.Notice {
 	var limited []notice.Notice
 	for i := range want.hashes.Decisions {
@@ -139,7 +139,7 @@ func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []noti
 }
 
 // refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
-// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout goes on without.
+// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout continues without.
 func (r *Engine) refresh(ctx context.Context, seen *observed, p plan.Plan) error {
 	var errs []error
 	for _, d := range p.Decisions {
@@ -148,7 +148,7 @@ func (r *Engine) refresh(ctx context.Context, seen *observed, p plan.Plan) error
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
 		if err := r.Store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
-			log.FromContext(ctx).Info("cannot label a source; going on without", "source", d.Source.String(), "error", err.Error())
+			log.FromContext(ctx).Info("cannot label a source; continuing without", "source", d.Source.String(), "error", err.Error())
 		}
 		errs = append(errs, r.Store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
 	}

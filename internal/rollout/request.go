@@ -188,7 +188,7 @@ func (r *Engine) drops(obj, old client.Object, seen *observed, want intent) bool
 }
 
 // sayHeld reports anyone who changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
-// how to go on (rule 21.4).
+// how to continue (rule 21.4).
 func (r *Engine) sayHeld(obj, old client.Object, seen *observed, want intent) []notice.Notice {
 	why := "to which the workload was rolled back"
 	if old == nil {
@@ -200,7 +200,7 @@ func (r *Engine) sayHeld(obj, old client.Object, seen *observed, want intent) []
 	for _, d := range want.pins.Decisions {
 		if d.Verdict == plan.Held {
 			said = append(said, notice.Notice{Reason: notice.Held, Text: fmt.Sprintf(
-				"%s stays on revision %s, %s; to go on with its present content: kubectl confrev resume %s/%s %s -n %s",
+				"%s stays on revision %s, %s; to continue with its present content: kubectl confrev resume %s/%s %s -n %s",
 				d.Source, d.To, why, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())})
 		}
 	}

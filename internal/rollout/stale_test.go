@@ -106,7 +106,7 @@ func TestADroppedPinTakesItsNameAlong(t *testing.T) {
 	}
 }
 
-// Rules 21.2 and 21.6: asked again about an undo of which it dropped a pin, the webhook still takes along nothing that waits.
+// Rules 21.2 and 21.6: asked again about an undo of which it dropped a pin, the webhook still includes nothing that waits.
 func TestAnUndoThatDroppedAPinIsKnownAgain(t *testing.T) {
 	a := gen.PinOfApp("a", "1")
 	both := a + ",configmap/web=web-xxxxxxxxxx@1"
@@ -123,8 +123,8 @@ func TestAnUndoThatDroppedAPinIsKnownAgain(t *testing.T) {
 	}
 }
 
-// Rule 21.6: to ask what an undo would have dropped reads nothing that the plan does not read anyway, however many pins a request takes
-// away (kubectl replace).
+// Rule 21.6: to ask what an undo would have dropped reads nothing that the plan does not read anyway, however many pins a request removes
+// (kubectl replace).
 func TestWhatARequestDropsIsReadOnce(t *testing.T) {
 	const sources = 20
 	var objects []client.Object

@@ -150,7 +150,7 @@ func (t *Triggers) read(ctx context.Context, namespace string, trigger preparedT
 	obj.SetGroupVersionKind(trigger.gvk)
 	err := t.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: trigger.Name}, obj)
 	if apierrors.IsForbidden(err) {
-		// The right was taken away.
+		// The right was removed.
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.permitted, trigger.Resource)

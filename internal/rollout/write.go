@@ -191,7 +191,7 @@ func (i intent) notes(seen *observed) map[string]string {
 }
 
 // annotate returns the operations that put notes on a workload. Neither the UID nor the generation covers its annotations:
-// where all of them are added as one map, the patch tests that there are none, or it would take away those that others
+// where all of them are added as one map, the patch tests that there are none, or it would remove those that others
 // wrote meanwhile.
 func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation {
 	// There always is metadata to add annotations to; one that is being created may have no name yet.
@@ -288,7 +288,7 @@ func (r *Engine) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Obj
 	return would, json.Unmarshal(document, would)
 }
 
-// resumption returns the operations that take back confrev's own pause (rule 7).
+// resumption returns the operations that revert confrev's own pause (rule 7).
 func (r *Engine) resumption(obj client.Object) []jsonpatch.Operation {
 	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
 	if r.Kind.Paused(obj) {

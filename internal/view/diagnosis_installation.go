@@ -98,7 +98,7 @@ func (d *doctor) webhook(ctx context.Context) error {
 		if len(w.ClientConfig.CABundle) == 0 {
 			d.addFinding(SeverityWarning, "NoCABundle", gvk, about,
 				"confrev, or cert-manager, writes it: is it running, and may it patch this object?",
-				"webhook %s has no caBundle, so the API server goes on without it", w.Name)
+				"webhook %s has no caBundle, so the API server continues without it", w.Name)
 		}
 	}
 	return nil

@@ -91,7 +91,7 @@ func (d *doctor) holds(look rollout.Look) {
 			level = SeverityWarning
 		}
 		d.addFinding(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
-			fmt.Sprintf("correct %s, which ends the hold; or go on with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
+			fmt.Sprintf("correct %s, which ends the hold; or continue with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
 			"it was rolled back from the present content of %s, which is %s old, and stays on %s", decision.Source, duration.HumanDuration(age), decision.From)
 	}
 }

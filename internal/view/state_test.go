@@ -16,7 +16,7 @@ var (
 	app = pin.Source{Kind: pin.ConfigMap, Name: "app"}
 	one = pin.Pin{Revision: "app-a", Number: 1}
 	two = pin.Pin{Revision: "app-b", Number: 2}
-	// raised is the revision of two, which was current once more (rule 5).
+	// raised is the revision of two, which was current again (rule 5).
 	raised = pin.Pin{Revision: "app-b", Number: 4}
 )
 

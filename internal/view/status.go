@@ -157,7 +157,7 @@ func (v *View) choose(which Which) ([]rollout.Look, error) {
 }
 
 // Follow calls changed with the status of workloads, and again after each change to the cluster, until it is done, or ctx ends. When
-// a user waits, what is missing is looked at once more before it is believed, since that would end the wait.
+// a user waits, what is missing is looked at again before it is believed, since that would end the wait.
 func (v *View) Follow(ctx context.Context, which Which, waiting bool, changed func(*StatusList) (done bool, err error)) error {
 	confirmed := false
 	step := func() (bool, error) {

@@ -13,7 +13,7 @@ func ExplainVerdict(d plan.Decision) string {
 		if d.From != d.To {
 			return fmt.Sprintf("rolled out to revision %d with the workload", d.To.Number)
 		}
-		return "nothing changes of what the workload uses"
+		return "nothing that the workload uses changes"
 	case plan.Pinned:
 		return fmt.Sprintf("pinned for the first time, to revision %d", d.To.Number)
 	case plan.Advanced:

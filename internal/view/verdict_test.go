@@ -11,7 +11,7 @@ func TestExplainVerdict(t *testing.T) {
 		decision plan.Decision
 		want     string
 	}{
-		"in sync":                    {plan.Decision{Verdict: plan.InSync, From: two, To: two}, "nothing changes of what the workload uses"},
+		"in sync":                    {plan.Decision{Verdict: plan.InSync, From: two, To: two}, "nothing that the workload uses changes"},
 		"rolled out with a deploy":   {plan.Decision{Verdict: plan.InSync, From: one, To: two}, "rolled out to revision 2 with the workload"},
 		"pinned for the first time":  {plan.Decision{Verdict: plan.Pinned, To: one}, "pinned for the first time, to revision 1"},
 		"advanced":                   {plan.Decision{Verdict: plan.Advanced, From: one, To: two}, "revision 1 -> 2"},

@@ -265,7 +265,7 @@ replacements must not be canaries as well:`,
 	},
 }
 
-// promotion is from the fixed configuration to the one after it, and back.
+// promotion returns the steps from the fixed configuration to the one after it, and back.
 func promotion(w way) []step {
 	return []step{
 		{

@@ -57,7 +57,7 @@ func reinstall(t *testing.T, but ...string) error {
 	return cluster.Install(t.Context(), slices.Concat(chartValues, but)...)
 }
 
-// reinstallAfter brings back, once a test has ended, what it took away of the chart, and waits until that resolves pins: confrev would not
+// reinstallAfter brings back, once a test has ended, what it removed of the chart, and waits until that resolves pins: confrev would not
 // pin what the next test creates.
 func reinstallAfter(t *testing.T) {
 	t.Helper()

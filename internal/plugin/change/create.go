@@ -20,7 +20,7 @@ import (
 
 const createOwnerLong = `
 
-With --owner, the workload owns what is created, and its annotation confrev.io/track lists it: changes of it roll the workload out,
+With --owner, the workload owns what is created, and its annotation confrev.io/track lists it: changes to it roll the workload out,
 and deleting the workload deletes it too. To have the one without the other, leave --owner out and use: kubectl confrev track
 WORKLOAD SOURCE.`
 

@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-const setOwnerLong = `Make a workload an owner of a ConfigMap or Secret, and let changes of that source roll the workload out.
+const setOwnerLong = `Make a workload an owner of a ConfigMap or Secret, and let changes to that source roll the workload out.
 
 It lists the source in the workload's annotation confrev.io/track, unless it is tracked already, and then adds the owner: an owner
 by itself opts nothing in. So it needs a right to change both.
@@ -25,7 +25,7 @@ by itself opts nothing in. So it needs a right to change both.
 It has a cost: when the workload is deleted, Kubernetes deletes the source too, unless another owner is left. If you do not want
 that, use the annotation alone: kubectl confrev track WORKLOAD SOURCE.`
 
-const setOwnerExample = `# Let changes of configmap/app roll deployment/web out; the ConfigMap goes with the Deployment
+const setOwnerExample = `# Let changes to configmap/app roll deployment/web out; the ConfigMap goes with the Deployment
 kubectl confrev set owner configmap/app deployment/web
 
 # Take it back
@@ -116,14 +116,14 @@ func (s *setOwner) own(ctx context.Context, c *session.Connection, found session
 		}
 	}
 	if s.remove {
-		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If it tracks it, it goes on doing so; to end that: kubectl confrev untrack %[1]s %[2]s", s.workload, s.source))
+		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If %[1]s tracks it, that does not change; to stop: kubectl confrev untrack %[1]s %[2]s", s.workload, s.source))
 	}
 	return s.printed(obj, ownerNotes(s.source, s.workload, tracked)...)
 }
 
 func ownerNotes(source pin.Source, workload, tracked string) []string {
 	notes := []string{
-		fmt.Sprintf("changes of %s roll %s out; a controller pins it at once, which is a rollout", source, workload),
+		fmt.Sprintf("changes to %s roll %s out; a controller pins it at once, which is a rollout", source, workload),
 		fmt.Sprintf("deleting %[1]s now deletes %[2]s too. To prevent that: kubectl confrev set owner %[2]s %[1]s --remove", workload, source),
 	}
 	if tracked != "" {

@@ -35,7 +35,7 @@ kubectl confrev track deployment/web`
 const untrackLong = `Stop rolling a workload out when its ConfigMaps and Secrets change: edits its annotation confrev.io/track.
 
 Without SOURCE: sets it to "none", whatever else opts the workload in. With SOURCE: takes these from the list. "all" has no
-exceptions, so nothing can be taken from it. Nothing restarts, and pins stay: pods go on using the revisions that they have.`
+exceptions, so nothing can be taken from it. Nothing restarts, and pins stay: pods continue to use the revisions that they have.`
 
 const untrackExample = `# One of several
 kubectl confrev track deployment/web configmap/app secret/db
@@ -46,7 +46,7 @@ kubectl confrev untrack deployment/web`
 
 // NewTrack returns the verb that opts workloads in.
 func NewTrack(p *session.Session) *cobra.Command {
-	return newTracking(p, "track WORKLOAD [SOURCE...]", "Let changes of sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
+	return newTracking(p, "track WORKLOAD [SOURCE...]", "Let changes to sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
 }
 
 // NewUntrack returns the verb that opts workloads out.
@@ -202,7 +202,7 @@ func consequences(t session.Target, text string) []string {
 		if len(pins) == 0 {
 			return nil
 		}
-		return []string{fmt.Sprintf("pins stay, and pods go on using them: %s", pins)}
+		return []string{fmt.Sprintf("pins stay, and pods continue to use them: %s", pins)}
 	}
 	track, _ := optin.ParseTrack(text)
 	uses, _ := t.Kind.Uses(t.Object)
@@ -223,7 +223,7 @@ func consequences(t session.Target, text string) []string {
 	return notes
 }
 
-// stillOwned returns which of the sources go on being tracked because the workload owns them.
+// stillOwned returns which of the sources continue to be tracked because the workload owns them.
 func stillOwned(ctx context.Context, c *session.Connection, t session.Target, after string, sources []pin.Source) []string {
 	listed, err := listedIn(after)
 	if err != nil || after == "none" || after == "all" {

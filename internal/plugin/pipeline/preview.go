@@ -192,7 +192,7 @@ func reasonsOf(w view.Preview) []string {
 		reasons = append(reasons, printer.OneLine(change.Source+": "+change.Because))
 	}
 	if len(reasons) == 0 {
-		return []string{"nothing changes of its template, nor of what it uses"}
+		return []string{"neither its template nor what it uses changes"}
 	}
 	return reasons
 }

@@ -77,7 +77,7 @@ func (p *Session) Namespace() string {
 	return namespace
 }
 
-// ServerVersion is the version of the API server.
+// ServerVersion returns the version of the API server.
 func (p *Session) ServerVersion() (string, error) {
 	discovery, err := p.Factory.ToDiscoveryClient()
 	if err != nil {
