@@ -77,10 +77,10 @@ func argoCD(name string, flags ...string) tool {
 // that the Deployment has had is to be one that it should have had, just once.
 func TestMatrixSelfHeal(t *testing.T) {
 	t.Parallel()
-	// With one process for ten syncs, Argo CD's engine goes by a cache, as it does in Argo CD.
-	const ten = "--times=10"
+	// With one process for several syncs, Argo CD's engine goes by a cache, as it does in Argo CD.
+	const several = "--times=4"
 	for _, tool := range []tool{
-		tenTimes(flux()), argoCD("argo cd", ten), argoCD("argo cd, server-side apply and diff", "--server-side", serverSideDiff, ten),
+		fourTimes(flux()), argoCD("argo cd", several), argoCD("argo cd, server-side apply and diff", "--server-side", serverSideDiff, several),
 	} {
 		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
 			first := release{image: "app:1", color: "A", injection: injection}
@@ -119,11 +119,11 @@ func TestMatrixSelfHeal(t *testing.T) {
 	}
 }
 
-// tenTimes makes a tool deploy everything ten times in a row.
-func tenTimes(t tool) tool {
+// fourTimes makes a tool deploy everything four times in a row.
+func fourTimes(t tool) tool {
 	once := t.deploy
 	t.deploy = func(w *world, r release) {
-		for range 10 {
+		for range 4 {
 			once(w, r)
 		}
 	}
