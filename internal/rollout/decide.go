@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -184,15 +185,13 @@ func (seen *observed) resolved(pins pin.Set) []injection {
 func warnings(p plan.Plan, frozen bool) []notice.Notice {
 	var all []notice.Notice
 	for _, d := range p.Decisions {
-		keep := ""
-		if frozen && d.From != (pin.Pin{}) {
-			keep = fmt.Sprintf("; pods keep using its revision %s", d.From)
-		}
 		switch d.Verdict {
 		case plan.SourceMissing:
-			all = append(all, notice.Notice{Reason: notice.SourceMissing, Source: d.Source, Text: missingSource(d, keep)})
+			all = append(all, notice.Warning(notice.SourceMissing, d.Source, "%s %s", d.Source, ExplainMissing(d, frozen)))
 		case plan.KeyMissing:
-			all = append(all, notice.Notice{Reason: notice.KeyMissing, Source: d.Source, Keys: strings.Join(d.Keys, ","), Text: missingKeys(d, keep)})
+			missing := notice.Warning(notice.KeyMissing, d.Source, "%s %s", d.Source, ExplainMissing(d, frozen))
+			missing.Keys = strings.Join(d.Keys, ",")
+			all = append(all, missing)
 		case plan.Waiting:
 			all = append(all, notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
 				"%s changed; the annotation %s of the workload says when it rolls out", d.Source, keys.Advance)})
@@ -201,19 +200,18 @@ func warnings(p plan.Plan, frozen bool) []notice.Notice {
 	return all
 }
 
-func missingSource(d plan.Decision, keep string) string {
+// ExplainMissing says what it means for a workload that a source, or keys of it, do not exist. frozen reports whether pods have a revision
+// to go on with.
+func ExplainMissing(d plan.Decision, frozen bool) string {
+	keep := ""
+	if frozen && d.From != (pin.Pin{}) {
+		keep = fmt.Sprintf("; pods keep using its revision %s", d.From)
+	}
 	switch {
-	case keep != "":
-		return fmt.Sprintf("%s does not exist any more%s", d.Source, keep)
+	case d.Verdict == plan.KeyMissing:
+		return fmt.Sprintf("lacks %q, which a container requires%s", d.Keys, cmp.Or(keep, "; the workload continues once it has it"))
 	case d.From != pin.Pin{}:
-		return fmt.Sprintf("%s does not exist any more", d.Source)
+		return "does not exist any more" + keep
 	}
-	return fmt.Sprintf("%s does not exist; new pods cannot start until it is created", d.Source)
-}
-
-func missingKeys(d plan.Decision, keep string) string {
-	if keep == "" {
-		return fmt.Sprintf("%s lacks %q, which a container requires; the workload continues once it has it", d.Source, d.Keys)
-	}
-	return fmt.Sprintf("%s lacks %q, which a container requires%s", d.Source, d.Keys, keep)
+	return "does not exist; new pods cannot start until it is created"
 }

@@ -50,8 +50,8 @@ func TestJudge(t *testing.T) {
 		"paused before the change":                    {decided(plan.Advanced, one, two), progress{paused: "spec.paused is set"}, Paused, "spec.paused is set"},
 		"paused in during a rollout":                  {decided(plan.InSync, two, two), progress{paused: "spec.paused is set", rolling: "1 of 2"}, Paused, "spec.paused is set"},
 		"paused with nothing left to do":              {decided(plan.InSync, two, two), progress{paused: "spec.paused is set"}, RolledOut, ""},
-		"source missing, which goes before the pause": {decided(plan.SourceMissing, pin.Pin{}, pin.Pin{}), progress{paused: "waits"}, Missing, "configmap/app does not exist, and a container requires it"},
-		"key missing":                                 {plan.Decision{Source: app, Verdict: plan.KeyMissing, Keys: []string{"a", "b"}}, progress{}, Missing, `configmap/app lacks ["a" "b"], which a container requires: nothing rolls out`},
+		"source missing, which goes before the pause": {decided(plan.SourceMissing, pin.Pin{}, pin.Pin{}), progress{paused: "waits"}, Missing, "configmap/app does not exist; new pods cannot start until it is created"},
+		"key missing":                                 {plan.Decision{Source: app, Verdict: plan.KeyMissing, Keys: []string{"a", "b"}}, progress{}, Missing, `configmap/app lacks ["a" "b"], which a container requires; the workload continues once it has it`},
 		"not to be seen":                              {decided(plan.Unknown, one, one), progress{}, Unknown, "could not be looked at"},
 	} {
 		t.Run(name, func(t *testing.T) {

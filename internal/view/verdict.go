@@ -3,7 +3,9 @@ package view
 import (
 	"fmt"
 
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // ExplainVerdict returns what the verdict on a source means for a workload. status, preview and the verbs that move pins use these words.
@@ -22,10 +24,9 @@ func ExplainVerdict(d plan.Decision) string {
 		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
 	case plan.Waiting:
 		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
-	case plan.KeyMissing:
-		return fmt.Sprintf("lacks %q, which a container requires: nothing rolls out", d.Keys)
-	case plan.SourceMissing:
-		return "does not exist, and a container requires it"
+	case plan.KeyMissing, plan.SourceMissing:
+		// No hash has the form of a revision's name.
+		return rollout.ExplainMissing(d, pin.Names(d.Source.Name, d.From.Revision))
 	case plan.Absent:
 		if d.From != d.To {
 			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
