@@ -195,7 +195,7 @@ func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Resu
 
 func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
 	started := r.Now()
-	look, err := r.Look(ctx, obj, known.wrote)
+	look, err := r.Assess(ctx, obj, known.wrote)
 	if look.Shown {
 		known.wrote = nil
 	}
@@ -235,9 +235,9 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 }
 
 // obstacle returns how long to wait before a change may be written, and what to say of it.
-func (r *Workloads) obstacle(ctx context.Context, look rollout.Look, known *memory) (time.Duration, []notice.Notice) {
+func (r *Workloads) obstacle(ctx context.Context, look rollout.Assessment, known *memory) (time.Duration, []notice.Notice) {
 	change := look.Change()
-	if wait := known.settle(change, look.Asked.Settle, r.Now()); wait > 0 {
+	if wait := known.settle(change, look.Config.Settle, r.Now()); wait > 0 {
 		return wait, nil
 	}
 	wait, problem := r.obstructed(ctx, look.Workload, change, known)
@@ -268,7 +268,7 @@ func (r *Workloads) obstructed(ctx context.Context, obj client.Object, change ro
 
 // write makes the revisions that the change needs, then writes template and notes in one patch. It returns what it refused to do
 // and why.
-func (r *Workloads) write(ctx context.Context, look *rollout.Look, known *memory) ([]notice.Notice, error) {
+func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *memory) ([]notice.Notice, error) {
 	made, refused, err := r.Prepare(ctx, look)
 	r.tell(ctx, made)
 	if err != nil {

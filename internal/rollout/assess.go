@@ -21,11 +21,11 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Look is what is to be said of one workload.
-type Look struct {
+// Assessment is what is to be said of one workload.
+type Assessment struct {
 	Kind     workload.Kind
 	Workload client.Object
-	Asked    optin.Config
+	Config   optin.Config
 	// Follows is true when the workload is opted in to anything.
 	Follows bool
 	// Uses are all the sources that the template refers to, tracked or not.
@@ -60,24 +60,24 @@ type Look struct {
 }
 
 // Change returns what is about to be written to the template; it has no text when that is nothing.
-func (l Look) Change() Change { return l.want.change(l.seen) }
+func (l Assessment) Change() Change { return l.want.change(l.seen) }
 
 // Paused reports whether confrev pauses the workload, and continues to do so (rule 7).
-func (l Look) Paused() bool { return PausedByUs(l.Kind, l.Workload) && !l.want.resume }
+func (l Assessment) Paused() bool { return PausedByUs(l.Kind, l.Workload) && !l.want.resume }
 
 // Resumes reports whether confrev's own pause of the workload ends with the change.
-func (l Look) Resumes() bool { return l.want.resume }
+func (l Assessment) Resumes() bool { return l.want.resume }
 
 // String returns the workload as kubectl takes it: "deployment/web".
-func (l Look) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
+func (l Assessment) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
 
 // Rotates reports whether a source that the workload follows has the policy rotate.
-func (l Look) Rotates(source pin.Source) bool { return l.seen != nil && l.seen.rotating[source] }
+func (l Assessment) Rotates(source pin.Source) bool { return l.seen != nil && l.seen.rotating[source] }
 
-// Look observes a workload and decides. wrote is what its template was last given; nil where that is not known. With an error, what
+// Assess observes a workload and decides. wrote is what its template was last given; nil where that is not known. With an error, what
 // could be observed is in the warnings, and nothing may be written.
-func (r *Engine) Look(ctx context.Context, obj client.Object, wrote *Given) (Look, error) {
-	look := Look{Kind: r.Kind, Workload: obj}
+func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (Assessment, error) {
+	look := Assessment{Kind: r.Kind, Workload: obj}
 	seen, want, err := r.observeAndDecide(ctx, obj, view{wrote: wrote, reader: r.Client})
 	if err == nil {
 		// What the webhook left of a request (rule 21.3).
@@ -90,7 +90,7 @@ func (r *Engine) Look(ctx context.Context, obj client.Object, wrote *Given) (Loo
 	if err != nil {
 		return look, err
 	}
-	look.Asked, look.Follows, look.Template, look.Sources = seen.config, seen.follows(), seen.pins.Pins, seen.sources
+	look.Config, look.Follows, look.Template, look.Sources = seen.config, seen.follows(), seen.pins.Pins, seen.sources
 	look.Pins, look.Hashes, look.RolledOut = want.pins, want.hashes, seen.pins.Holders
 	look.Warnings = slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
 	return look, nil

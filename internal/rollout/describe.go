@@ -17,7 +17,7 @@ type Roller struct {
 }
 
 // Describe completes a look for people: with all that the template refers to, and with anyone who rolls it out.
-func (r *Engine) Describe(ctx context.Context, look *Look) (err error) {
+func (r *Engine) Describe(ctx context.Context, look *Assessment) (err error) {
 	// A template that is none has been warned of.
 	if look.seen.template != nil {
 		if look.Uses, err = r.Kind.Uses(look.Workload); err != nil {
@@ -28,7 +28,7 @@ func (r *Engine) Describe(ctx context.Context, look *Look) (err error) {
 }
 
 // findHolders finds who rolls the template out, and their holders.
-func (r *Engine) findHolders(ctx context.Context, look *Look) error {
+func (r *Engine) findHolders(ctx context.Context, look *Assessment) error {
 	referring, err := index.Referring(ctx, r.Client, r.Kinds, look.Kind, look.Workload)
 	if err != nil {
 		return err

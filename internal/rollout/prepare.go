@@ -16,19 +16,19 @@ import (
 )
 
 // Refresh keeps the labels and notes of a workload's sources and revisions. If they cannot be written, pins still can.
-func (r *Engine) Refresh(ctx context.Context, look Look) error {
+func (r *Engine) Refresh(ctx context.Context, look Assessment) error {
 	return r.refresh(ctx, look.seen, look.want.pins)
 }
 
 // Limit reverts the restarts for what changes too often, and says which.
-func (r *Engine) Limit(ctx context.Context, look *Look) []notice.Notice {
+func (r *Engine) Limit(ctx context.Context, look *Assessment) []notice.Notice {
 	limited := r.limit(ctx, look.seen, &look.want)
 	look.want.restartInstead(r.Kind, look.Workload, look.seen)
 	return limited
 }
 
 // Prepare makes sure of every revision that the change pins. It returns what was made, and what was refused and why.
-func (r *Engine) Prepare(ctx context.Context, look *Look) (made, refused []notice.Notice, err error) {
+func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused []notice.Notice, err error) {
 	made, refused, err = r.ensure(ctx, look.Workload, r.owner(look.Workload), look.seen, &look.want.pins)
 	if err == nil && len(look.want.inject) > 0 {
 		// Not every pin need be the one that was wanted.

@@ -41,7 +41,7 @@ type Written struct {
 }
 
 // Write writes template and notes in one patch. The look's workload then is what the API server made of it.
-func (r *Engine) Write(ctx context.Context, look *Look) (Written, error) {
+func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
 	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
 	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: look.want.change(look.seen), Restarted: sent && look.want.restart}
 	if sent && look.want.changes() {

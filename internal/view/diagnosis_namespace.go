@@ -29,7 +29,7 @@ func secondsOf(n int32) time.Duration { return time.Duration(n) * time.Second }
 // workloads looks at every workload that confrev follows, as the controller does.
 func (d *doctor) workloads(ctx context.Context) error {
 	for _, found := range d.Workloads() {
-		look, err := d.Look(ctx, found.Kind, found.Workload)
+		look, err := d.Assess(ctx, found.Kind, found.Workload)
 		if apierrors.IsForbidden(err) {
 			d.note("not judged: %v", err)
 			continue
@@ -53,7 +53,7 @@ func (d *doctor) workloads(ctx context.Context) error {
 }
 
 // missing finds revisions that are pinned and not there.
-func (d *doctor) missing(look rollout.Look) {
+func (d *doctor) missing(look rollout.Assessment) {
 	report := func(level Severity, who string, pins pin.Set) {
 		for _, source := range pins.Sources() {
 			if d.Snapshot.Refused(revision.GVK(source.Kind)) != nil || source.Kind == pin.Secret && !d.Options.Secrets {
@@ -77,7 +77,7 @@ func (d *doctor) missing(look rollout.Look) {
 }
 
 // holds finds workloads that were rolled back. The hold is at most as old as the revision that it is from.
-func (d *doctor) holds(look rollout.Look) {
+func (d *doctor) holds(look rollout.Assessment) {
 	for _, decision := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if decision.Verdict != plan.Held {
 			continue
@@ -97,7 +97,7 @@ func (d *doctor) holds(look rollout.Look) {
 }
 
 // pause finds workloads that are paused, and since when.
-func (d *doctor) pause(look rollout.Look) {
+func (d *doctor) pause(look rollout.Assessment) {
 	p := d.progress(look)
 	if p.paused == "" {
 		return

@@ -106,7 +106,7 @@ func (v *View) sourcesOf(ctx context.Context, objects []Object) ([]pin.Source, e
 		if err != nil {
 			return nil, err
 		}
-		look, err := v.Look(ctx, found.Kind, found.Workload)
+		look, err := v.Assess(ctx, found.Kind, found.Workload)
 		if err != nil {
 			return nil, err
 		}

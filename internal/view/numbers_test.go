@@ -56,7 +56,7 @@ func TestOnlyPinsGiveARevisionAHighNumber(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)))
+			look, err := planner.Assess(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)))
 			if err != nil {
 				t.Fatal(err)
 			}

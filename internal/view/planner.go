@@ -87,10 +87,10 @@ func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Pa
 	return nil
 }
 
-// Look plans for one workload of the snapshot.
-func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Object) (rollout.Look, error) {
+// Assess plans for one workload of the snapshot.
+func (p *Planner) Assess(ctx context.Context, kind workload.Kind, obj client.Object) (rollout.Assessment, error) {
 	r := p.engine(kind)
-	look, err := r.Look(ctx, obj, nil)
+	look, err := r.Assess(ctx, obj, nil)
 	if err != nil {
 		err = fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(obj), err)
 	} else {
@@ -102,9 +102,9 @@ func (p *Planner) Look(ctx context.Context, kind workload.Kind, obj client.Objec
 	return look, err
 }
 
-// Steer moves pins and hashes of a workload; see engine.Steer.
-func (p *Planner) Steer(look rollout.Look, moves ...plan.Decision) rollout.Steering {
-	return p.engine(look.Kind).Steer(look, moves...)
+// Move moves pins and hashes of a workload; see Engine.Move.
+func (p *Planner) Move(look rollout.Assessment, moves ...plan.Decision) rollout.Move {
+	return p.engine(look.Kind).Move(look, moves...)
 }
 
 // Yielded returns the refusals of what was left to the controller: to note on revisions that they are used.
@@ -145,7 +145,7 @@ func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object)
 }
 
 // Pods returns the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
-func (p *Planner) Pods(look rollout.Look) ([]client.Object, error) {
+func (p *Planner) Pods(look rollout.Assessment) ([]client.Object, error) {
 	var pods []client.Object
 	owners := slices.Clone(look.Holders)
 	for _, roller := range look.Rollers {
@@ -163,12 +163,12 @@ func (p *Planner) Pods(look rollout.Look) ([]client.Object, error) {
 
 // Workloads returns the workloads of the snapshot that have templates of their own and that confrev does not keep out of, not
 // looked at yet.
-func (p *Planner) Workloads() []rollout.Look {
-	var looks []rollout.Look
+func (p *Planner) Workloads() []rollout.Assessment {
+	var looks []rollout.Assessment
 	for _, kind := range p.Kinds {
 		for _, obj := range p.Snapshot.Objects(kind.GVK) {
 			if _, _, refers := kind.WorkloadRef(obj); !refers && !p.Options.Excluded(obj.GetNamespace()) {
-				looks = append(looks, rollout.Look{Kind: kind, Workload: obj})
+				looks = append(looks, rollout.Assessment{Kind: kind, Workload: obj})
 			}
 		}
 	}
@@ -176,8 +176,8 @@ func (p *Planner) Workloads() []rollout.Look {
 }
 
 // UsersOf returns the workloads of the snapshot to which a source may matter, not looked at yet.
-func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]rollout.Look, error) {
-	var looks []rollout.Look
+func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Source) ([]rollout.Assessment, error) {
+	var looks []rollout.Assessment
 	for _, kind := range p.Kinds {
 		for _, value := range []string{source.String(), index.AnyOf(source.Kind)} {
 			found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.BySource, value)
@@ -185,7 +185,7 @@ func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Sour
 				return nil, err
 			}
 			for _, obj := range found {
-				looks = append(looks, rollout.Look{Kind: kind, Workload: obj})
+				looks = append(looks, rollout.Assessment{Kind: kind, Workload: obj})
 			}
 		}
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 // steered returns a Deployment that has rolled out nothing but content 1 of ConfigMap app, of which there are contents 1 and 2.
-func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollout.Look, client.Client) {
+func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollout.Assessment, client.Client) {
 	t.Helper()
 	source := gen.ConfigMap("app", map[string]string{"v": "2"})
 	web := gen.Deployment("web", append(modifiers, gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app")))...)
@@ -40,7 +40,7 @@ func steered(t *testing.T, modifiers ...gen.DeploymentModifier) (*Planner, rollo
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, err := planner.Look(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)))
+	look, err := planner.Assess(t.Context(), workload.Deployment, planner.Workload(workload.Deployment, client.ObjectKeyFromObject(web)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,18 +72,18 @@ func TestSteeringBackHoldsAtOnce(t *testing.T) {
 	planner, look, c := steered(t, gen.Pinned("configmap/app="+appB+"@2"))
 	back := look.Pins.Decisions[0]
 	back.To = pin.Pin{Revision: appA, Number: 1}
-	steering := planner.Steer(look, back)
+	steering := planner.Move(look, back)
 	if got := steering.After.Decisions[0].Verdict; got != plan.Held {
 		t.Errorf("afterwards it is %s", got)
 	}
-	if err := steering.Ready(t.Context()); err != nil {
+	if err := steering.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sent, err := steering.Send(t.Context(), client.FieldOwner("me"))
+	sent, err := steering.Write(t.Context(), client.FieldOwner("me"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	would, err := steering.Would()
+	would, err := steering.Preview()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,13 +111,13 @@ func TestSteeringNoticesThatTheWorkloadChanged(t *testing.T) {
 		t.Fatalf("it begins as %s", forward.Verdict)
 	}
 	forward.To = forward.Current
-	steering := planner.Steer(look, forward)
+	steering := planner.Move(look, forward)
 	web := look.Workload.DeepCopyObject().(*appsv1.Deployment)
 	web.Generation++
 	if err := c.Update(t.Context(), web); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := steering.Send(t.Context()); err == nil {
+	if _, err := steering.Write(t.Context()); err == nil {
 		t.Error("it was written anyway")
 	}
 }
@@ -127,8 +127,8 @@ func TestSteeringForwardEndsTheHold(t *testing.T) {
 	planner, look, _ := steered(t, gen.Pinned("configmap/app="+appA+"@1"), gen.Annotated(keys.Held, heldFromB))
 	forward := look.Pins.Decisions[0]
 	forward.To = forward.Current
-	steering := planner.Steer(look, forward)
-	would, err := steering.Would()
+	steering := planner.Move(look, forward)
+	would, err := steering.Preview()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestSteeringToWhatIsGone(t *testing.T) {
 	if err := c.Delete(t.Context(), madeOf(appA, "1", "1")); err != nil {
 		t.Fatal(err)
 	}
-	steering := planner.Steer(look, back)
-	if err := steering.Ready(t.Context()); !revision.IsChanged(err) {
+	steering := planner.Move(look, back)
+	if err := steering.Prepare(t.Context()); !revision.IsChanged(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestALookEndsTheHoldsThatTheControllerEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		obj := planner.Workload(workload.Deployment, client.ObjectKey{Namespace: gen.Namespace, Name: "web"})
-		look, err := planner.Look(t.Context(), workload.Deployment, obj)
+		look, err := planner.Assess(t.Context(), workload.Deployment, obj)
 		if err != nil || look.Pins.Decisions[0].Verdict != want {
 			t.Errorf("image %s: %v, %+v", image, err, look.Pins.Decisions)
 		}

@@ -109,7 +109,7 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 	}
 	var all []Preview
 	for _, look := range looks {
-		if look, err = planner.Look(ctx, look.Kind, look.Workload); err != nil {
+		if look, err = planner.Assess(ctx, look.Kind, look.Workload); err != nil {
 			return nil, err
 		}
 		all = append(all, edits.forecast(look))
@@ -118,10 +118,10 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 }
 
 // concerned returns the workloads that are edited or refer to an edited source, each once.
-func concerned(ctx context.Context, planner *Planner, namespace string, edits Edits) ([]rollout.Look, error) {
-	var all []rollout.Look
+func concerned(ctx context.Context, planner *Planner, namespace string, edits Edits) ([]rollout.Assessment, error) {
+	var all []rollout.Assessment
 	seen := map[string]bool{}
-	add := func(looks ...rollout.Look) {
+	add := func(looks ...rollout.Assessment) {
 		for _, look := range looks {
 			if !seen[look.String()] {
 				seen[look.String()] = true
@@ -141,17 +141,17 @@ func concerned(ctx context.Context, planner *Planner, namespace string, edits Ed
 		for _, kind := range planner.Kinds {
 			if kind.GVK == e.GVK {
 				if obj := planner.Workload(kind, client.ObjectKeyFromObject(e.After)); obj != nil {
-					add(rollout.Look{Kind: kind, Workload: obj})
+					add(rollout.Assessment{Kind: kind, Workload: obj})
 				}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b rollout.Look) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, func(a, b rollout.Assessment) int { return strings.Compare(a.String(), b.String()) })
 	return all, nil
 }
 
 // forecast puts a plan that was made with the edits into words.
-func (e Edits) forecast(look rollout.Look) Preview {
+func (e Edits) forecast(look rollout.Assessment) Preview {
 	f := Preview{WorkloadRef: refOf(look)}
 	before := look.Template
 	if own := e.editOf(look.Kind.GVK, look.Workload); own != nil {
@@ -180,7 +180,7 @@ func (e Edits) forecast(look rollout.Look) Preview {
 }
 
 // when returns what the rollout of a changed template waits for.
-func when(look rollout.Look) string {
+func when(look rollout.Assessment) string {
 	paused := slices.ContainsFunc(look.Rollers, func(r rollout.Roller) bool { return r.Kind.Paused(r.Object) })
 	switch {
 	case look.Kind.StartsJobs():
@@ -191,7 +191,7 @@ func when(look rollout.Look) string {
 	return ""
 }
 
-func decided(look rollout.Look, source pin.Source) bool {
+func decided(look rollout.Assessment, source pin.Source) bool {
 	return slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), func(d plan.Decision) bool { return d.Source == source })
 }
 

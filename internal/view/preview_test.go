@@ -21,7 +21,7 @@ func TestAForecastOfAnUndo(t *testing.T) {
 		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
 		on := gen.Pins(undone)[app]
 		all := Edits{{GVK: workload.Deployment.GVK, Before: before, After: after}}
-		f := all.forecast(rollout.Look{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
+		f := all.forecast(rollout.Assessment{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
 			Pins: plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: verdict, From: on, To: on}}}})
 		if !f.RollsOut || len(f.Sources) != 1 || f.Sources[0].Because != want || f.Sources[0].From != gen.Pins(old)[app].String() {
 			t.Errorf("%s: %+v", verdict, f)
@@ -35,12 +35,12 @@ func TestWhenAForecastRollsOut(t *testing.T) {
 	paused.Spec.Paused = true
 	job := workload.CronJob.New()
 	for name, test := range map[string]struct {
-		look rollout.Look
+		look rollout.Assessment
 		want string
 	}{
-		"a Deployment":        {rollout.Look{Kind: workload.Deployment, Workload: gen.Deployment("web"), Rollers: []rollout.Roller{{Kind: workload.Deployment, Object: gen.Deployment("web")}}}, ""},
-		"a paused Deployment": {rollout.Look{Kind: workload.Deployment, Workload: paused, Rollers: []rollout.Roller{{Kind: workload.Deployment, Object: paused}}}, "when resumed"},
-		"a CronJob":           {rollout.Look{Kind: workload.CronJob, Workload: job, Rollers: []rollout.Roller{{Kind: workload.CronJob, Object: job}}}, "with the next Job"},
+		"a Deployment":        {rollout.Assessment{Kind: workload.Deployment, Workload: gen.Deployment("web"), Rollers: []rollout.Roller{{Kind: workload.Deployment, Object: gen.Deployment("web")}}}, ""},
+		"a paused Deployment": {rollout.Assessment{Kind: workload.Deployment, Workload: paused, Rollers: []rollout.Roller{{Kind: workload.Deployment, Object: paused}}}, "when resumed"},
+		"a CronJob":           {rollout.Assessment{Kind: workload.CronJob, Workload: job, Rollers: []rollout.Roller{{Kind: workload.CronJob, Object: job}}}, "with the next Job"},
 	} {
 		if got := when(test.look); got != test.want {
 			t.Errorf("%s rolls out %q, want %q", name, got, test.want)

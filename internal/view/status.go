@@ -115,7 +115,7 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 	}
 	list := &StatusList{TypeMeta: typeMeta("StatusList"), Items: []WorkloadStatus{}, Notes: v.Notes}
 	for _, l := range looks {
-		look, err := v.Look(ctx, l.Kind, l.Workload)
+		look, err := v.Assess(ctx, l.Kind, l.Workload)
 		if apierrors.IsForbidden(err) {
 			item := statusOf(look)
 			item.State, item.Message = Unknown, err.Error()
@@ -138,14 +138,14 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 }
 
 // choose returns the workloads that are asked about.
-func (v *View) choose(which Which) ([]rollout.Look, error) {
+func (v *View) choose(which Which) ([]rollout.Assessment, error) {
 	if !which.Named() {
-		return slices.DeleteFunc(v.Workloads(), func(l rollout.Look) bool {
+		return slices.DeleteFunc(v.Workloads(), func(l rollout.Assessment) bool {
 			ofKind := len(which.Objects) == 0 || slices.ContainsFunc(which.Objects, func(o Object) bool { return o.GroupKind == l.Kind.GVK.GroupKind() })
 			return !ofKind || which.Labels != nil && !which.Labels.Matches(labels.Set(l.Workload.GetLabels()))
 		}), nil
 	}
-	var looks []rollout.Look
+	var looks []rollout.Assessment
 	for _, o := range which.Objects {
 		look, err := v.findWorkload(o)
 		if err != nil {
@@ -212,11 +212,11 @@ func (l *StatusList) Failed() bool {
 }
 
 // statusOf returns the status of a workload of which nothing is known yet.
-func statusOf(look rollout.Look) WorkloadStatus {
-	return WorkloadStatus{WorkloadRef: refOf(look), Mode: look.Asked.Mode.Name}
+func statusOf(look rollout.Assessment) WorkloadStatus {
+	return WorkloadStatus{WorkloadRef: refOf(look), Mode: look.Config.Mode.Name}
 }
 
-func (w *WorkloadStatus) judge(v *View, look rollout.Look) {
+func (w *WorkloadStatus) judge(v *View, look rollout.Assessment) {
 	p := v.progress(look)
 	w.resumes = p.resumes
 	var all []State
@@ -238,7 +238,7 @@ func (w *WorkloadStatus) judge(v *View, look rollout.Look) {
 		all = append(all, source.State)
 	}
 	w.State = worst(all)
-	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Asked.Mode.Attaches && look.Asked.Track.Enabled() {
+	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Config.Mode.Attaches && look.Config.Track.Enabled() {
 		w.State, w.Message = p.rollout()
 	}
 	if i := slices.IndexFunc(w.Sources, func(s SourceStatus) bool { return s.State == w.State }); i >= 0 {
@@ -250,7 +250,7 @@ func (w *WorkloadStatus) judge(v *View, look rollout.Look) {
 }
 
 // addRest adds the pins of which nothing was decided: their sources may not be seen, or are not tracked any more.
-func (w *WorkloadStatus) addRest(look rollout.Look) {
+func (w *WorkloadStatus) addRest(look rollout.Assessment) {
 	for _, source := range look.Template.Sources() {
 		if slices.ContainsFunc(w.Sources, func(s SourceStatus) bool { return s.Source == source.String() }) {
 			continue
@@ -289,8 +289,8 @@ func revisionName(p pin.Pin) *RevisionName {
 }
 
 // progress finds out how far a workload's controllers and pods are.
-func (v *View) progress(look rollout.Look) progress {
-	p := progress{advance: look.Asked.Advance}
+func (v *View) progress(look rollout.Assessment) progress {
+	p := progress{advance: look.Config.Advance}
 	for _, roller := range look.Rollers {
 		far := roller.Kind.Progress(roller.Object)
 		if p.rolling == "" || far.Failed && !p.failed {

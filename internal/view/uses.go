@@ -92,7 +92,7 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 			continue
 		}
 		seen[c.Workload.GetUID()] = true
-		look, err := v.Look(ctx, c.Kind, c.Workload)
+		look, err := v.Assess(ctx, c.Kind, c.Workload)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +106,8 @@ func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) 
 }
 
 // use judges what a change to a source would do to a workload, and whether it uses it at all.
-func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
-	entry := UseEntry{WorkloadRef: refOf(look), Source: source.String(), Mode: look.Asked.Mode.Name, Pods: -1}
+func (v *View) use(look rollout.Assessment, source pin.Source) (UseEntry, bool) {
+	entry := UseEntry{WorkloadRef: refOf(look), Source: source.String(), Mode: look.Config.Mode.Name, Pods: -1}
 	if pods, err := v.Pods(look); err == nil && v.seesPods() {
 		entry.Pods = len(pods)
 	}
@@ -134,11 +134,11 @@ func (v *View) use(look rollout.Look, source pin.Source) (UseEntry, bool) {
 }
 
 // effect returns what a change would do to a workload that follows the source.
-func (v *View) effect(look rollout.Look, d plan.Decision) (Effect, string) {
+func (v *View) effect(look rollout.Assessment, d plan.Decision) (Effect, string) {
 	p := v.progress(look)
 	switch {
-	case d.From != (pin.Pin{}) && look.Asked.Advance.Blocks(false):
-		return Waits, fmt.Sprintf("%s: %s", keys.Advance, look.Asked.Advance)
+	case d.From != (pin.Pin{}) && look.Config.Advance.Blocks(false):
+		return Waits, fmt.Sprintf("%s: %s", keys.Advance, look.Config.Advance)
 	case p.paused != "":
 		return Waits, "until it is resumed: " + p.paused
 	case look.Kind.StartsJobs():
@@ -150,8 +150,8 @@ func (v *View) effect(look rollout.Look, d plan.Decision) (Effect, string) {
 }
 
 // whyNot reports why a workload does not follow a source that its template refers to.
-func (v *View) whyNot(look rollout.Look, source pin.Source) string {
-	asked := look.Asked
+func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
+	asked := look.Config
 	traits := v.traits(look, source)
 	switch {
 	case look.Hidden && source.Kind == pin.Secret:
@@ -177,7 +177,7 @@ func (v *View) whyNot(look rollout.Look, source pin.Source) string {
 }
 
 // traits returns what a source says of itself.
-func (v *View) traits(look rollout.Look, source pin.Source) optin.Traits {
+func (v *View) traits(look rollout.Assessment, source pin.Source) optin.Traits {
 	meta, exists := v.metadataOf(look.Workload.GetNamespace(), source)
 	if !exists {
 		return optin.Traits{}
@@ -196,7 +196,7 @@ func (v *View) jobs(source pin.Source) []UseEntry {
 			continue
 		}
 		entries = append(entries, UseEntry{
-			WorkloadRef: refOf(rollout.Look{Kind: workload.StandAloneJob, Workload: obj}), Source: source.String(), Pods: -1,
+			WorkloadRef: refOf(rollout.Assessment{Kind: workload.StandAloneJob, Workload: obj}), Source: source.String(), Pods: -1,
 			Effect: Stays, Reason: "the template of a Job never changes",
 		})
 	}

@@ -84,23 +84,23 @@ func (o Object) Source() (pin.Source, bool) {
 }
 
 // findWorkload finds a workload by its name. One that refers to another for its pod template leads there.
-func (v *View) findWorkload(o Object) (rollout.Look, error) {
+func (v *View) findWorkload(o Object) (rollout.Assessment, error) {
 	i := slices.IndexFunc(v.Kinds, func(k workload.Kind) bool { return k.GVK.GroupKind() == o.GroupKind })
 	if i < 0 {
-		return rollout.Look{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
+		return rollout.Assessment{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
 	}
 	kind := v.Kinds[i]
 	if err := v.Snapshot.Refused(kind.GVK); err != nil {
-		return rollout.Look{}, err
+		return rollout.Assessment{}, err
 	}
 	obj := v.Workload(kind, types.NamespacedName{Namespace: v.namespace, Name: o.Name})
 	if obj == nil {
-		return rollout.Look{}, apierrors.NewNotFound(o.Resource, o.Name)
+		return rollout.Assessment{}, apierrors.NewNotFound(o.Resource, o.Name)
 	}
 	if named, name, refers := kind.WorkloadRef(obj); refers {
 		return v.findWorkload(Object{GroupKind: named, Resource: o.Resource, Name: name})
 	}
-	return rollout.Look{Kind: kind, Workload: obj}, nil
+	return rollout.Assessment{Kind: kind, Workload: obj}, nil
 }
 
 func (v *View) note(format string, args ...any) {
@@ -179,7 +179,7 @@ type WorkloadRef struct {
 	gvk schema.GroupVersionKind
 }
 
-func refOf(look rollout.Look) WorkloadRef {
+func refOf(look rollout.Assessment) WorkloadRef {
 	return WorkloadRef{Namespace: look.Workload.GetNamespace(), Workload: look.String(), gvk: look.Kind.GVK}
 }
 

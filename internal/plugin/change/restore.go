@@ -44,7 +44,7 @@ func (u *undo) restoreSource(ctx context.Context) error {
 }
 
 // toRestore finds the one revision whose content is to be restored.
-func toRestore(t session.Target, look rollout.Look, sources []pin.Source, number int64) (plan.Decision, error) {
+func toRestore(t session.Target, look rollout.Assessment, sources []pin.Source, number int64) (plan.Decision, error) {
 	all, err := pinned(t, look, sources)
 	if err != nil {
 		return plan.Decision{}, err

@@ -57,13 +57,13 @@ func newForward(p *session.Session, use, short, long, example, done string, verd
 }
 
 func (f *forward) Run(ctx context.Context) error {
-	return f.steer(ctx, func(t session.Target, look rollout.Look) (move, error) {
+	return f.steer(ctx, func(t session.Target, look rollout.Assessment) (move, error) {
 		return toCurrent(t, look, f.sources, f.verdicts)
 	})
 }
 
 // toCurrent moves the sources with some verdicts to their present content, and says of the others why not.
-func toCurrent(t session.Target, look rollout.Look, sources []pin.Source, verdicts []plan.Verdict) (move, error) {
+func toCurrent(t session.Target, look rollout.Assessment, sources []pin.Source, verdicts []plan.Verdict) (move, error) {
 	all, err := chosen(t, look, sources)
 	if err != nil {
 		return move{}, err

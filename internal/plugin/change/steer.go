@@ -134,7 +134,7 @@ type move struct {
 }
 
 // steer moves pins of the workload as a verb decides.
-func (o *onWorkload) steer(ctx context.Context, decide func(session.Target, rollout.Look) (move, error)) error {
+func (o *onWorkload) steer(ctx context.Context, decide func(session.Target, rollout.Assessment) (move, error)) error {
 	c, err := o.Connect()
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (o *onWorkload) steer(ctx context.Context, decide func(session.Target, roll
 	return o.onTarget(ctx, c, o.workload, func(found session.Target) error { return o.steerTarget(ctx, c, found, decide) })
 }
 
-func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found session.Target, decide func(session.Target, rollout.Look) (move, error)) error {
+func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found session.Target, decide func(session.Target, rollout.Assessment) (move, error)) error {
 	planner, look, err := found.Assess(ctx, c)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found 
 	if err := resolvable(ctx, c, found, look, moving.decisions); err != nil {
 		return err
 	}
-	steering := planner.Steer(look, moving.decisions...)
+	steering := planner.Move(look, moving.decisions...)
 	obj, err := w.write(ctx, &steering)
 	if err != nil {
 		return err
@@ -166,16 +166,16 @@ func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found 
 	return w.printed(obj, summary(found, look, moving.decisions, steering.After)...)
 }
 
-func (w *writing) write(ctx context.Context, steering *rollout.Steering) (client.Object, error) {
+func (w *writing) write(ctx context.Context, steering *rollout.Move) (client.Object, error) {
 	if w.dryRun == cmdutil.DryRunClient {
-		return steering.Would()
+		return steering.Preview()
 	}
 	if w.dryRun == cmdutil.DryRunNone {
-		if err := steering.Ready(ctx); err != nil {
+		if err := steering.Prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return steering.Send(ctx, w.patchOptions()...)
+	return steering.Write(ctx, w.patchOptions()...)
 }
 
 // yielded returns what was left to the controller.
@@ -190,8 +190,8 @@ func yielded(planner *view.Planner) []string {
 
 // resolvable refuses to move a pin that nothing would resolve, where the user may see that: the rollout would bring pods that
 // read the source as it is.
-func resolvable(ctx context.Context, c client.Reader, t session.Target, look rollout.Look, moved []plan.Decision) error {
-	if look.Asked.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
+func resolvable(ctx context.Context, c client.Reader, t session.Target, look rollout.Assessment, moved []plan.Decision) error {
+	if look.Config.Injection != optin.Admission || !slices.ContainsFunc(moved, func(d plan.Decision) bool { return look.Pinned(d.Source) }) {
 		return nil
 	}
 	resolved, err := gate.ResolvesPins(ctx, c)
@@ -206,7 +206,7 @@ func resolvable(ctx context.Context, c client.Reader, t session.Target, look rol
 }
 
 // summary returns what became of each source, and what follows.
-func summary(t session.Target, look rollout.Look, moved []plan.Decision, after plan.Plan) []string {
+func summary(t session.Target, look rollout.Assessment, moved []plan.Decision, after plan.Plan) []string {
 	var notes []string
 	var held []string
 	for _, d := range moved {
@@ -224,7 +224,7 @@ func summary(t session.Target, look rollout.Look, moved []plan.Decision, after p
 	return append(notes, rollsOut(t, look.Workload))
 }
 
-func movedText(look rollout.Look, d plan.Decision) string {
+func movedText(look rollout.Assessment, d plan.Decision) string {
 	if slices.ContainsFunc(look.Hashes.Decisions, func(h plan.Decision) bool { return h.Source == d.Source }) {
 		return "restarts for its present content"
 	}
@@ -246,7 +246,7 @@ func rollsOut(t session.Target, obj client.Object) string {
 }
 
 // decision finds what the plan says of a source; an error tells why there is nothing.
-func decision(t session.Target, look rollout.Look, source pin.Source) (plan.Decision, error) {
+func decision(t session.Target, look rollout.Assessment, source pin.Source) (plan.Decision, error) {
 	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if d.Source == source {
 			return d, nil
@@ -261,7 +261,7 @@ func decision(t session.Target, look rollout.Look, source pin.Source) (plan.Deci
 }
 
 // chosen returns the decisions on the source that the arguments name, or on all.
-func chosen(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.Decision, error) {
+func chosen(t session.Target, look rollout.Assessment, sources []pin.Source) ([]plan.Decision, error) {
 	if len(sources) == 0 {
 		if !look.Follows {
 			return nil, fmt.Errorf("%s tracks nothing; to begin: kubectl confrev track %s", t, t)

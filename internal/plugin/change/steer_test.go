@@ -68,7 +68,7 @@ func TestTrackEditsTheList(t *testing.T) {
 func TestToCurrentMovesWhatTheVerbIsFor(t *testing.T) {
 	from, current := pin.Pin{Revision: "app-a", Number: 1}, pin.Pin{Revision: "app-b", Number: 2}
 	app := gen.Source("configmap/app")
-	look := rollout.Look{Follows: true, Pins: plan.Plan{Decisions: []plan.Decision{
+	look := rollout.Assessment{Follows: true, Pins: plan.Plan{Decisions: []plan.Decision{
 		{Source: app, Verdict: plan.Held, From: from, To: from, Current: current},
 		{Source: gen.Source("configmap/slow"), Verdict: plan.Waiting, From: from, To: from, Current: current},
 	}}}

@@ -75,13 +75,13 @@ func (u *undo) Run(ctx context.Context) error {
 	if u.restore {
 		return u.restoreSource(ctx)
 	}
-	return u.steer(ctx, func(t session.Target, look rollout.Look) (move, error) {
+	return u.steer(ctx, func(t session.Target, look rollout.Assessment) (move, error) {
 		return previousPins(t, look, u.sources, u.toRevision)
 	})
 }
 
 // previousPins finds the earlier pins of the sources that are named, or of all.
-func previousPins(t session.Target, look rollout.Look, sources []pin.Source, number int64) (move, error) {
+func previousPins(t session.Target, look rollout.Assessment, sources []pin.Source, number int64) (move, error) {
 	all, err := pinned(t, look, sources)
 	if err != nil {
 		return move{}, err
@@ -104,7 +104,7 @@ func previousPins(t session.Target, look rollout.Look, sources []pin.Source, num
 }
 
 // pinned returns the decisions about sources of which the workload has a pin that could go back.
-func pinned(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.Decision, error) {
+func pinned(t session.Target, look rollout.Assessment, sources []pin.Source) ([]plan.Decision, error) {
 	all, err := chosen(t, look, sources)
 	if err != nil {
 		return nil, err
@@ -119,21 +119,21 @@ func pinned(t session.Target, look rollout.Look, sources []pin.Source) ([]plan.D
 	return all, nil
 }
 
-func whyUnpinned(look rollout.Look) string {
+func whyUnpinned(look rollout.Assessment) string {
 	for _, d := range look.Hashes.Decisions {
 		if look.Rotates(d.Source) {
 			return fmt.Sprintf("%s rotates, so pods read it live, and no undo brings old content back", d.Source)
 		}
 	}
 	if len(look.Pins.Decisions) == 0 {
-		return fmt.Sprintf("nothing is copied in mode %s", look.Asked.Mode)
+		return fmt.Sprintf("nothing is copied in mode %s", look.Config.Mode)
 	}
 	return "the controller has not pinned it yet"
 }
 
 // previousConfiguration finds the pins that the workload had before its last change of configuration: those of the newest holder
 // that has an earlier revision of some source.
-func previousConfiguration(t session.Target, look rollout.Look, all []plan.Decision) (move, error) {
+func previousConfiguration(t session.Target, look rollout.Assessment, all []plan.Decision) (move, error) {
 	newestFirst := slices.SortedStableFunc(slices.Values(look.RolledOut), func(a, b plan.Holder) int { return cmp.Compare(b.Order, a.Order) })
 	for _, holder := range newestFirst {
 		var moving move
@@ -152,7 +152,7 @@ func previousConfiguration(t session.Target, look rollout.Look, all []plan.Decis
 }
 
 // earlier returns the pin of a source that has a number, or the one before the present one.
-func earlier(d plan.Decision, look rollout.Look, number int64) (pin.Pin, error) {
+func earlier(d plan.Decision, look rollout.Assessment, number int64) (pin.Pin, error) {
 	source := look.Sources[d.Source]
 	var before pin.Pin
 	for _, holder := range look.RolledOut {

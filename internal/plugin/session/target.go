@@ -82,7 +82,7 @@ func plurals(kinds []workload.Kind) string {
 }
 
 // Assess plans for one workload as the controller would, asking the API server for no more than that needs.
-func (t Target) Assess(ctx context.Context, c *Connection) (*view.Planner, rollout.Look, error) {
+func (t Target) Assess(ctx context.Context, c *Connection) (*view.Planner, rollout.Assessment, error) {
 	kinds := []workload.Kind{t.Kind}
 	for _, kind := range workload.Standard() {
 		if kind.Refers && kind != t.Kind {
@@ -96,13 +96,13 @@ func (t Target) Assess(ctx context.Context, c *Connection) (*view.Planner, rollo
 		planner, err = view.NewPlannerOf(ctx, c, options, t.Object.GetNamespace(), kinds[:1])
 	}
 	if err != nil {
-		return nil, rollout.Look{}, err
+		return nil, rollout.Assessment{}, err
 	}
 	obj := planner.Workload(t.Kind, client.ObjectKeyFromObject(t.Object))
 	if obj == nil {
 		obj = t.Object
 	}
-	look, err := planner.Look(ctx, t.Kind, obj)
+	look, err := planner.Assess(ctx, t.Kind, obj)
 	return planner, look, err
 }
 

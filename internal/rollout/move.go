@@ -13,20 +13,20 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Steering is a move of a workload's pins that a person wants: by hand, but written and noted as the controller does.
-type Steering struct {
+// Move is a change to a workload's pins that a person wants: by hand, but written and noted as the controller does.
+type Move struct {
 	// After is the plan for the workload as it is to be: what the controller does next, if anything.
 	After plan.Plan
 
 	r    *Engine
-	look Look
+	look Assessment
 	want intent
 }
 
-// Steer moves pins and hashes of a workload, each to the To of a decision of the look that was changed by hand. A source
+// Move moves pins and hashes of a workload, each to the To of a decision of the look that was changed by hand. A source
 // that is moved away from current is held from then on, whether or not a holder shows that it was on current (rule 4).
-func (r *Engine) Steer(look Look, moves ...plan.Decision) Steering {
-	s := Steering{r: r, look: look}
+func (r *Engine) Move(look Assessment, moves ...plan.Decision) Move {
+	s := Move{r: r, look: look}
 	seen := look.seen
 	// Nothing but the moves changes: not even what the controller is about to do by itself.
 	s.want = intent{
@@ -60,13 +60,13 @@ func (r *Engine) Steer(look Look, moves ...plan.Decision) Steering {
 }
 
 // Pinned reports whether a source is pinned, rather than only a reason to restart.
-func (l Look) Pinned(source pin.Source) bool {
+func (l Assessment) Pinned(source pin.Source) bool {
 	return slices.ContainsFunc(l.Pins.Decisions, func(d plan.Decision) bool { return d.Source == source })
 }
 
-// Ready makes sure of every revision that is about to be pinned: that of the present content is made if it is missing, with
+// Prepare makes sure of every revision that is about to be pinned: that of the present content is made if it is missing, with
 // the rights of anyone who asks (rule 9).
-func (s *Steering) Ready(ctx context.Context) error {
+func (s *Move) Prepare(ctx context.Context) error {
 	owner, seen := s.r.owner(s.look.Workload), s.look.seen
 	isOld := func(d plan.Decision) bool { return d.To != d.Current }
 	isShown := func(d plan.Decision) bool { return s.look.shows(d.Source, d.To.Revision) }
@@ -85,13 +85,13 @@ func (s *Steering) Ready(ctx context.Context) error {
 }
 
 // shows reports whether a holder of the workload pins a revision.
-func (l Look) shows(source pin.Source, revision string) bool {
+func (l Assessment) shows(source pin.Source, revision string) bool {
 	return slices.ContainsFunc(l.RolledOut, func(h plan.Holder) bool { return h.Pins[source].Revision == revision })
 }
 
-// Send writes the move, unless the workload has changed since it was looked at (revision.IsChanged), and gives what the API
+// Write writes the move, unless the workload has changed since it was looked at (revision.IsChanged), and returns what the API
 // server made of it.
-func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (client.Object, error) {
+func (s *Move) Write(ctx context.Context, options ...client.PatchOption) (client.Object, error) {
 	obj := s.look.Workload.DeepCopyObject().(client.Object)
 	sent, kept, err := s.r.write(ctx, obj, s.look.seen, &s.want, options...)
 	if err == nil && !sent && !kept {
@@ -103,7 +103,7 @@ func (s *Steering) Send(ctx context.Context, options ...client.PatchOption) (cli
 	return obj, nil
 }
 
-// Would returns what the workload would be after the move, without asking the API server.
-func (s *Steering) Would() (client.Object, error) {
+// Preview returns what the workload would be after the move, without asking the API server.
+func (s *Move) Preview() (client.Object, error) {
 	return s.r.Apply(s.look.Workload, s.r.patch(s.look.Workload, s.look.seen, s.want))
 }
