@@ -156,7 +156,7 @@ func connection(cmd *cobra.Command) *cobra.Command {
 // index lists the pages in the order of the plugin's help.
 func index(root *cobra.Command) []byte {
 	var page bytes.Buffer
-	fmt.Fprintf(&page, "# %s\n\n%s\n\n[docs/cli.md](../cli.md) tells what to do with it.\n", root.CommandPath(), root.Long)
+	fmt.Fprintf(&page, "# %s\n\n%s\n\n[docs/cli.md](../cli.md) shows each command with its output.\n", root.CommandPath(), root.Long)
 	for _, group := range root.Groups() {
 		fmt.Fprintf(&page, "\n## %s\n\n| command | |\n|---|---|\n", strings.TrimSuffix(group.Title, ":"))
 		for _, verb := range root.Commands() {

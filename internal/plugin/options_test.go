@@ -30,7 +30,7 @@ func TestHelpLeavesOutFlagsOfConnection(t *testing.T) {
 		"of a verb":                            {[]string{"undo", "--help"}, "--restore-source", "--kubeconfig"},
 		"of a verb, which says where they are": {[]string{"undo", "--help"}, `"kubectl confrev options" lists the flags`, "Global Flags"},
 		"of a verb with a namespace of its own": {
-			[]string{"render", "--help"}, "namespace of objects that name none", "--kubeconfig",
+			[]string{"render", "--help"}, "Namespace of objects that name none", "--kubeconfig",
 		},
 		"but not what lists them": {[]string{"options"}, "--kubeconfig", "--help"},
 	}

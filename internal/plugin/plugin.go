@@ -28,8 +28,8 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const pluginLong = `Inspect and control rollouts of configuration, with your own permissions: which configuration each workload is rolled out with,
-what changed, who uses it, and how to go back.`
+const pluginLong = `Inspect and control rollouts with your own permissions: which configuration each workload is rolled out with, what changed, what
+uses it, and how to roll back.`
 
 // Command returns the command kubectl-confrev.
 func Command(streams genericiooptions.IOStreams) *cobra.Command {
@@ -51,7 +51,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetErr(streams.ErrOut)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&p.ControllerNamespace, "controller-namespace", "",
-		"Namespace of confrev's controller. Default: where a Deployment has its label, or "+view.ControllerNamespace+" without the right to list those of all namespaces")
+		"Namespace of confrev's controller. If empty, that of the Deployment with its label, or "+view.ControllerNamespace+" if you may not list Deployments in all namespaces.")
 	completeConnection(cmd, p)
 	for _, group := range groups(p) {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
@@ -93,15 +93,15 @@ const otherVerbs = "Other"
 // groups returns the verbs, one file each.
 func groups(p *session.Session) []group {
 	return []group{
-		{"Look", []*cobra.Command{inspect.NewStatus(p), inspect.NewHistory(p), inspect.NewUses(p), inspect.NewDiff(p), inspect.NewDoctor(p)}},
-		{"Steer", []*cobra.Command{change.NewUndo(p), change.NewResume(p), change.NewAdvance(p), change.NewTrack(p), change.NewUntrack(p)}},
+		{"Inspect", []*cobra.Command{inspect.NewStatus(p), inspect.NewHistory(p), inspect.NewUses(p), inspect.NewDiff(p), inspect.NewDoctor(p)}},
+		{"Control", []*cobra.Command{change.NewUndo(p), change.NewResume(p), change.NewAdvance(p), change.NewTrack(p), change.NewUntrack(p)}},
 		{"Sources and volumes", []*cobra.Command{change.NewCreate(p), change.NewSet(p)}},
 		{"Pipelines", []*cobra.Command{pipeline.NewPreview(p), pipeline.NewRender(p), pipeline.NewAttach(p)}},
 		{otherVerbs, []*cobra.Command{newOptions(p), newPluginVersion(p)}},
 	}
 }
 
-// Run runs the plugin and gives its exit status: 0 for success, 1 for an error, and what a verb says of its own.
+// Run runs the plugin and returns its exit status: 0 for success, 1 for an error, and what a verb says of its own.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	// The library of the controller would complain that nothing reads its log, and client-go logs what is an error anyway.
 	ctrl.SetLogger(logr.Discard())

@@ -133,7 +133,7 @@ func TestPluginStatusOfAFailedRollout(t *testing.T) {
 		d.Spec.Template.Spec.NodeSelector = map[string]string{"no": "such"}
 	})
 	w.Create(configMap("app", "color", "A"), stuck)
-	w.ends(4, "deployment/web is Failed: it exceeded its progress deadline: 0 of 1 pods are available; that does not end by itself", "deployment/web")
+	w.ends(4, "deployment/web is Failed: it exceeded its progress deadline: 0 of 1 pods are available; this does not end without action", "deployment/web")
 	if got := w.plugin("status"); got.status != 4 {
 		t.Errorf("without --wait the status is %d", got.status)
 	}

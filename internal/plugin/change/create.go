@@ -21,8 +21,8 @@ import (
 const createOwnerLong = `
 
 With --owner, the workload owns what is created, and its annotation confrev.io/track lists it: changes to it roll the workload out,
-and deleting the workload deletes it too. To have the one without the other, leave --owner out and use: kubectl confrev track
-WORKLOAD SOURCE.`
+and deleting the workload deletes it too. To track it without an owner, leave --owner out and use: kubectl confrev track WORKLOAD
+SOURCE.`
 
 const createConfigMapExample = `# A ConfigMap from a file, whose changes roll deployment/web out
 kubectl confrev create configmap app-files --from-file=config.yml --owner=deployment/web
@@ -94,7 +94,7 @@ type ownable struct {
 
 func newOwnable(p *session.Session, cmd *cobra.Command, example string, options func(func(runtime.Object) error) (kubectlOptions, func())) *cobra.Command {
 	o := &ownable{writing: &writing{Session: p, fromInput: true}, cmd: cmd, options: options}
-	cmd.Flags().StringVar(&o.owner, "owner", "", "The workload that is to own it: TYPE/NAME")
+	cmd.Flags().StringVar(&o.owner, "owner", "", "The workload that owns what is created: TYPE/NAME.")
 	_ = cmd.RegisterFlagCompletionFunc("owner", p.CompleteWorkload)
 	cmd.Long, cmd.Example = cmd.Long+createOwnerLong, session.Examples(example)
 	cmd.Run = nil

@@ -14,12 +14,12 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const resumeLong = `End a hold: let a workload that was rolled back continue with the present content of its sources.
+const resumeLong = `End a hold: roll out the present content of the sources of a workload that was rolled back.
 
 A workload whose configuration was rolled back stays where it is until the source changes. This pins the present content
 instead, which is one rollout with the image that the workload has. Without SOURCE, for all sources that are held.`
 
-const resumeExample = `# Continue with the present configuration
+const resumeExample = `# Roll out the present configuration
 kubectl confrev resume deployment/web
 
 # Only with that of one source, and see first what would be written
@@ -27,7 +27,7 @@ kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml`
 
 // NewResume returns the verb that ends holds.
 func NewResume(p *session.Session) *cobra.Command {
-	return newForward(p, "resume WORKLOAD [SOURCE...]", "End a hold: continue with the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
+	return newForward(p, "resume WORKLOAD [SOURCE...]", "End a hold, and roll out the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
 }
 
 const advanceLong = `Roll out what has changed, on a workload that waits for approval (annotation confrev.io/advance: manual or

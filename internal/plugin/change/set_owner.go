@@ -17,7 +17,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-const setOwnerLong = `Make a workload an owner of a ConfigMap or Secret, and let changes to that source roll the workload out.
+const setOwnerLong = `Make a workload an owner of a ConfigMap or Secret, and roll the workload out when that source changes.
 
 It lists the source in the workload's annotation confrev.io/track, unless it is tracked already, and then adds the owner: an owner
 by itself opts nothing in. So it needs a right to change both.
@@ -25,10 +25,10 @@ by itself opts nothing in. So it needs a right to change both.
 It has a cost: when the workload is deleted, Kubernetes deletes the source too, unless another owner is left. If you do not want
 that, use the annotation alone: kubectl confrev track WORKLOAD SOURCE.`
 
-const setOwnerExample = `# Let changes to configmap/app roll deployment/web out; the ConfigMap goes with the Deployment
+const setOwnerExample = `# Roll deployment/web out when configmap/app changes, and delete the ConfigMap with the Deployment
 kubectl confrev set owner configmap/app deployment/web
 
-# Take it back
+# Remove the owner
 kubectl confrev set owner configmap/app deployment/web --remove`
 
 type setOwner struct {
@@ -53,7 +53,7 @@ func newSetOwner(p *session.Session) *cobra.Command {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	s := &setOwner{writing: newWriting(p, cmd, "owned")}
-	cmd.Flags().BoolVar(&s.remove, "remove", false, "Take the owner away instead")
+	cmd.Flags().BoolVar(&s.remove, "remove", false, "If true, remove the owner instead.")
 	return session.Command(cmd, s)
 }
 

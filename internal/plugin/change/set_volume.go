@@ -29,7 +29,7 @@ kubectl confrev set volume deployment/web -t configmap --configmap-name=app --mo
 # Mount one key of a Secret as a file, in one container
 kubectl confrev set volume deployment/web -t secret --secret-name=db --mount-path=/etc/db/user --sub-path=user --containers=app --read-only
 
-# List them; take one away
+# List them; remove one
 kubectl confrev set volume deployment/web
 kubectl confrev set volume deployment/web --remove --name=app`
 
@@ -45,16 +45,16 @@ func newSetVolume(p *session.Session) *cobra.Command {
 	cmd.Aliases, cmd.ValidArgsFunction = []string{"volumes"}, p.CompleteWorkload
 	s := &setVolume{onWorkload: base}
 	flags := cmd.Flags()
-	flags.StringVarP(&s.kind, "type", "t", "", "Type of the volume to add: configmap, secret, pvc or emptydir")
-	flags.StringVar(&s.name, "name", "", "Name of the volume (default: the name of what it mounts)")
-	flags.StringVar(&s.configMap, "configmap-name", "", "ConfigMap to mount, with --type=configmap")
-	flags.StringVar(&s.secret, "secret-name", "", "Secret to mount, with --type=secret")
-	flags.StringVar(&s.claim, "claim-name", "", "PersistentVolumeClaim to mount, with --type=pvc")
-	flags.StringVar(&s.mountPath, "mount-path", "", "Where the containers find it")
-	flags.StringVar(&s.subPath, "sub-path", "", "Path within the volume to mount, such as one key")
-	flags.StringSliceVar(&s.containers, "containers", nil, "Containers to mount it in (default: all)")
-	flags.BoolVar(&s.readOnly, "read-only", false, "Mount it read-only")
-	flags.BoolVar(&s.remove, "remove", false, "Remove the volume --name and its mounts")
+	flags.StringVarP(&s.kind, "type", "t", "", "Type of the volume to add. One of: (configmap, secret, pvc, emptydir).")
+	flags.StringVar(&s.name, "name", "", "Name of the volume. If empty, the name of what it mounts.")
+	flags.StringVar(&s.configMap, "configmap-name", "", "Name of the ConfigMap to mount, with --type=configmap.")
+	flags.StringVar(&s.secret, "secret-name", "", "Name of the Secret to mount, with --type=secret.")
+	flags.StringVar(&s.claim, "claim-name", "", "Name of the PersistentVolumeClaim to mount, with --type=pvc.")
+	flags.StringVar(&s.mountPath, "mount-path", "", "Path at which the containers find it.")
+	flags.StringVar(&s.subPath, "sub-path", "", "Path within the volume to mount, such as one key.")
+	flags.StringSliceVar(&s.containers, "containers", nil, "Containers to mount it in. If empty, all.")
+	flags.BoolVar(&s.readOnly, "read-only", false, "If true, mount it read-only.")
+	flags.BoolVar(&s.remove, "remove", false, "If true, remove the volume --name and its mounts.")
 	return session.Command(cmd, s)
 }
 
@@ -89,7 +89,7 @@ func (s *setVolume) run(ctx context.Context, c *session.Connection, found sessio
 	case s.kind != "":
 		ops, err = s.add(written)
 	case s.mountPath != "" || s.configMap != "" || s.secret != "" || s.claim != "":
-		return fmt.Errorf("which --type: configmap, secret, pvc or emptydir?")
+		return fmt.Errorf("no --type given: want configmap, secret, pvc or emptydir")
 	default:
 		return s.list(found, written)
 	}

@@ -46,7 +46,7 @@ kubectl confrev untrack deployment/web`
 
 // NewTrack returns the verb that opts workloads in.
 func NewTrack(p *session.Session) *cobra.Command {
-	return newTracking(p, "track WORKLOAD [SOURCE...]", "Let changes to sources roll a workload out", trackLong, trackExample, "tracks", addTracked)
+	return newTracking(p, "track WORKLOAD [SOURCE...]", "Roll a workload out when its sources change", trackLong, trackExample, "tracks", addTracked)
 }
 
 // NewUntrack returns the verb that opts workloads out.

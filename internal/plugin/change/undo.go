@@ -22,7 +22,7 @@ The workload is pinned to an earlier revision of its sources, and held there unt
 SOURCE, all sources go back to what the workload had before its last change of configuration. Without --to-revision, a source
 goes back to the revision before, among those that the workload has rolled out and still knows.
 
-With --restore-source the old content is written back into the source itself instead: everyone who uses the source gets it, as
+With --restore-source the old content is written back into the source itself instead: everything that uses the source gets it, as
 with any other edit, and nothing is held. Without --to-revision, that is the content that the workload is held on, or else the
 one before. If the source is gone, it is created with the content that the workload still has. It needs a right to change, or to
 create, the source.`
@@ -47,11 +47,11 @@ type undo struct {
 
 // NewUndo returns the verb that rolls a workload back.
 func NewUndo(p *session.Session) *cobra.Command {
-	base, cmd := newOnWorkload(p, "undo WORKLOAD [SOURCE] [--to-revision=N]", "Roll the configuration back; the image stays",
+	base, cmd := newOnWorkload(p, "undo WORKLOAD [SOURCE] [--to-revision=N]", "Roll back the configuration only; the image stays",
 		undoLong, undoExample, "rolled back")
 	u := &undo{onWorkload: base}
-	cmd.Flags().Int64Var(&u.toRevision, "to-revision", 0, "The revision of the source to go back to. Default to 0 (the one before)")
-	cmd.Flags().BoolVar(&u.restore, "restore-source", false, "Write the old content back into the source instead of pinning the workload to it")
+	cmd.Flags().Int64Var(&u.toRevision, "to-revision", 0, "The revision of the source to go back to. 0 means the one before.")
+	cmd.Flags().BoolVar(&u.restore, "restore-source", false, "If true, write the old content back into the source instead of pinning the workload to it.")
 	_ = cmd.RegisterFlagCompletionFunc("to-revision", p.CompleteRevisions)
 	return session.Command(cmd, u)
 }

@@ -108,7 +108,7 @@ func (r volumeRequest) volume() (corev1.Volume, error) {
 // removeVolume returns the operations that remove a volume and its mounts, the last of each list first.
 func removeVolume(spec *corev1.PodSpec, name string) ([]jsonpatch.Operation, error) {
 	if name == "" {
-		return nil, fmt.Errorf("which volume? Give --name")
+		return nil, fmt.Errorf("no volume given: name it with --name")
 	}
 	at := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 	if at < 0 {

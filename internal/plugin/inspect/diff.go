@@ -58,9 +58,9 @@ func NewDiff(p *session.Session) *cobra.Command {
 		Use: "diff (SOURCE [--from=N] [--to=N] | WORKLOAD)", Short: "Compare revisions, or what a workload runs with what is current",
 		Long: diffLong, Example: session.Examples(diffExample), DisableFlagsInUseLine: true, ValidArgsFunction: p.CompleteSourcesAndWorkloads,
 	}
-	cmd.Flags().StringVar(&d.from, "from", "", `The revision to compare from: its number, or "source" (or 0) for the source as it is (default the one before --to)`)
-	cmd.Flags().StringVar(&d.to, "to", "", `The revision to compare with: its number, or "source" (or 0) for the source as it is (default the newest)`)
-	cmd.Flags().BoolVar(&d.showSecrets, "show-secrets", false, "Show the values of Secrets")
+	cmd.Flags().StringVar(&d.from, "from", "", `The revision to compare from: its number, or "source" (or 0) for the source as it is. If empty, the one before --to.`)
+	cmd.Flags().StringVar(&d.to, "to", "", `The revision to compare with: its number, or "source" (or 0) for the source as it is. If empty, the newest.`)
+	cmd.Flags().BoolVar(&d.showSecrets, "show-secrets", false, "If true, show the values of Secrets.")
 	for _, flag := range []string{"from", "to"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, p.CompleteRevisions)
 	}

@@ -18,7 +18,7 @@ import (
 
 const doctorLong = `Diagnose problems of the installation and of a namespace, and suggest fixes.
 
-What you may not see is said, and not judged. Exit status: 0 when nothing is wrong, 3 when there is an error or a warning, 1 when
+A note names what you may not see; it is not judged. Exit status: 0 when nothing is wrong, 3 when there is an error or a warning, 1 when
 the command itself failed.`
 
 const doctorExample = `
@@ -48,7 +48,7 @@ func NewDoctor(p *session.Session) *cobra.Command {
 	}
 	o.Add(cmd)
 	session.AddAll(cmd, &o.all)
-	cmd.Flags().DurationVar(&o.long, "long", 24*time.Hour, "How long a hold or a pause may last before it is a warning.")
+	cmd.Flags().DurationVar(&o.long, "long", 24*time.Hour, "The length of time that a hold or a pause may last before it is a warning.")
 	return session.Command(cmd, o)
 }
 

@@ -15,11 +15,11 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const historyLong = `Show the revisions of a source, or of all sources that a workload is pinned to: who uses each, and what changed.
+const historyLong = `Show the revisions of a source, or of all sources that a workload is pinned to: what uses each, and what changed.
 
-CHANGES compares with the number before: "+a -b ~c" means that key a was added, b removed and c changed. It is told from digests,
-values are not read. CURRENT marks the revision with the source's present content. USED BY has the workloads whose templates, or
-whose kept ReplicaSets, ControllerRevisions or Jobs, are pinned to it; with -o wide these too, and the size.`
+CHANGES compares with the number before: "+a -b ~c" means that key a was added, b removed and c changed. It compares digests; values
+are not read. CURRENT marks the revision with the source's present content. USED BY shows the workloads whose templates, or whose kept
+ReplicaSets, ControllerRevisions or Jobs, are pinned to it; -o wide shows the latter too, and the size.`
 
 const historyExample = `
 		# The revisions of a ConfigMap
@@ -38,7 +38,7 @@ func NewHistory(p *session.Session) *cobra.Command {
 	o := &history{question{Session: p}}
 	cmd := &cobra.Command{
 		Use:               "history TYPE/NAME...",
-		Short:             "Show the revisions of a source or workload, who uses them, and what changed",
+		Short:             "Show the revisions of a source or workload, what uses them, and what changed",
 		Long:              historyLong,
 		Example:           session.Examples(historyExample),
 		Args:              session.NeedsObjects,

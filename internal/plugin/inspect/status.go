@@ -25,27 +25,27 @@ const statusNotYet = 3
 // statusFailed is the exit status of a rollout that failed.
 const statusFailed = 4
 
-const statusLong = `Show which revision of each source every workload is pinned to, and how far it is with the present one.
+const statusLong = `Show which revision of each source every workload is pinned to, and how far the rollout of the present one is.
 
  *  RolledOut: pinned to the present content, and all pods carry it.
- *  Advancing: to be pinned to it, or being rolled out.
+ *  Advancing: about to be pinned to it, or being rolled out.
  *  Held: rolled back. It stays until the source changes, a deploy changes code that was undone, or it is resumed.
  *  Waiting: a person decides: the annotation confrev.io/advance, a partition or OnDelete, or a step of an Argo Rollout.
  *  Paused: the workload is paused.
  *  Failed: its controller reports that the rollout failed: the progress deadline of a Deployment, a degraded Argo Rollout.
  *  Missing: the source, or a key that a container requires, does not exist.
  *  NotResolved: its controller has rolled it out, yet some pods do not carry the pins.
- *  Unknown: you may not see what it takes to tell.
+ *  Unknown: you lack a permission that is needed to decide.
  *  Untracked: confrev does not follow it.
 
-PODS has how many pods carry which number: "2@4,1@3". A pod that carries no pin reads the source itself: "1@live".
+PODS shows how many pods carry which revision: "2@4,1@3". A pod that carries no pin reads the source itself: "1@live".
 
 Workloads that confrev does not follow are shown only when they are named. Exit status: 0 when all that is shown is rolled out, 4
 when a rollout failed, 3 when something else is not rolled out, 1 when there was an error.
 
 With --wait, the command ends as soon as the present content of all sources has reached every pod. It ends with status 3 when the
-time is over, or when a workload is Missing, Held, Waiting or Paused, and with status 4 when one Failed: those do not end by
-themselves. Without any workload to wait for, it fails.`
+time is over, or when a workload is Missing, Held, Waiting or Paused, and with status 4 when one Failed: those states do not end
+without action. Without any workload to wait for, it fails.`
 
 const statusExample = `
 		# All workloads of the namespace that confrev follows
@@ -91,9 +91,9 @@ func NewStatus(p *session.Session) *cobra.Command {
 	o.Add(cmd)
 	session.AddAll(cmd, &o.all)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.selector, "selector", "l", "", "Selector (label query) of workloads, as kubectl get takes it.")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "Show again what changes, until interrupted.")
-	flags.BoolVar(&o.wait, "wait", false, "Wait until all is rolled out.")
+	flags.StringVarP(&o.selector, "selector", "l", "", "Selector (label query) to filter workloads on, supports '=', '==', '!=', 'in' and 'notin'.")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "After listing the status, watch for changes.")
+	flags.BoolVar(&o.wait, "wait", false, "Wait until everything is rolled out.")
 	flags.DurationVar(&o.timeout, "timeout", 0, "The length of time to --wait. Zero means wait forever.")
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	return session.Command(cmd, o)
@@ -201,7 +201,7 @@ func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err erro
 	}
 	err = o.show(last)
 	if status, ended := errors.AsType[session.ExitStatus](err); ended && o.wait {
-		status.Err = fmt.Errorf("%s; that does not end by itself", listed(last, func(w view.WorkloadStatus) bool { return w.NeedsAction() }))
+		status.Err = fmt.Errorf("%s; this does not end without action", listed(last, func(w view.WorkloadStatus) bool { return w.NeedsAction() }))
 		return status
 	}
 	return err

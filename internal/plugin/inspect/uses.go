@@ -17,14 +17,14 @@ const usesLong = `Show which workloads use a source, and what a change to it wou
 
  *  Rolls: it is rolled out, which replaces the pods.
  *  Restarts: the same, in mode restart: the pods read the source itself.
- *  NextJob: the next Job has it.
+ *  NextJob: the next Job starts with it.
  *  Waits: nothing changes until a person approves it.
  *  Stays: nothing happens.
 
 KEYS are those that the workload uses; a change to others does nothing.`
 
 const usesExample = `
-		# Who would roll if this ConfigMap changed?
+		# What would roll out if this ConfigMap changed?
 		kubectl confrev uses configmap/app
 
 		# The same with how many pods, for a script
@@ -32,7 +32,7 @@ const usesExample = `
 
 type uses struct{ question }
 
-// NewUses returns the verb that shows who uses a source.
+// NewUses returns the verb that shows what uses a source.
 func NewUses(p *session.Session) *cobra.Command {
 	o := &uses{question{Session: p}}
 	cmd := &cobra.Command{

@@ -33,7 +33,7 @@ The API server is asked what it would make of each object (a dry run, as kubectl
 controller plans. If confrev's webhook does not answer the dry run, a note says so: only the webhook tells an undo from a deploy within a
 request. It needs your rights to apply the objects and to list workloads.`
 
-const previewExample = `# What would a new configuration restart?
+const previewExample = `# What would a new configuration roll out?
 kubectl confrev preview -f app.yaml
 
 # The same for a whole folder, and from a pipe
@@ -52,7 +52,7 @@ type previewOptions struct {
 func NewPreview(p *session.Session) *cobra.Command {
 	o := &previewOptions{Session: p}
 	cmd := &cobra.Command{
-		Use: "preview -f FILENAME", Short: "Show what applying files would roll out, before it is done",
+		Use: "preview -f FILENAME", Short: "Show what applying files would roll out",
 		Long: previewLong, Example: session.Examples(previewExample), DisableFlagsInUseLine: true, Args: cobra.NoArgs,
 	}
 	cmdutil.AddFilenameOptionFlags(cmd, &o.files, "contains the ConfigMaps, Secrets and workloads to preview")

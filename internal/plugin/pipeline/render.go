@@ -31,7 +31,7 @@ type renderFlags struct {
 	keepFor    []string
 }
 
-const renderLong = `Give configuration a new name whenever it changes, in manifests, before they are applied.
+const renderLong = `Name configuration in manifests by its content, before they are applied.
 
 Each ConfigMap and Secret that a workload of the same stream refers to gets an immutable copy behind it, named by its
 content as the controller names revisions, and the workload refers to the copy. So a change to configuration is an
@@ -58,7 +58,7 @@ const renderExample = `  # Apply a directory of manifests
 func NewRender(p *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "render [-f FILENAME]...",
-		Short:                 "Give configuration a new name whenever it changes, in manifests",
+		Short:                 "Name configuration in manifests by its content",
 		Long:                  renderLong,
 		Example:               session.Examples(renderExample),
 		Args:                  cobra.NoArgs,
@@ -98,14 +98,14 @@ func (r *renderOptions) Run(context.Context) error {
 
 func (f *renderFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "`file` or directory of manifests; - is standard input")
-	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read directories within directories too")
-	flags.StringVar(&f.mode, "mode", string(render.Revision), "`what` to do: revision, or checksum: stamp a hash on templates and copy nothing")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of objects that name none")
+	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File or directory that contains the manifests. \"-\" is standard input.")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "If true, process subdirectories, too.")
+	flags.StringVar(&f.mode, "mode", string(render.Revision), "One of: (revision, checksum). With checksum, a hash is added to templates and nothing is copied.")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "Namespace of objects that name none.")
 	flags.StringSliceVar(&f.keepFor, "keep-for", nil,
-		"`tools` that must not delete a copy when a later rendering no longer has it, since old ReplicaSets need it: helm, argocd, flux")
-	flags.StringVar(&f.config, "config", "", "`file` (YAML) that describes further kinds of workloads; the controller takes the same")
-	flags.StringVar(&f.references, "references", "", "`file` (YAML) that says which fields of other objects name ConfigMaps and Secrets: kustomize's nameReference")
+		"Tools that must not delete a copy when a later rendering no longer has it, since old ReplicaSets need it. Any of: (helm, argocd, flux).")
+	flags.StringVar(&f.config, "config", "", "File (YAML) that describes further kinds of workloads, as for the controller.")
+	flags.StringVar(&f.references, "references", "", "File (YAML) with the fields of other objects that name ConfigMaps and Secrets: kustomize's nameReference.")
 }
 
 // options reads the flags that say what to do.

@@ -108,7 +108,7 @@ func (p *Session) View(ctx context.Context, all bool) (*view.View, error) {
 
 // AddAll adds kubectl's flag for all namespaces.
 func AddAll(cmd *cobra.Command, all *bool) {
-	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "Look at all namespaces, whatever --namespace says.")
+	cmd.Flags().BoolVarP(all, "all-namespaces", "A", false, "If present, list the requested objects across all namespaces. --namespace is ignored.")
 }
 
 // Examples returns the Examples of a verb as cobra wants them.
