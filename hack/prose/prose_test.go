@@ -41,7 +41,7 @@ func TestPhrasesAreFound(t *testing.T) {
 		"in a raw string":               {"a.go", "package a\n\nvar x = `a\nmend it`\n", `a.go:4: "mend"`},
 		"in a doc comment's first verb": {"a.go", "package a\n\n// f gives one.\nfunc f() {}\n", `a.go:3: "f gives"`},
 		"in a doc comment that says is": {"a.go", "package a\n\n// f is one.\nfunc f() int { return 1 }\n", `a.go:3: "f is"`},
-		"in a phrasal verb":             {"pages/a.md", "The webhook takes the pin.\n\nIt includes a change.\n", `pages/a.md:3: "includes"`},
+		"in a phrasal verb":             {"pages/a.md", "The webhook takes the pin.\n\nIt takes along a change.\n", `pages/a.md:3: "takes along"`},
 		"in a template of the chart":    {"charts/c/templates/a.yaml", "a: b # beside\n", `charts/c/templates/a.yaml:1: "beside"`},
 		"in the Makefile":               {"Makefile", "a: ## at the most\n", `Makefile:1: "at the most"`},
 

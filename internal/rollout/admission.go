@@ -22,30 +22,30 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// Request is a request that creates a workload, or updates it where there is an old one.
+// Request is an admission request that creates a workload or, if it has an old object, updates it.
 type Request struct {
 	Object, Old client.Object
 	DryRun      bool
-	// unresolved is true while nothing resolves pins: those that only admission resolves are left to the reconciler then.
+	// unresolved is true while nothing resolves pins. Then the reconciler writes the pins that only admission resolves.
 	Unresolved bool
-	// ownAtOnce is true where perhaps no controller runs that would add the workload to a revision's owners later.
+	// ownAtOnce is true if no controller may be running that would add the workload to a revision's owners later.
 	OwnAtOnce bool
 }
 
-// answer is what a request needs: the operations of a JSON patch, what its user should know, and what was made for it.
+// answer is the response to a request: the operations of a JSON patch, warnings for the user, and notices of what was created for it.
 type answer struct {
 	Patch    []jsonpatch.Operation
 	Warnings []notice.Notice
 	Made     []notice.Notice
 }
 
-// attempts is how often to plan for a request while its sources change under our hands.
+// attempts is how often to plan for a request while its sources keep changing.
 const attempts = 3
 
-// Admit returns the patch that a workload needs within a request, and what its user should know. Without a dry run, the revisions
-// that the patch pins exist afterwards (rule 9).
+// Admit returns the patch for a workload within a request, and warnings for the user. Except in a dry run, the revisions that the patch
+// pins exist afterwards (rule 9).
 func (r *Engine) Admit(ctx context.Context, q Request) (all answer, err error) {
-	// A request spends nothing of what a source may change, and a dry run makes nothing.
+	// A request does not use up the limit of a source's changes, and a dry run creates nothing.
 	ctx = revision.Uncounted(ctx)
 	if q.DryRun {
 		ctx = revision.Provisional(ctx)
@@ -88,7 +88,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	if err := r.vouch(ctx, seen); err != nil {
 		return a, err
 	}
-	// Nothing would move the pins of a Job later.
+	// The template of a Job cannot change later.
 	seen.pins.New = old == nil && !r.Kind.Fixed
 	seen.planFrom(undone, isUndo)
 	want, held, err := r.decideRequest(ctx, obj, old, seen, isUndo)
@@ -100,7 +100,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	}
 	a.Warnings = slices.Concat(seen.warnings, warnings(want.pins, true), held)
 	if q.Unresolved && seen.needsPolicies(want) {
-		// The reconciler says so, and pins when they are in place.
+		// The reconciler warns about it, and writes the pins once the policies are in place.
 		return a, nil
 	}
 	if !q.DryRun {
@@ -115,7 +115,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	return a, nil
 }
 
-// decideRequest plans for a request, and says what stays held.
+// decideRequest plans for a request, and warns about sources that stay held.
 func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen *observed, isUndo bool) (want intent, held []notice.Notice, err error) {
 	want = seen.decide()
 	if old != nil && !isUndo {
@@ -133,10 +133,10 @@ func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen
 	return want, held, nil
 }
 
-// prepareRequest makes sure of the revisions that a request is to be pinned to.
+// prepareRequest makes sure that the revisions exist which the request is about to be pinned to.
 func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen *observed, want *intent) (made, said []notice.Notice, err error) {
 	owner := r.ownerOf(obj, q)
-	// All that are pinned to a workload that is being created, and those that the request chose for one that was there.
+	// For a new workload, these are all its pins; for an existing one, those that the request chose.
 	chosen := func(d plan.Decision) bool {
 		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source])
 	}
@@ -150,7 +150,7 @@ func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Objec
 }
 
 // ownerOf returns the workload of a request, as an owner of the revisions that it pins. Where this process does not lead, perhaps no controller
-// runs to add it later. What is being created has no UID yet, whatever a forged request says.
+// runs to add it later. A workload that is being created has no UID yet, whatever a forged request says.
 func (r *Engine) ownerOf(obj client.Object, q Request) revision.Owner {
 	owner := r.owner(obj)
 	owner.AtOnce = q.OwnAtOnce
@@ -161,7 +161,7 @@ func (r *Engine) ownerOf(obj client.Object, q Request) revision.Owner {
 }
 
 // isLive reports whether the object that a request replaces is the one that the API server has. If it is not, the request is forged,
-// or another one was faster; then the API server asks again. Neither is told anything, and nothing is made for it (rule 18).
+// or another one came first, and then the API server asks again. Neither gets any information, and nothing is created for it (rule 18).
 func (r *Engine) isLive(ctx context.Context, old client.Object) (bool, error) {
 	if old == nil {
 		return true, nil
@@ -173,14 +173,14 @@ func (r *Engine) isLive(ctx context.Context, old client.Object) (bool, error) {
 	return live.UID == old.GetUID() && live.ResourceVersion == old.GetResourceVersion(), nil
 }
 
-// concerns reports whether a request may matter to confrev at all. Most do not: a controller that scales, a person who adds
-// a label. They must cost nothing.
+// concerns reports whether a request may matter to confrev. Most requests do not, such as those that scale a workload or add a label.
+// They must cost nothing.
 func (r *Engine) concerns(obj, old client.Object, deploying bool) bool {
 	if _, _, refers := r.Kind.WorkloadRef(obj); refers || obj.GetDeletionTimestamp() != nil {
 		return false
 	}
 	if r.Kind.Fixed {
-		// Those of a CronJob, or of any other controller, have the pins that it gave them.
+		// Jobs of a CronJob, or of any other controller, have the pins of its template.
 		return old == nil && metav1.GetControllerOf(obj) == nil
 	}
 	return deploying || !equality.Semantic.DeepEqual(r.Template(obj), r.Template(old)) ||
@@ -206,9 +206,10 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 	return written
 }
 
-// viewOf looks at sources with a reader that is live: a deploy that applies them right before the workload is not to wait for a cache (rule 2).
-// What the old object has was rolled out, whether or not a holder shows it yet (rule 4). Without a change to the template
-// in addition to the pins, pins stay: sources settle first, and manually written pins are respected.
+// viewOf returns a view that reads sources from the API server: a deploy applies them right before the workload, and must not depend on
+// how far the cache is (rule 2).
+// The pins of the old object were rolled out, whether or not a holder shows them yet (rule 4). If the request changes nothing in the
+// template except pins, pins stay: sources settle first, and manually written pins are respected.
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{
 		old: old, reader: sources, readTypes: true, request: true, occasion: plan.Request,
@@ -242,7 +243,7 @@ func (r *Engine) admissionPatch(obj, old client.Object, seen *observed, want int
 	}
 	maps.Copy(noted, want.notes(seen))
 	if waiting := seen.awaited(want.pins); old == nil && r.Kind.Pauses && len(waiting) > 0 && !r.Kind.Paused(obj) {
-		// Kubernetes makes no ReplicaSet of a new Deployment that is paused (rule 7).
+		// Kubernetes creates no ReplicaSet for a new Deployment that is paused (rule 7).
 		noted[keys.Paused] = strings.Join(waiting, ",")
 		ops = append(ops, jsonpatch.Operation{Operation: "add", Path: "/spec/paused", Value: true})
 	}

@@ -26,7 +26,7 @@ type Assessment struct {
 	Kind     workload.Kind
 	Workload client.Object
 	Config   optin.Config
-	// Follows is true when the workload is opted in to anything.
+	// Follows is true if the workload is opted in to anything.
 	Follows bool
 	// Uses are all the sources that the template refers to, tracked or not.
 	Uses []podspec.Use
@@ -34,32 +34,32 @@ type Assessment struct {
 	Template pin.Set
 	// Pins and Hashes are the plans of what is pinned and of what only makes it restart.
 	Pins, Hashes plan.Plan
-	// Sources has what is known of each source of the plans.
+	// Sources has what is known about each source of the plans.
 	Sources map[pin.Source]revision.Observation
 	// Hidden is true when Secrets are handled, but the user may not see them.
 	Hidden bool
-	// Rollers are those whose controllers roll the template out: the workload, or those that refer to it.
+	// Rollers are the workloads whose controllers roll the template out: the workload itself, or those that refer to it.
 	Rollers []Roller
-	// Holders are theirs.
+	// Holders are the holders of the Rollers.
 	Holders []client.Object
 	// RolledOut are the pins that the workload's holders show, or those of the workloads that have their template in it.
 	RolledOut []plan.Holder
-	// Warnings are what the user should know of.
+	// Warnings are what the user should know about.
 	Warnings []notice.Notice
 	// Awaited are the sources without which the template cannot be pinned, nor its pods start (rule 7).
 	Awaited []string
-	// Shown is true when a holder shows what View.Wrote says, so that it need not be remembered.
+	// Shown is true if a holder shows what was written last, so that it need not be remembered any longer.
 	Shown bool
 	// Triggers are the kinds of other objects on which the workload restarts.
 	Triggers []FollowedKind
-	// Retry is true when something was refused that may be permitted later.
+	// Retry is true if something was refused that may be permitted later.
 	Retry bool
 
 	seen *observed
 	want intent
 }
 
-// Change returns what is about to be written to the template; it has no text when that is nothing.
+// Change returns what is about to be written to the template. Its Text is empty if nothing is.
 func (l Assessment) Change() Change { return l.want.change(l.seen) }
 
 // Paused reports whether confrev pauses the workload, and continues to do so (rule 7).
@@ -68,7 +68,7 @@ func (l Assessment) Paused() bool { return PausedByUs(l.Kind, l.Workload) && !l.
 // Resumes reports whether confrev's own pause of the workload ends with the change.
 func (l Assessment) Resumes() bool { return l.want.resume }
 
-// String returns the workload as kubectl takes it: "deployment/web".
+// String returns the workload in the form that kubectl accepts: "deployment/web".
 func (l Assessment) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
 
 // Rotates reports whether a source that the workload follows has the policy rotate.
@@ -80,7 +80,7 @@ func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (A
 	look := Assessment{Kind: r.Kind, Workload: obj}
 	seen, want, err := r.observeAndDecide(ctx, obj, view{wrote: wrote, reader: r.Client})
 	if err == nil {
-		// What the webhook left of a request (rule 21.3).
+		// The webhook may have missed a request (rule 21.3).
 		want, err = r.endHolds(ctx, obj, nil, seen, want)
 	}
 	look.Awaited = seen.awaited(want.pins)
@@ -96,8 +96,8 @@ func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (A
 	return look, nil
 }
 
-// observeAndDecide observes a workload and makes the plans. The types of Secrets are read only where the template is to change: what
-// rotates by its type and is pinned from before stays so until then.
+// observeAndDecide observes a workload and makes the plans. It reads the types of Secrets only if the template is about to change: until
+// then, a Secret that rotates by its type and is already pinned stays pinned.
 func (r *Engine) observeAndDecide(ctx context.Context, obj client.Object, v view) (*observed, intent, error) {
 	seen, err := r.observe(ctx, obj, v)
 	want := seen.decide()
@@ -109,14 +109,14 @@ func (r *Engine) observeAndDecide(ctx context.Context, obj client.Object, v view
 	return seen, want, err
 }
 
-// PausedByUs reports whether a workload is paused by confrev (rule 7).
+// PausedByUs reports whether confrev has paused a workload (rule 7).
 func PausedByUs(kind workload.Kind, obj client.Object) bool {
 	return obj.GetAnnotations()[keys.Paused] != "" && kind.Paused(obj)
 }
 
-// view says how to look at a workload.
+// view is how to look at a workload.
 type view struct {
-	// wrote is what is known to have been rolled out last, whether or not a holder shows it yet; nil where nothing is.
+	// wrote is what was rolled out last as far as this process knows, whether or not a holder shows it yet; nil if it does not know.
 	wrote *Given
 	// reader reads the metadata of sources.
 	reader client.Reader
@@ -132,7 +132,7 @@ type view struct {
 	request bool
 }
 
-// observed is everything that the plans for one workload need, and what its user should know of what was found.
+// observed is everything that the plans for one workload need, and warnings about what was found.
 type observed struct {
 	namespace string
 	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
@@ -178,8 +178,8 @@ type observed struct {
 	optInHashes pin.Set
 }
 
-// contents is what a source or another object holds that is followed by its hash. plain is that hash without a key: what was stated before
-// there was one is compared with it (rule 22).
+// contents is the content of a source or another object that is followed by its hash. plain is that hash without a key, to compare it with
+// hashes that were written before there was a key (rule 22).
 type contents struct {
 	plan.Source
 	plain string
@@ -231,12 +231,12 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 		return seen, nil
 	}
 	if equality.Semantic.DeepEqual(seen.template, &corev1.PodTemplateSpec{}) {
-		// There is nothing to write to.
+		// The object has no pod template to write to.
 		return seen, nil
 	}
 	r.readNotes(obj, v.old, seen)
 	if !config.Track.Enabled() {
-		// A source may still say itself that it belongs to the workload; that is not worth asking the API server for.
+		// A source may still opt itself in with an ownerReference, but that does not justify a request to the API server.
 		seen.reader = r.Client
 	}
 	if err := r.selectUses(ctx, obj, seen); err != nil || !seen.follows() {

@@ -25,17 +25,17 @@ type Options struct {
 	Settle time.Duration
 	// Secrets makes confrev handle Secrets too. Without it, it needs no right on them.
 	Secrets bool
-	// Injection is where pins are applied, unless a workload says otherwise.
+	// Injection is where pins are applied, unless a workload overrides it.
 	Injection optin.Injection
-	// Compat says which other tools' annotations opt in.
+	// Compat selects the tools whose annotations also opt workloads in.
 	Compat optin.Compat
-	// Rotating says which further classes of sources have the policy rotate by default.
+	// Rotating lists further classes of sources whose policy is rotate by default.
 	Rotating optin.Rotating
-	// RestartOn lists what confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny lets it name anything,
-	// for people who look with their own rights where the controller's list is not known.
+	// RestartOn lists the resources that confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny allows all of
+	// them, for users of the plugin, who look with their own rights, if the controller's list is not known.
 	RestartOn    []schema.GroupResource
 	RestartOnAny bool
-	// Namespace is confrev's own, which it never touches.
+	// Namespace is confrev's own namespace, in which it handles no workloads.
 	Namespace string
 }
 
@@ -50,12 +50,12 @@ func (o Options) SourceKinds() []pin.Kind {
 // Enabled reports whether sources of a kind are read at all.
 func (o Options) Enabled(kind pin.Kind) bool { return slices.Contains(o.SourceKinds(), kind) }
 
-// Excluded reports whether confrev keeps out of a namespace (rule 18).
+// Excluded reports whether confrev ignores a namespace (rule 18).
 func (o Options) Excluded(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
 }
 
-// Config reads what a workload asks for, in its own words and those of its namespace and of the workloads that refer to it.
+// Config returns a workload's configuration: its own, that of its namespace and that of the workloads that refer to it.
 func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Options, kind workload.Kind, obj client.Object,
 ) (asked optin.Config, referring []client.Object, err error) {
 	if referring, err = index.Referring(ctx, reader, kinds, kind, obj); err != nil {
@@ -69,7 +69,7 @@ func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o 
 	return kind.Config(obj, referring, namespace, o.Defaults()), referring, nil
 }
 
-// LeftAlone reports whether nothing is to be done in a namespace: it is excluded, or it is being deleted, so that the API
+// LeftAlone reports whether confrev does nothing in a namespace, because it is excluded, or because it is being deleted, so that the API
 // server refuses revisions and events in it.
 func (o Options) LeftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	if o.Excluded(name) {
@@ -85,7 +85,7 @@ func Terminating(ctx context.Context, reader client.Reader, name string) (bool, 
 	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
-// Defaults returns the settings of workloads that say nothing else.
+// Defaults returns the settings of workloads that specify no others.
 func (o Options) Defaults() optin.Defaults {
 	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat}
 }

@@ -18,12 +18,12 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// intent is what should become of a workload: the plans of its pins and of its hashes.
+// intent is what to do with a workload: the plans of its pins and of its hashes, and what follows from them.
 type intent struct {
 	pins, hashes plan.Plan
-	// release is true when pins of the template are to go, although nothing else of the intent changes.
+	// release is true if pins of the template must be removed although nothing else changes.
 	release bool
-	// resume is true when confrev's own pause is to end (rule 7).
+	// resume is true if confrev's own pause must end (rule 7).
 	resume bool
 	// inject are the references of the template that are to name something else.
 	inject []injection
@@ -36,7 +36,7 @@ func (i intent) changes() bool {
 	return i.pins.Changed() || i.hashes.Changed() || i.release || len(i.inject) > 0
 }
 
-// text stands for all that the template should say.
+// text identifies everything that the template should contain.
 func (i intent) text() string {
 	text := i.pins.Pins.String() + " " + i.hashes.Pins.String()
 	if i.onlyInjects() {
@@ -45,7 +45,7 @@ func (i intent) text() string {
 	return text
 }
 
-// onlyInjects reports whether nothing but the names of references changes.
+// onlyInjects reports whether only the names of references change.
 func (i intent) onlyInjects() bool {
 	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
 }
@@ -65,7 +65,7 @@ func (seen *observed) decide() intent {
 	return want
 }
 
-// injectAgain finds the references to change again, after some pin or hash is not to change after all.
+// injectAgain finds the references to change again, after it turned out that some pin or hash does not change.
 func (i *intent) injectAgain(seen *observed) {
 	i.inject = nil
 	if !seen.unbounded && (i.release || seen.follows()) {
@@ -73,7 +73,7 @@ func (i *intent) injectAgain(seen *observed) {
 	}
 }
 
-// Change is what is about to be written to a workload's template, as far as it matters to when.
+// Change describes what is about to be written to a workload's template, as far as its time depends on that.
 type Change struct {
 	// Text stands for all that the template should say; empty when nothing is to be written.
 	Text string
@@ -132,8 +132,8 @@ func (i *intent) restartInstead(kind workload.Kind, obj client.Object, seen *obs
 	i.restart = true
 }
 
-// awaited lists the sources without which a template cannot be pinned, nor its pods start (rule 7). With a CSI volume, it may
-// be the first pod's mount that makes a Secret: waiting for that without a pod would never end.
+// awaited returns the sources without which a template cannot be pinned, and its pods cannot start (rule 7). With a CSI volume, the first
+// pod's mount may create a Secret, so waiting for the Secret without a pod would never end.
 func (seen *observed) awaited(p plan.Plan) []string {
 	var waiting []string
 	for _, d := range p.Decisions {
@@ -149,12 +149,11 @@ func mountsCSI(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil })
 }
 
-// injection is a reference of the template that is to name something else.
+// injection is a reference of the template whose name must change.
 type injection = podspec.Replacement
 
-// injections returns the references of the template that do not name what they should: with injection into the template the
-// revision that their source is pinned to, else the source. changing reports whether pins are about to replace those that
-// the template has.
+// injections returns the references of the template whose name must change: with injection into the template, to the revision that their
+// source is pinned to, otherwise to the source. changing reports whether other pins are about to be written to the template.
 func (seen *observed) injections(pins pin.Set, changing bool) []injection {
 	if !changing {
 		// Stale pins stay until the template changes anyway, and so do their references (rule 21.6).
@@ -180,8 +179,8 @@ func (seen *observed) resolved(pins pin.Set) []injection {
 	})
 }
 
-// warnings returns what the user should know of a plan, except for what is said of writes. frozen reports whether pods have
-// revisions to continue with.
+// warnings returns what the user should know about a plan, except for what concerns writes. frozen reports whether pods have revisions to
+// continue with.
 func warnings(p plan.Plan, frozen bool) []notice.Notice {
 	var all []notice.Notice
 	for _, d := range p.Decisions {
@@ -194,7 +193,7 @@ func warnings(p plan.Plan, frozen bool) []notice.Notice {
 			all = append(all, missing)
 		case plan.Waiting:
 			all = append(all, notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
-				"%s changed; the annotation %s of the workload says when it rolls out", d.Source, keys.Advance)})
+				"%s changed; the annotation %s of the workload determines when it rolls out", d.Source, keys.Advance)})
 		}
 	}
 	return all

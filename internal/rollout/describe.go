@@ -16,9 +16,9 @@ type Roller struct {
 	Object client.Object
 }
 
-// Describe completes a look for people: with all that the template refers to, and with anyone who rolls it out.
+// Describe completes a look for the plugin, with all sources that the template refers to and with the workloads that roll it out.
 func (r *Engine) Describe(ctx context.Context, look *Assessment) (err error) {
-	// A template that is none has been warned of.
+	// The warnings already say that the template is not one.
 	if look.seen.template != nil {
 		if look.Uses, err = r.Kind.Uses(look.Workload); err != nil {
 			return err
@@ -27,7 +27,7 @@ func (r *Engine) Describe(ctx context.Context, look *Assessment) (err error) {
 	return r.findHolders(ctx, look)
 }
 
-// findHolders finds who rolls the template out, and their holders.
+// findHolders finds the workloads that roll the template out, and their holders.
 func (r *Engine) findHolders(ctx context.Context, look *Assessment) error {
 	referring, err := index.Referring(ctx, r.Client, r.Kinds, look.Kind, look.Workload)
 	if err != nil {

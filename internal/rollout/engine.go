@@ -13,15 +13,15 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Engine carries the workloads of one kind through a rollout.
+// Engine observes, decides and writes for the workloads of one kind.
 type Engine struct {
 	Kind    workload.Kind
 	Kinds   *workload.Kinds
 	Options Options
 	Client  client.Client
 	Live    client.Reader
-	// whole reads holders with their templates, of which the cache keeps only facts: the API server, or for the plugin its snapshot, so
-	// that the right to list is enough there.
+	// whole reads holders with their templates, of which the cache keeps only facts. It is the API server or, for the plugin, its
+	// snapshot, so that the right to list is enough there.
 	Whole    client.Reader
 	Store    *revision.Store
 	Triggers *Triggers

@@ -10,8 +10,8 @@ import (
 	"confrev.io/confrev/internal/podspec"
 )
 
-// What comes from a Secret, or from an object that confrev.io/restart-on names, is hashed with the key of the namespace (rule 22). What
-// templates, holders and notes state may have been hashed before there was a key, or with one that is lost.
+// The content of a Secret, or of an object that confrev.io/restart-on names, is hashed with the key of the namespace (rule 22). The hashes on
+// templates, on holders and in notes may be from before there was a key, or may have been made with a key that is lost.
 
 // absent stands for the hash of an object that does not exist.
 const absent = "absent"
@@ -43,22 +43,22 @@ func (seen *observed) derive() {
 	}
 }
 
-// startFrom makes a hash count that only the workload notes.
+// startFrom makes a hash count that is only noted on the workload.
 func (seen *observed) startFrom(object pin.Source, p pin.Pin) {
 	seen.optInHashes[object], seen.hashes.Pins[object] = p, p
 }
 
-// deriveHash compares what a source or other object holds now with what was stated of it. One that the workload has only just begun to
-// follow is noted with what it holds: opting in is no reason to restart, unless the pods read a frozen revision of it.
-// The same goes for a template that lost its hash, say by a rollback to before it had one: its pods start again anyway.
-// One that is not there is noted too, so that its appearance is a change (rule 6), unless pods could not start without it.
+// deriveHash compares the content of a source or other object with the hash that was written for it. If the workload has just begun to
+// follow the object, its present content is noted: opting in is not a reason to restart, unless the pods read a frozen revision.
+// The same applies to a template that lost its hash, such as by a rollback to before it had one: its pods start again anyway.
+// An object that does not exist is noted too, so that its appearance is a change (rule 6), unless pods could not start without it.
 func (seen *observed) deriveHash(use podspec.Use, now contents) {
 	source := now.Source
 	if source.Scheme != "" {
 		source.Revisions = []plan.Revision{{Name: now.plain}}
 	}
 	if noted := seen.workloadHashes[use.Source]; source.Rotates && noted.Number > seen.hashes.Pins[use.Source].Number {
-		// An earlier template was brought back, and its pods read what the source had by then.
+		// An earlier template was restored, and its pods have read the source as it was then.
 		seen.startFrom(use.Source, noted)
 	}
 	before, follows := seen.hashes.Pins[use.Source]
@@ -77,13 +77,13 @@ func (seen *observed) deriveHash(use podspec.Use, now contents) {
 		seen.startFrom(use.Source, before)
 	}
 	if before.Revision == absent && !source.Present {
-		// Nothing that was there is missing.
+		// The object has never existed, so nothing is missing.
 		delete(seen.hashes.Pins, use.Source)
 	}
 }
 
-// rebase returns the hash that counts in place of one whose key is lost: what the workload notes itself, and if that is lost too, what
-// the object has now. A change that came together with the loss cannot be told from it, so nothing rolls.
+// rebase returns the hash that counts instead of one whose key is lost: the one that is noted on the workload or, if that is lost too, that
+// of the object's present content. A change that was made together with the loss cannot be recognized, so nothing rolls out.
 func (seen *observed) rebase(object pin.Source, before pin.Pin, source plan.Source) pin.Pin {
 	now, ok := seen.workloadHashes[object]
 	if !ok || isLost(now.Revision, source.Scheme) {
@@ -101,11 +101,11 @@ func isLost(hash, scheme string) bool {
 }
 
 func keyLost(object pin.Source) notice.Notice {
-	return notice.Warning(notice.KeyLost, pin.Source{}, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so whether it "+
-		"has changed since cannot be told: nothing rolls out, and it counts as unchanged from now on", object, keys.KeySecret)
+	return notice.Warning(notice.KeyLost, pin.Source{}, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so it is not "+
+		"known whether it has changed since: nothing rolls out, and it counts as unchanged from now on", object, keys.KeySecret)
 }
 
-// firstHash returns the hash from which on a source is followed.
+// firstHash returns the hash from which a source is followed.
 func (seen *observed) firstHash(use podspec.Use, source plan.Source) pin.Pin {
 	switch {
 	case !source.Present:
@@ -113,8 +113,8 @@ func (seen *observed) firstHash(use podspec.Use, source plan.Source) pin.Pin {
 	case !source.Rotates:
 		return pin.Pin{Revision: source.Name, Number: 1}
 	}
-	// What the pods read of a source that rotates is what it has now, unless it changed since the template was pinned to a revision of it.
-	// That change counts.
+	// Pods read the present content of a source that rotates. If it has changed since the template was pinned to a revision of it, that
+	// change counts.
 	if before, changed := seen.leftBehind(use); changed {
 		return before
 	}
@@ -141,6 +141,6 @@ func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
 			return pin.Pin{Revision: key.Sum(use.Source, revision.Digests.Sum(use.All, use.Keys)), Number: 1}, true
 		}
 	}
-	// No hash is like the name of a revision.
+	// The name of a revision is never equal to a hash.
 	return pin.Pin{Revision: on.Revision, Number: 1}, true
 }

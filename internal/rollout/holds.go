@@ -49,7 +49,7 @@ type deploy struct {
 	before, after podspec.Code
 }
 
-// ends returns the sources of a plan of which the deploy ends the hold. Those that are held from one holder end together.
+// ends returns the sources of a plan whose hold the deploy ends. Sources that are held from the same holder end together.
 func (d deploy) ends(ctx context.Context, holders []plan.Holder, p plan.Plan) (map[pin.Source]bool, error) {
 	from, over := map[pin.Source]int{}, map[int]bool{}
 	for _, decision := range p.Decisions {
@@ -79,14 +79,14 @@ func (d deploy) ends(ctx context.Context, holders []plan.Holder, p plan.Plan) (m
 func (d deploy) undoesTheUndo(ctx context.Context, back plan.Rollback) (bool, error) {
 	shown := back.To >= 0 && d.holders[back.To] != nil
 	if d.before == nil && (!shown || d.Kind.Holder.Facts(d.holders[back.To]).Code == d.after.Digest()) {
-		// It runs what it was rolled back to.
+		// The workload still runs what it was rolled back to.
 		return false, nil
 	}
 	from, err := d.read(ctx, d.holders[back.From])
 	if from == nil || err != nil {
 		return false, err
 	}
-	// What was rolled back to is the template itself, until its holder shows it.
+	// Until a holder shows it, the template itself is what was rolled back to.
 	to := d.before
 	if shown {
 		if to, err = d.read(ctx, d.holders[back.To]); to == nil || err != nil {
@@ -100,7 +100,7 @@ func (d deploy) undoesTheUndo(ctx context.Context, back plan.Rollback) (bool, er
 	return plan.EndsHold(from, to, before, d.after), nil
 }
 
-// read reads the code of a holder. A holder that is gone has none.
+// read reads the code of a holder. It returns none if the holder no longer exists.
 func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, error) {
 	live := d.Kind.Holder.New()
 	err := d.Whole.Get(ctx, client.ObjectKeyFromObject(holder), live)
@@ -112,18 +112,18 @@ func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, e
 	}
 	template, err := d.Kind.Holder.Template(live)
 	if err != nil {
-		return nil, nil //nolint:nilerr // What has no template shows nothing.
+		return nil, nil //nolint:nilerr // A holder without a valid template shows nothing.
 	}
 	pins, _ := pin.Parse(template.Annotations[keys.Pins])
 	return podspec.CodeOf(&template.Spec, pins), nil
 }
 
-// code returns the code of a workload's template, with names restored that its own pins or those before put in.
+// code returns the code of a workload's template, with the names of sources in place of revisions of its own or earlier pins.
 func (r *Engine) code(obj client.Object, before pin.Set) podspec.Code {
 	return podspec.CodeOf(&r.Template(obj).Spec, r.pinsOf(obj), before)
 }
 
-// Template returns a workload's pod template; an empty one where there is none.
+// Template returns a workload's pod template, or an empty one if it has none.
 func (r *Engine) Template(obj client.Object) *corev1.PodTemplateSpec {
 	template, err := r.Kind.Template(obj)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *Engine) Template(obj client.Object) *corev1.PodTemplateSpec {
 	return template
 }
 
-// pinsOf returns the pins of a workload's template; none when they are malformed.
+// pinsOf returns the pins of a workload's template. It returns none if they are malformed.
 func (r *Engine) pinsOf(obj client.Object) pin.Set {
 	pins, _ := r.Kind.Pins(obj)
 	return pins

@@ -15,7 +15,7 @@ import (
 
 // Move is a change to a workload's pins that a person wants: by hand, but written and noted as the controller does.
 type Move struct {
-	// After is the plan for the workload as it is to be: what the controller does next, if anything.
+	// After is the plan for the workload after the move: what the controller does next, if anything.
 	After plan.Plan
 
 	r    *Engine
@@ -28,7 +28,7 @@ type Move struct {
 func (r *Engine) Move(look Assessment, moves ...plan.Decision) Move {
 	s := Move{r: r, look: look}
 	seen := look.seen
-	// Nothing but the moves changes: not even what the controller is about to do by itself.
+	// Only the moves are written, not what the controller is about to do by itself.
 	s.want = intent{
 		pins:   plan.Plan{Pins: maps.Clone(seen.pins.Pins)},
 		hashes: plan.Plan{Pins: maps.Clone(seen.hashes.Pins), Held: maps.Clone(look.Hashes.Held)},
@@ -42,7 +42,7 @@ func (r *Engine) Move(look Assessment, moves ...plan.Decision) Move {
 			delete(s.want.hashes.Held, move.Source)
 			continue
 		}
-		// What is moved by hand is neither held nor in sync before it has moved.
+		// A source that is being moved is neither held nor in sync before the move.
 		if move.Verdict = plan.Held; move.To == move.Current {
 			move.Verdict = plan.Advanced
 		}

@@ -15,30 +15,31 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// Refresh keeps the labels and notes of a workload's sources and revisions. If they cannot be written, pins still can.
+// Refresh updates the labels and notes of a workload's sources and revisions. If they cannot be written, pins still can.
 func (r *Engine) Refresh(ctx context.Context, look Assessment) error {
 	return r.refresh(ctx, look.seen, look.want.pins)
 }
 
-// Limit reverts the restarts for what changes too often, and says which.
+// Limit drops restarts because of objects that change too often, and returns warnings about them.
 func (r *Engine) Limit(ctx context.Context, look *Assessment) []notice.Notice {
 	limited := r.limit(ctx, look.seen, &look.want)
 	look.want.restartInstead(r.Kind, look.Workload, look.seen)
 	return limited
 }
 
-// Prepare makes sure of every revision that the change pins. It returns what was made, and what was refused and why.
+// Prepare makes sure that every revision exists which the change pins. It returns notices of the revisions that it created, and warnings
+// about those that were refused.
 func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused []notice.Notice, err error) {
 	made, refused, err = r.ensure(ctx, look.Workload, r.owner(look.Workload), look.seen, &look.want.pins)
 	if err == nil && len(look.want.inject) > 0 {
-		// Not every pin need be the one that was wanted.
+		// Some pins may differ from the intended ones.
 		look.want.injectAgain(look.seen)
 	}
 	return made, refused, err
 }
 
-// keep makes sure that the revisions of the past stay to which a workload is to be pinned, for those decisions that are chosen (rules 9
-// and 12). shown reports whether a holder of the workload pins one already.
+// keep makes sure that the earlier revisions are kept to which a workload is about to be pinned, for the decisions that are chosen (rules 9
+// and 12). shown reports whether a holder of the workload pins a revision already.
 func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen *observed, p plan.Plan, chosen, shown func(plan.Decision) bool) error {
 	for _, d := range p.Decisions {
 		if d.To == (pin.Pin{}) || !chosen(d) {
@@ -52,8 +53,9 @@ func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen *observed,
 	return nil
 }
 
-// ensure makes sure of every revision that the plan newly pins, live, right before the pins are written (rule 9). A
-// source that cannot be copied keeps its pin. It returns what was made, and what was refused and why.
+// ensure makes sure, with the API server and right before the pins are written, that every revision exists which the plan newly pins (rule 9).
+// A source that cannot be copied keeps its pin. It returns notices of the revisions that it created, and warnings about those that were
+// refused.
 func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen *observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
 	var errs []error
 	for i := range p.Decisions {
@@ -105,8 +107,8 @@ func (r *Engine) owner(obj client.Object) revision.Owner {
 	return revision.Owner{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}
 }
 
-// needsRevision reports whether a decision pins current again, or found it pinned already while its revision is lost: then
-// the source has got back the content that was lost with it (rule 9).
+// needsRevision reports whether a decision pins current, or found that current is pinned already but its revision is lost. In the second
+// case, the source has got back the content that was lost (rule 9).
 func (seen *observed) needsRevision(d plan.Decision) bool {
 	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {
 		return !seen.sources[d.Source].Exists(d.To.Revision)
@@ -114,7 +116,7 @@ func (seen *observed) needsRevision(d plan.Decision) bool {
 	return d.To != d.From && d.Verdict != plan.Held
 }
 
-// limit reverts the restarts for what changes too often (rule 11); pins are limited where revisions are made.
+// limit drops restarts because of objects that change too often (rule 11). Pins are limited when revisions are created.
 func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []notice.Notice {
 	var limited []notice.Notice
 	for i := range want.hashes.Decisions {
@@ -138,8 +140,8 @@ func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []noti
 	return limited
 }
 
-// refresh keeps the sources' labels and the notes on the revisions that are current. A label only helps people to list things:
-// where it cannot be written, since a policy keeps everyone from what a GitOps tool manages, say, the rollout continues without.
+// refresh updates the sources' labels and the notes on the current revisions. A label only helps people to list objects: if it cannot be
+// written, for example because a policy forbids changes to what a GitOps tool manages, the rollout continues without it.
 func (r *Engine) refresh(ctx context.Context, seen *observed, p plan.Plan) error {
 	var errs []error
 	for _, d := range p.Decisions {
@@ -148,7 +150,7 @@ func (r *Engine) refresh(ctx context.Context, seen *observed, p plan.Plan) error
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
 		if err := r.Store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
-			log.FromContext(ctx).Info("cannot label a source; continuing without", "source", d.Source.String(), "error", err.Error())
+			log.FromContext(ctx).Info("cannot label a source; continuing without the label", "source", d.Source.String(), "error", err.Error())
 		}
 		errs = append(errs, r.Store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
 	}

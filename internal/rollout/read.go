@@ -20,10 +20,10 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// Given is what a template was last given.
+// Given is what was last written to a template.
 type Given struct{ pins, hashes pin.Set }
 
-// readHolders reads what the workload rolled out, as its holders show it, and as this process knows it before they do.
+// readHolders reads what the workload has rolled out: from its holders, and from what this process wrote that no holder shows yet.
 func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring []client.Object, wrote *Given, seen *observed) error {
 	found, err := r.holders(ctx, obj, referring)
 	if err != nil {
@@ -42,8 +42,8 @@ func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring [
 		seen.shown = seen.shown || wrote != nil && maps.Equal(pins, wrote.pins) && maps.Equal(hashes, wrote.hashes)
 	}
 	if wrote != nil && !seen.shown {
-		// We wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled
-		// back at once. Without this, an undo within that moment would be undone.
+		// confrev wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled back at
+		// once. Without this, confrev would revert an undo that immediately follows an advance.
 		seen.holders = append(seen.holders, nil)
 		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.pins})
 		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.hashes})
@@ -51,7 +51,7 @@ func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring [
 	return nil
 }
 
-// holders lists the holders of a workload, or of those that refer to it: then their controllers roll its template out.
+// holders returns the holders of a workload, or of the workloads that refer to it, whose controllers then roll its template out.
 func (r *Engine) holders(ctx context.Context, obj client.Object, referring []client.Object) ([]client.Object, error) {
 	owners := []client.Object{obj}
 	if len(referring) > 0 {
@@ -68,7 +68,7 @@ func (r *Engine) holders(ctx context.Context, obj client.Object, referring []cli
 	return all, nil
 }
 
-// readSources looks at the ConfigMaps and Secrets that are used. One that cannot be read does not keep the others from being seen.
+// readSources reads the ConfigMaps and Secrets that are used. An error of one does not prevent reading the others.
 func (r *Engine) readSources(ctx context.Context, seen *observed) error {
 	var errs []error
 	for _, use := range seen.pins.Uses {
@@ -82,7 +82,7 @@ func (r *Engine) readSources(ctx context.Context, seen *observed) error {
 	return errors.Join(errs...)
 }
 
-// readPinned looks at a source that is pinned.
+// readPinned reads a source that is pinned.
 func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use) error {
 	source, ok, err := r.readSource(ctx, seen, use)
 	if !ok || err != nil {
@@ -98,7 +98,7 @@ func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use
 	return nil
 }
 
-// readHashed looks at a source that is followed by its hash.
+// readHashed reads a source that is followed by its hash.
 func (r *Engine) readHashed(ctx context.Context, seen *observed, use podspec.Use) error {
 	if !r.Options.Enabled(use.Kind) {
 		seen.warnings = append(seen.warnings, notice.Warning(notice.KindNotEnabled, use.Source,
@@ -134,7 +134,7 @@ func (r *Engine) readHashed(ctx context.Context, seen *observed, use podspec.Use
 	return nil
 }
 
-// readSource looks at one source. It returns false for a source that no retry would make readable; the user is told.
+// readSource reads one source. It returns false, and adds a warning, if retrying would not make the source readable.
 func (r *Engine) readSource(ctx context.Context, seen *observed, use podspec.Use) (revision.Observation, bool, error) {
 	meta, err := seen.metadata(ctx, use.Source)
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *Engine) readSource(ctx context.Context, seen *observed, use podspec.Use
 	return source, true, nil
 }
 
-// readUnkeyed adds to a source what is needed to compare it with what was stated of it before there was a key (rule 22).
+// readUnkeyed adds to a source what is needed to compare it with hashes and notes from before there was a key (rule 22).
 func (r *Engine) readUnkeyed(ctx context.Context, seen *observed, source pin.Source, found *revision.Observation, stated ...string) error {
 	isUnkeyed := func(hash string) bool { return hash != "" && hash != absent && content.SchemeOf(hash) == "" }
 	if found.Scheme == "" || !slices.ContainsFunc(stated, isUnkeyed) {
@@ -164,7 +164,7 @@ func (r *Engine) readUnkeyed(ctx context.Context, seen *observed, source pin.Sou
 	return err
 }
 
-// statedHashes returns all that is stated of the hash of an object: by the template, the workload, its holders, and the note of a hold.
+// statedHashes returns all hashes that were written for an object: on the template, the workload and its holders, and in the note of a hold.
 func (seen *observed) statedHashes(object pin.Source) []string {
 	note := seen.hashes.Held[object]
 	all := []string{seen.hashes.Pins[object].Revision, seen.workloadHashes[object].Revision, note.From.Revision, note.On.Revision, note.Keys}
@@ -175,8 +175,8 @@ func (seen *observed) statedHashes(object pin.Source) []string {
 }
 
 // credit lowers the numbers of revisions to what there is evidence of (rule 5): the pins that this workload knows of, and those
-// of other workloads and holders. Anyone who may create ConfigMaps can make a copy of a revision with any number, and a high one
-// would use up the numbers that there are. Only a user who may change workloads can pin.
+// of other workloads and holders. Anyone who may create ConfigMaps can create a copy of a revision with any number, and a high one
+// would use up the numbers. Only a user who may change workloads can pin.
 func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
 	current := seen.sources[source].Name
 	for i := range revisions {
@@ -214,7 +214,7 @@ func (seen *observed) numberOf(source pin.Source, name string) int64 {
 	return highest
 }
 
-// pinnedNumber returns the highest number with which a template or a holder pins a revision; it looks no further than enough.
+// pinnedNumber returns the highest number with which a template or a holder pins a revision. It stops as soon as it has found enough.
 func (r *Engine) pinnedNumber(ctx context.Context, ref revision.Ref, source pin.Source, enough int64) (int64, error) {
 	var highest int64
 	count := func(into client.ObjectList, pins func(client.Object) string) error {

@@ -18,7 +18,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// brings returns what rule 21 compares of a workload's template.
+// brings returns the parts of a workload's template that rule 21 compares.
 func (r *Engine) brings(obj client.Object, before pin.Set) plan.Template {
 	return plan.Template{Code: r.code(obj, before).Digest(), Pins: r.pinsOf(obj)}
 }
@@ -52,8 +52,8 @@ func (r *Engine) undoes(ctx context.Context, reader client.Reader, obj, old clie
 	return pins, is, nil
 }
 
-// withSettings returns a request's object with the settings and notes of the old one: kubectl rollout undo brings back those of
-// an old ReplicaSet in their place (rule 21.5).
+// withSettings returns a request's object with the settings and notes of the old one: kubectl rollout undo replaces them with those of an
+// old ReplicaSet (rule 21.5).
 func withSettings(obj, old client.Object) client.Object {
 	obj = obj.DeepCopyObject().(client.Object)
 	obj.SetAnnotations(settings(obj, old))
@@ -86,12 +86,12 @@ func keptSettings(obj, old client.Object) map[string]string {
 	return kept
 }
 
-// dropped returns the sources that a request has no pin of, and of which confrev would drop the pin from an undo to one of the
-// templates: it may have done so already when the API server asks again. reader reads what the plan reads anyway.
+// dropped returns the sources that a request has no pin for, and whose pin confrev would remove in an undo to one of the templates: it may
+// have done so already if the API server calls the webhook again. reader reads what the plan reads anyway.
 func (r *Engine) dropped(ctx context.Context, reader client.Reader, obj client.Object, before, request plan.Template, templates []plan.Template) (map[pin.Source]bool, error) {
 	templates = slices.DeleteFunc(slices.Clone(templates), func(t plan.Template) bool { return t.Code != request.Code })
 	if len(templates) == 0 {
-		// No code that ran: it is no undo, whatever was dropped.
+		// The request has code that never ran, so it is not an undo, whatever was dropped.
 		return nil, nil
 	}
 	uses, err := r.Kind.Uses(obj, before.Pins)
@@ -124,8 +124,8 @@ func (r *Engine) dropped(ctx context.Context, reader client.Reader, obj client.O
 	return dropped, nil
 }
 
-// vouch corrects what is known of the revisions that a request pins: the request may come right after the cache saw one appear or
-// go, and metadata alone proves nothing (rules 9 and 20).
+// vouch corrects what is known about the revisions that a request pins: one may have been created or deleted just before the request, and
+// metadata alone proves nothing (rules 9 and 20).
 func (r *Engine) vouch(ctx context.Context, seen *observed) error {
 	for source, p := range seen.request {
 		known, observed := seen.pins.Sources[source]
@@ -172,14 +172,14 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 	}
 }
 
-// mayDrop reports whether a workload that follows nothing may still have pins that a request drops: the last source that it
-// tracked is to be read live, say.
+// mayDrop reports whether a workload that follows nothing may still have pins that a request drops, for example because the last source that
+// it tracked got the policy live.
 func (seen *observed) mayDrop() bool {
 	return seen.config.Track.Enabled() && seen.config.Mode.Pins && !seen.unbounded && len(seen.pins.Pins) > 0
 }
 
-// drops reports whether pins go with a request that changes the template anyway, whatever else the plan changes (rule 21.6).
-// A template that has lost its pins and gets them back does not change.
+// drops reports whether pins are removed in a request because it changes the template anyway, whatever else the plan changes (rule 21.6).
+// Restoring pins that the template has lost is not a change.
 func (r *Engine) drops(obj, old client.Object, seen *observed, want intent) bool {
 	if maps.Equal(seen.pins.Pins, want.pins.Pins) {
 		return false
@@ -187,8 +187,8 @@ func (r *Engine) drops(obj, old client.Object, seen *observed, want intent) bool
 	return want.changes() || old == nil || r.deploys(obj, old) || !maps.Equal(seen.pins.Pins, seen.before)
 }
 
-// sayHeld reports anyone who changes the code of a workload, or creates one with old pins, that its configuration stays where it is, and
-// how to continue (rule 21.4).
+// sayHeld warns a user who changes the code of a workload, or creates one with old pins, that its configuration stays as it is, and says how
+// to move on (rule 21.4).
 func (r *Engine) sayHeld(obj, old client.Object, seen *observed, want intent) []notice.Notice {
 	why := "to which the workload was rolled back"
 	if old == nil {

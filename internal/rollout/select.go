@@ -22,8 +22,8 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// selectUses reads what the sources say of themselves, chooses those that are pinned and those that are followed by their hash, and says
-// which cannot be either.
+// selectUses reads the sources' own annotations, selects the sources that are pinned and those that are followed by their hash, and warns
+// about those that cannot be either.
 func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
 	uses, err := r.Kind.Uses(obj, seen.before)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	r.warnUntracked(seen, uses, selection)
 	if config.RestartAt && !r.Kind.Restarts {
 		seen.warnings = append(seen.warnings, notice.Warning(optin.InvalidMode, pin.Source{},
-			"annotation %s: only an Argo Rollout with a template of its own has a restartAt; using rollout", keys.RotateBy))
+			"annotation %s: only an Argo Rollout with its own template has a restartAt; using rollout", keys.RotateBy))
 	}
 	switch {
 	case config.Mode.Pins:
@@ -65,7 +65,7 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	return nil
 }
 
-// traits returns what the sources of a template say of themselves.
+// traits returns the traits of a template's sources.
 func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
@@ -81,7 +81,7 @@ func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed)
 	return traits, nil
 }
 
-// describe returns what a source says of itself. One that does not exist has no metadata, and its name still counts.
+// describe returns the traits of a source. A source that does not exist has no metadata, but its name still counts.
 func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source) (optin.Traits, []notice.Notice, error) {
 	if !r.Options.Enabled(source.Kind) {
 		return optin.Traits{}, nil, nil
@@ -114,7 +114,7 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 	return meta, nil
 }
 
-// warnUntracked reports which of the listed sources have no effect, and why.
+// warnUntracked warns about listed sources that have no effect, and says why.
 func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
 	var said []notice.Notice
 	if seen.config.Track.ListsKind(pin.Secret) && !r.Options.Enabled(pin.Secret) {
@@ -140,7 +140,7 @@ func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection opt
 	seen.warnings = append(seen.warnings, said...)
 }
 
-// selectPinned chooses what is pinned: of what is tracked, everything that does not rotate and that admission can resolve.
+// selectPinned selects the sources that are pinned: all tracked sources that do not rotate and that admission can resolve.
 func (r *Engine) selectPinned(ctx context.Context, seen *observed, uses []podspec.Use, selection optin.Selection, traits map[pin.Source]optin.Traits) error {
 	var pinned []podspec.Use
 	for _, use := range selection.Uses {
@@ -175,8 +175,8 @@ func (r *Engine) selectPinned(ctx context.Context, seen *observed, uses []podspe
 	return err
 }
 
-// policy completes the policy that a source states by what the source is: certificates and leased credentials rotate. The type of a Secret
-// that is not known is read if that is asked for; otherwise it is noted as untyped.
+// policy returns the policy of a source. If its annotation sets none, the policy depends on what the source is: certificates and leased
+// credentials rotate. If the type of a Secret is not known, policy reads it if the view asks for that, and otherwise notes it as untyped.
 func (r *Engine) policy(ctx context.Context, seen *observed, source pin.Source, stated optin.Policy, readType bool) (optin.Policy, error) {
 	meta := seen.metas[source]
 	if meta == nil || stated.ReadsLive {
@@ -210,8 +210,8 @@ func (r *Engine) RotatesAsKnown(source pin.Source, meta *metav1.PartialObjectMet
 	return class == optin.Rotated || class == optin.ByType && optin.RotatesByType(secretType)
 }
 
-// rotated reports whether a source that is not there was followed as one that rotates: nothing else is not pinned and has a hash.
-// It will be one again when it is back, and what it was must not be forgotten until then.
+// rotated reports whether a source that does not exist was followed as one that rotates: only those have a hash and no pin. When it exists
+// again it will rotate again, so its hash must be kept until then.
 func (seen *observed) rotated(source pin.Source) bool {
 	if meta, asked := seen.metas[source]; !asked || meta != nil || seen.restartsOn(source) {
 		return false
@@ -220,7 +220,7 @@ func (seen *observed) rotated(source pin.Source) bool {
 	return hasHash && seen.pins.Pins[source] == pin.Pin{}
 }
 
-// mountable returns the uses that the pods' service account lets them have revisions of.
+// mountable returns the uses of which pods may have revisions, as far as their service account allows it.
 func (r *Engine) mountable(ctx context.Context, seen *observed, uses []podspec.Use) ([]podspec.Use, error) {
 	isSecret := func(use podspec.Use) bool { return use.Kind == pin.Secret }
 	if !slices.ContainsFunc(uses, isSecret) {
@@ -233,7 +233,7 @@ func (r *Engine) mountable(ctx context.Context, seen *observed, uses []podspec.U
 		return uses, err
 	}
 	seen.warnings = append(seen.warnings, notice.Warning(notice.SecretsLimited, pin.Source{}, "service account %s has annotation %s: its pods may use "+
-		"none but the Secrets that it lists, so not the revisions of any; Secrets are not pinned", name, account.EnforceMountableSecrets))
+		"only the Secrets that it lists, so no revisions; Secrets are not pinned", name, account.EnforceMountableSecrets))
 	return slices.DeleteFunc(slices.Clone(uses), isSecret), nil
 }
 
@@ -297,7 +297,7 @@ func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source
 	return wanted, nil
 }
 
-// trackedByName returns the sources that are tracked by their names though nothing may refer to them (Reloader, Wave).
+// trackedByName returns the sources that are tracked by their names, even if nothing refers to them (Reloader, Wave).
 func (r *Engine) trackedByName(ctx context.Context, seen *observed) ([]pin.Source, error) {
 	var found []pin.Source
 	for _, kind := range r.Options.SourceKinds() {

@@ -26,15 +26,15 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Triggers looks at the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is
-// cached; what matters of them is read when it is needed. Nothing of it is ever repeated (rule 19).
+// Triggers reads the objects of any kind that make workloads restart (confrev.io/restart-on). Only their metadata is cached; their content is
+// read when it is needed, and is never repeated (rule 19).
 type Triggers struct {
 	options Options
 	client  client.Client
 	live    client.Reader
 
 	mu sync.Mutex
-	// permitted are the resources that confrev was found to have the rights for.
+	// permitted are the resources for which the API server has confirmed confrev's rights.
 	permitted map[schema.GroupVersionResource]bool
 }
 
@@ -44,15 +44,15 @@ type FollowedKind struct {
 	Kind pin.Kind
 }
 
-// NewTriggers returns Triggers that know of no object yet.
+// NewTriggers returns Triggers without any known objects.
 func NewTriggers(options Options, cl client.Client, live client.Reader) *Triggers {
 	return &Triggers{options: options, client: cl, live: live, permitted: map[schema.GroupVersionResource]bool{}}
 }
 
-// missingTrigger says that an object does not exist.
+// missingTrigger is the warning that an object does not exist.
 const missingTrigger = "annotation %s names %s, which does not exist; the workload restarts when it appears"
 
-// readTriggers looks at the objects of other kinds that make the workload restart, after it has made sure that they may be read and watched.
+// readTriggers reads the objects of other kinds that make the workload restart, after making sure that confrev may read and watch them.
 func (r *Engine) readTriggers(ctx context.Context, seen *observed) error {
 	triggers, err := r.prepareTriggers(ctx, seen)
 	errs := []error{err}
@@ -60,7 +60,7 @@ func (r *Engine) readTriggers(ctx context.Context, seen *observed) error {
 		hash, err := r.Triggers.read(ctx, seen.namespace, trigger)
 		var key *content.Key
 		if err == nil {
-			// An object that is not there needs no key.
+			// An object that does not exist needs no key.
 			key, err = r.Store.Key(ctx, seen.namespace)
 		}
 		terminal, isTerminal := errors.AsType[*notice.TerminalError](err)
@@ -89,7 +89,8 @@ type preparedTrigger struct {
 	namespaced bool
 }
 
-// prepareTriggers makes sure that the objects of other kinds on which the workload restarts may be read and watched, and says which may not.
+// prepareTriggers makes sure that confrev may read and watch the objects of other kinds on which the workload restarts, and warns about those
+// that it may not.
 func (r *Engine) prepareTriggers(ctx context.Context, seen *observed) ([]preparedTrigger, error) {
 	var prepared []preparedTrigger
 	var errs []error
@@ -113,7 +114,8 @@ func (r *Engine) prepareTriggers(ctx context.Context, seen *observed) ([]prepare
 	return prepared, errors.Join(errs...)
 }
 
-// prepare finds the kind of a trigger and asks for the rights on it. What is not listed, and a missing kind or right, is a TerminalError.
+// prepare finds the kind of a trigger and checks confrev's rights on it. It returns a terminal error if the kind is not listed or does not
+// exist, or if a right is missing.
 func (t *Triggers) prepare(ctx context.Context, trigger optin.Trigger) (preparedTrigger, error) {
 	none := preparedTrigger{}
 	if !t.options.RestartOnAny && !slices.Contains(t.options.RestartOn, trigger.Resource.GroupResource()) {
@@ -141,7 +143,7 @@ func (t *Triggers) prepare(ctx context.Context, trigger optin.Trigger) (prepared
 	return preparedTrigger{trigger, gvk, mapping.Scope.Name() != meta.RESTScopeNameRoot}, nil
 }
 
-// read returns a hash of what matters of an object. An object that does not exist is NotFound.
+// read returns a hash of the parts of an object that count. The error is NotFound if the object does not exist.
 func (t *Triggers) read(ctx context.Context, namespace string, trigger preparedTrigger) (string, error) {
 	if !trigger.namespaced {
 		namespace = ""
@@ -162,7 +164,7 @@ func (t *Triggers) read(ctx context.Context, namespace string, trigger preparedT
 	return fingerprint(obj, trigger.Fields)
 }
 
-// permit makes sure that confrev may follow a resource.
+// permit checks that confrev may follow a resource.
 func (t *Triggers) permit(ctx context.Context, resource schema.GroupVersionResource) error {
 	t.mu.Lock()
 	known := t.permitted[resource]
@@ -194,12 +196,12 @@ func forbidden(verb string, resource schema.GroupVersionResource) error {
 		keys.RestartOn, verb, resource.GroupResource())
 }
 
-// maxFingerprinted is how much of one object is hashed, as JSON: what the API server takes of an object, and no more however
-// many fields are named.
+// maxFingerprinted is how many bytes of one object are hashed, as JSON: as many as the API server accepts of an object, however many fields
+// are listed.
 const maxFingerprinted = 2 << 20
 
-// fingerprint hashes what matters of an object: the given fields, or all but metadata and status. What it covers must
-// never change, since that would restart every workload.
+// fingerprint hashes the parts of an object that count: the given fields, or everything except metadata and status. What it covers must
+// never change, because that would restart every workload.
 func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, error) {
 	sum := sha256.New()
 	bounded := &boundedWriter{to: sum, left: maxFingerprinted}
@@ -234,7 +236,7 @@ func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, 
 
 var errTooMuch = errors.New("more than may be written")
 
-// boundedWriter takes so many bytes and no more.
+// boundedWriter accepts a limited number of bytes.
 type boundedWriter struct {
 	to   io.Writer
 	left int

@@ -27,20 +27,20 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Written is what came of a write.
+// Written is the result of a write.
 type Written struct {
-	// Sent is true when the workload was patched.
+	// Sent is true if the workload was patched.
 	Sent bool
-	// Pruned is true when the API server does not keep what is written, so that writing it again is pointless.
+	// Pruned is true if the API server does not keep what is written, so that writing it again is pointless.
 	Pruned bool
-	// Change is what was to be written, and Gave what the template has now; nil where it stayed as it was.
+	// Change is what was meant to be written, and Gave is what the template has now, or nil if it was not changed.
 	Change Change
 	Gave   *Given
 	// Restarted is true when pods are replaced although the template stays.
 	Restarted bool
 }
 
-// Write writes template and notes in one patch. The look's workload then is what the API server made of it.
+// Write writes template and notes in one patch. Afterwards, the look's workload is the one that the API server returned.
 func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
 	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
 	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: look.want.change(look.seen), Restarted: sent && look.want.restart}
@@ -50,7 +50,7 @@ func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
 	return w, err
 }
 
-// write sends what is to be written, unless it is pointless or nothing. kept is false when the API server does not keep it.
+// write sends the patch, unless it is pointless or empty. kept is false if the API server does not keep what it writes.
 func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
 	pointless, err := r.leaveToAdmission(ctx, obj, seen, want, options...)
 	if err != nil || pointless {
@@ -66,10 +66,10 @@ func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, w
 	return true, r.keeps(obj, seen, *want), nil
 }
 
-// leaveToAdmission drops the names from an intent where the workload webhook puts them in within the same request: then
-// no one who owns those fields loses them (injection template). The API server is asked what it would make of the pins
-// alone: whether the webhook answers is nothing to guess, since a wrong guess is a rollout. pointless is true when it would
-// not keep the pins: the names of revisions without them would be taken for sources.
+// leaveToAdmission drops the names from an intent if the workload webhook writes them within the same request, so that the owners of those
+// fields keep them (injection template). It asks the API server, with a dry run of the pins alone, whether the webhook answers, because a wrong
+// guess would be a rollout. pointless is true if the API server would not keep the pins: without them, the names of revisions would be
+// mistaken for sources.
 func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
 	if len(want.inject) == 0 || want.onlyInjects() {
 		return false, nil
@@ -97,8 +97,8 @@ func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen *
 	return false, r.unmoved(ctx, would)
 }
 
-// unmoved fails with revision.Changed if a workload changed while the API server was asked what it would make of it: the webhook does
-// not answer for an object that is no longer the live one (rule 18), so its silence says nothing then.
+// unmoved returns an error that satisfies revision.IsChanged if a workload has changed during a dry run: the webhook does not answer for an
+// object that is no longer the live one (rule 18), so its silence means nothing then.
 func (r *Engine) unmoved(ctx context.Context, asked client.Object) error {
 	live := metadata.New(r.Kind.GVK)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(asked), live)
@@ -123,13 +123,13 @@ func (r *Engine) keeps(obj client.Object, seen *observed, want intent) bool {
 func (r *Engine) NotKept() notice.Notice {
 	return notice.Notice{Reason: notice.PinsNotKept, Text: fmt.Sprintf(
 		"the API server does not keep annotations at %s.metadata of this %s, so it is not pinned and does not roll out changes: its "+
-			"CustomResourceDefinition prunes them, or an admission webhook takes them away", r.Kind.Path, r.Kind.Resource())}
+			"CustomResourceDefinition prunes them, or an admission webhook removes them", r.Kind.Path, r.Kind.Resource())}
 }
 
-// patch returns the operations that bring template and notes to the intent, none if they are there already.
+// patch returns the operations that bring template and notes to the intent, or none if nothing needs to change.
 //
-// The patch touches nothing else, so it never conflicts with those who scale or annotate the workload. But it applies
-// only to the generation that the plan was made for: a rollback at the same moment must not be moved forward again.
+// The patch changes nothing else, so it never conflicts with clients that scale or annotate the workload. But it applies only to the
+// generation that the plan was made for, so that it cannot move a simultaneous rollback forward again.
 func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if want.changes() {
@@ -150,13 +150,13 @@ func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpat
 	return onlyIfUnchanged(obj, ops)
 }
 
-// onlyIfUnchanged returns the operations behind tests that the object is still the one that they were decided for.
+// onlyIfUnchanged returns the operations, preceded by tests that the object is still the one that they were decided for.
 func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.Operation {
 	tests := []jsonpatch.Operation{{Operation: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
 	if obj.GetGeneration() > 0 {
 		return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
 	}
-	// Some kind that does not count its generations.
+	// The kind does not count generations.
 	return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
 }
 
@@ -190,11 +190,10 @@ func (i intent) notes(seen *observed) map[string]string {
 	}
 }
 
-// annotate returns the operations that put notes on a workload. Neither the UID nor the generation covers its annotations:
-// where all of them are added as one map, the patch tests that there are none, or it would remove those that others
-// wrote meanwhile.
+// annotate returns the operations that write notes on a workload. Neither the UID nor the generation covers its annotations, so if all of them
+// are added as one map, the patch tests that there are none. Otherwise it would remove those that others wrote meanwhile.
 func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation {
-	// There always is metadata to add annotations to; one that is being created may have no name yet.
+	// Metadata always exists; a workload that is being created may have no name yet.
 	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
 	ops := setAnnotations("/metadata", existing, notes)
 	if len(ops) == 1 && ops[0].Path == annotationsPath {
@@ -206,7 +205,7 @@ func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation 
 // annotationsPath is the JSON pointer of an object's annotations.
 const annotationsPath = "/metadata/annotations"
 
-// templateOperations returns the operations that put pins, hashes and names into the template.
+// templateOperations returns the operations that write pins, hashes and names into the template.
 func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes string) []jsonpatch.Operation {
 	ops := setAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
@@ -217,8 +216,8 @@ func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes st
 	return ops
 }
 
-// setAnnotations returns the operations that put values, or where they are empty nothing, under keys of the annotations at
-// a path, of which neither annotations nor metadata may be there yet.
+// setAnnotations returns the operations that set annotations at a path, or remove those whose value is empty. Neither the annotations nor the
+// metadata need exist yet.
 func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	added := map[string]string{}
@@ -243,7 +242,7 @@ func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 	return []jsonpatch.Operation{{Operation: "add", Path: path + "/annotations", Value: added}}
 }
 
-// send sends the patch; obj then is what the API server made of it.
+// send sends the patch. Afterwards, obj is the object that the API server returned.
 func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Operation, options ...client.PatchOption) error {
 	data, err := json.Marshal(ops)
 	if err != nil {
@@ -260,14 +259,14 @@ func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Op
 	return nil
 }
 
-// TestFailed reports whether a JSON patch was refused because of one of its tests. The API server has no reason of its own
-// for that; but unlike a validation's refusal, it names no field.
+// TestFailed reports whether a JSON patch was refused because one of its tests failed. The API server has no specific reason for that, but
+// unlike a failed validation, the error names no field.
 func TestFailed(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
 }
 
-// Apply returns what a workload would be after some operations, without asking the API server.
+// Apply returns a workload as it would be after some operations, without asking the API server.
 func (r *Engine) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Object, error) {
 	text, err := json.Marshal(ops)
 	if err != nil {
