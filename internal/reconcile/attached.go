@@ -36,7 +36,7 @@ func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 		if !protected {
 			return 0, nil
 		}
-		return r.letGo(ctx, obj, ref, users)
+		return r.releaseFinalizer(ctx, obj, ref, users)
 	}
 	if users.empty() {
 		return r.sweepAttached(ctx, obj, ref)
@@ -53,10 +53,10 @@ func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 	return 0, r.attach(ctx, obj, users)
 }
 
-// letGo lets a deleted source go once a live look finds no users of it, or with its whole namespace, whatever uses it there.
+// releaseFinalizer removes confrev's finalizer from a deleted source once a live look finds no users of it, or with its whole namespace, whatever uses it there.
 // The namespace is looked up live: the cache may show the deletion of the source before that of its namespace, and users
 // that have finalizers of their own would then be waited for.
-func (r *Revisions) letGo(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
+func (r *Revisions) releaseFinalizer(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
 	ending, err := rollout.Terminating(ctx, r.Live, ref.Namespace)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 )
 
@@ -92,4 +95,37 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, name)
+}
+
+// rollouts has the times at which confrev rolled out a workload by itself within the last hour.
+type rollouts struct{ at []time.Time }
+
+// wrote notes a rollout.
+func (r *rollouts) wrote(now time.Time) {
+	r.at = append(slices.DeleteFunc(r.at, func(at time.Time) bool { return now.Sub(at) >= time.Hour }), now)
+}
+
+// wait returns how long it takes until another rollout is allowed.
+func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
+	if len(r.at) < perHour {
+		return 0
+	}
+	// This one and all since are as many as are allowed within an hour.
+	return max(0, r.at[len(r.at)-perHour].Add(time.Hour).Sub(now))
+}
+
+// retryConfined is how long to wait after the policy that confines confrev's own account refused a write: the API server's cache may not
+// show yet that a namespace opted in.
+const retryConfined = time.Second
+
+// refusedOnce returns how long to wait before a write that was refused is worth a warning; 0 when it was refused before, or was not
+// refused at all.
+func (m *memory) refusedOnce(err error) time.Duration {
+	before := m.refused
+	terminal, ok := errors.AsType[*notice.TerminalError](err)
+	m.refused = ok && terminal.Reason == revision.ConfinementRefused
+	if m.refused && !before {
+		return retryConfined
+	}
+	return 0
 }

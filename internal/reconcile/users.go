@@ -43,12 +43,12 @@ func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 
 
 // pinners finds who pins a revision, in the cache.
 func (r *Revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
-	return r.find(ctx, ref, index.ByPin, index.ByPin)
+	return r.usersIndexed(ctx, ref, index.ByPin, index.ByPin)
 }
 
 // namers finds whose templates name a source, in the cache.
 func (r *Revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
-	found, err := r.find(ctx, ref, index.BySource, index.ByReference)
+	found, err := r.usersIndexed(ctx, ref, index.BySource, index.ByReference)
 	if err != nil {
 		return users{}, err
 	}
@@ -71,8 +71,8 @@ func (r *Revisions) refers(u user, ref revision.Ref) bool {
 	return err == nil && slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == ref.Source() })
 }
 
-// find finds the workloads and the holders that the given indexes have under a source or revision.
-func (r *Revisions) find(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
+// usersIndexed returns the workloads and the holders that the given indexes have under a source or revision.
+func (r *Revisions) usersIndexed(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
 	found := users{workloads: map[types.UID]client.Object{}}
 	for _, kind := range r.Kinds.All() {
 		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)

@@ -5,37 +5,32 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"confrev.io/confrev/internal/gate"
-	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
-	"confrev.io/confrev/internal/workload"
 )
 
-// Workloads reconciles the workloads of one kind: observe, plan, create revisions, write pins, say so.
+// Workloads reconciles the workloads of one kind: it asks rollout for the steps, and decides when each may be taken.
 type Workloads struct {
 	*rollout.Engine
 	// RolloutsPerHour is how often changes to sources may roll out one workload, Workers how many workloads are worked on at a time.
@@ -51,103 +46,14 @@ type Workloads struct {
 	followed map[schema.GroupVersionKind]bool
 }
 
-// retrySoon is when to look again after the world moved on between looking and writing: the cache is about to show it.
+// retrySoon is how long to wait after an object changed between reading and writing: the cache is about to show the change.
 const retrySoon = 50 * time.Millisecond
 
-// retryRefused is when to try again what the API server refused, such as a copy beyond a quota.
+// retryRefused is how long to wait after the API server refused something, such as a copy beyond a quota.
 const retryRefused = time.Minute
 
-// retryGate is when to look again whether the admission policies are in place.
+// retryGate is how long to wait before checking again whether the admission policies are in place.
 const retryGate = 500 * time.Millisecond
-
-// SetUp adds the loop to a manager.
-func (r *Workloads) SetUp(manager ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(manager).
-		Named(name(r.Kind)).
-		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
-			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(r.Kind.New(), reporter{r}.handler()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
-	for _, kind := range r.Options.SourceKinds() {
-		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
-	}
-	r.cache, r.followed = manager.GetCache(), map[schema.GroupVersionKind]bool{}
-	var err error
-	r.controller, err = b.Build(r)
-	return err
-}
-
-// Follow makes changes to the workloads of a referring kind reach those that have their templates.
-func (r *Workloads) Follow(other workload.Kind) error {
-	return r.controller.Watch(source.Kind(r.cache, other.New(), handler.EnqueueRequestsFromMapFunc(
-		func(_ context.Context, obj client.Object) []reconcile.Request { return r.referred(other, obj) })))
-}
-
-// referred returns the workload of this kind that an object of another kind names as the one that has its template.
-func (r *Workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
-	named, name, ok := kind.WorkloadRef(obj)
-	if !ok || named != r.Kind.GVK.GroupKind() {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
-}
-
-// within finds the workloads of a namespace. It is asked only when those of the namespace's labels and annotations change that the cache
-// keeps.
-func (r *Workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
-	all := r.Kind.NewList()
-	err := r.Client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
-	found, itemsErr := index.Items(all)
-	if err = errors.Join(err, itemsErr); err != nil {
-		log.FromContext(ctx).Error(err, "cannot find the workloads of a namespace", "namespace", namespace.GetName())
-		return nil
-	}
-	return requests(found)
-}
-
-// usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business; what only looks like
-// one matters as a source.
-func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
-	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		if r.Store.Proven(obj) || r.Options.Excluded(obj.GetNamespace()) {
-			return nil
-		}
-		source := pin.Source{Kind: kind, Name: obj.GetName()}
-		return append(r.indexed(ctx, obj.GetNamespace(), source.String()), r.indexed(ctx, obj.GetNamespace(), index.AnyOf(kind))...)
-	}
-}
-
-// indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
-// in all. A workload that has another's template in its stead is among them when it matters to the other.
-func (r *Workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
-	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, index.BySource, value)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
-		return nil
-	}
-	all := requests(found)
-	for _, other := range r.Kinds.Referring() {
-		found, err := index.List(ctx, r.Client, other.NewList(), namespace, index.BySource, value)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
-			continue
-		}
-		for _, obj := range found {
-			all = append(all, r.referred(other, obj)...)
-		}
-	}
-	return all
-}
-
-func requests(objects []client.Object) []reconcile.Request {
-	all := make([]reconcile.Request, 0, len(objects))
-	for _, obj := range objects {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
-	}
-	return all
-}
 
 // Reconcile brings one workload's pins to what the plan says.
 func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -177,8 +83,8 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	return outcome(ctx, r.lookAgain(obj, wait), err)
 }
 
-// outcome turns what came of a reconciliation into a result: what is only out of date is looked at again without noise,
-// and in a namespace that is going away nothing can be created, nor need be.
+// outcome turns the error of a reconciliation into a result. An object that changed meanwhile is no error to log, only a reason to look
+// again. In a namespace that is being deleted nothing can be created, and nothing need be.
 func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Result, error) {
 	switch {
 	case err == nil:
@@ -207,7 +113,7 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	}
 	said := look.Warnings
 	if err != nil {
-		// Nothing is pinned on half of what must be known: it would be two rollouts.
+		// A plan from incomplete facts could cause one rollout now and another one later.
 		r.warn(ctx, obj, known, said)
 		return 0, err
 	}
@@ -234,7 +140,7 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	return 0, errors.Join(later, err)
 }
 
-// obstacle returns how long to wait before a change may be written, and what to say of it.
+// obstacle returns how long to wait before a change may be written, and the warning about it, if there is one.
 func (r *Workloads) obstacle(ctx context.Context, look rollout.Assessment, known *memory) (time.Duration, []notice.Notice) {
 	change := look.Change()
 	if wait := known.settle(change, look.Config.Settle, r.Now()); wait > 0 {
@@ -244,7 +150,7 @@ func (r *Workloads) obstacle(ctx context.Context, look rollout.Assessment, known
 	return wait, []notice.Notice{problem}
 }
 
-// obstructed reports whether something keeps a change from being written now, what to say of it and when to look again.
+// obstructed returns how long something other than settling keeps a change from being written, and the warning about it.
 func (r *Workloads) obstructed(ctx context.Context, obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
 	if change.Text == "" {
 		return 0, notice.Notice{}
@@ -266,11 +172,65 @@ func (r *Workloads) obstructed(ctx context.Context, obj client.Object, change ro
 	return r.overspent(obj, change, known)
 }
 
-// write makes the revisions that the change needs, then writes template and notes in one patch. It returns what it refused to do
-// and why.
+// overspent returns how long a workload must wait before its sources may roll it out again (rule 11), and what to say. Many
+// sources, each within its own limit, would push every image that an undo could bring back out of the workload's history. What
+// is urgent does not wait.
+func (r *Workloads) overspent(obj client.Object, change rollout.Change, known *memory) (time.Duration, notice.Notice) {
+	sources := change.Advances
+	if len(sources) == 0 || change.Urgent {
+		return 0, notice.Notice{}
+	}
+	wait := known.rollouts.wait(r.RolloutsPerHour, r.Now())
+	if wait == 0 {
+		return 0, notice.Notice{}
+	}
+	names := make([]string, 0, len(sources))
+	for _, source := range sources {
+		names = append(names, source.String())
+	}
+	return wait, notice.Notice{Reason: revision.TooFrequent, Text: fmt.Sprintf(
+		"%s/%s was rolled out %d times within an hour for changes to its sources, which is as often as it may be; %s waits",
+		r.Kind.Resource(), obj.GetName(), r.RolloutsPerHour, strings.Join(names, ", "))}
+}
+
+// reverter returns the field manager that keeps undoing what confrev writes on a workload, as far as its managed fields tell.
+func (r *Workloads) reverter(ctx context.Context, obj client.Object, times int) string {
+	other := "another controller"
+	live := r.Kind.New()
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(obj), live); err == nil {
+		if latest := latestManagers(live.GetManagedFields()); len(latest) > 0 {
+			other += " (the last one to write was field manager " + strings.Join(latest, " or ") + ")"
+		}
+	}
+	return fmt.Sprintf("%s undid confrev's change of the pod template %d times in a row, so confrev leaves it alone for %s or until a "+
+		"source changes. Let the owner of this %s keep the pod template's annotations, or opt out with %s=none",
+		other, times, plan.RetryReverted, r.Kind.Resource(), keys.Track)
+}
+
+// latestManagers returns the field managers, other than confrev, that wrote an object last. There may be several, since the API server
+// records the time of a write in seconds.
+func latestManagers(entries []metav1.ManagedFieldsEntry) []string {
+	var latest time.Time
+	var managers []string
+	for _, entry := range entries {
+		if entry.Manager == keys.FieldManager || entry.Subresource != "" || entry.Time == nil || entry.Time.Time.Before(latest) {
+			continue
+		}
+		if entry.Time.After(latest) {
+			latest, managers = entry.Time.Time, nil
+		}
+		managers = append(managers, strconv.Quote(entry.Manager))
+	}
+	return managers
+}
+
+// write creates the revisions that the change needs, then writes template and notes in one patch. It returns a warning for everything that
+// was refused.
 func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *memory) ([]notice.Notice, error) {
 	made, refused, err := r.Prepare(ctx, look)
-	r.tell(ctx, made)
+	for _, n := range made {
+		r.Notices.Send(ctx, n)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +239,7 @@ func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *
 	case err != nil:
 		return refused, err
 	case written.Pruned:
-		// So that it is not written again and again.
+		// Otherwise every reconciliation would write it again.
 		known.reverts.Pruned(written.Change.Text, r.Now())
 		return append(refused, r.NotKept()), nil
 	case written.Gave != nil || written.Restarted:
@@ -289,14 +249,7 @@ func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *
 	return refused, nil
 }
 
-// tell sends what happened.
-func (r *Workloads) tell(ctx context.Context, happened []notice.Notice) {
-	for _, n := range happened {
-		r.Notices.Send(ctx, n)
-	}
-}
-
-// warn reports what has not been reported before, on the workload.
+// warn sends those warnings about the workload that were not sent before.
 func (r *Workloads) warn(ctx context.Context, obj client.Object, known *memory, all []notice.Notice) {
 	for _, n := range known.reported.News(all) {
 		n.Object, n.Kind = obj, r.Kind.Resource()
@@ -304,5 +257,51 @@ func (r *Workloads) warn(ctx context.Context, obj client.Object, known *memory, 
 	}
 }
 
-// name returns a kind's unique name among controllers.
-func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }
+// sayConfined turns an error that no retry would end into a warning.
+func sayConfined(said []notice.Notice, err error) ([]notice.Notice, error) {
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
+		return append(said, terminal.Notice), nil
+	}
+	return said, err
+}
+
+// pauseLeft returns how much longer confrev's own pause of a workload may last. It counts from the workload's creation, so that a restart
+// of confrev does not prolong it.
+func (r *Workloads) pauseLeft(obj client.Object) time.Duration {
+	return obj.GetCreationTimestamp().Add(r.Kind.MaxPause(obj)).Sub(r.Now())
+}
+
+// lookAgain returns wait, shortened so that confrev's own pause of the workload ends in time. 0 means that there is no reason to look
+// again.
+func (r *Workloads) lookAgain(obj client.Object, wait time.Duration) time.Duration {
+	if !rollout.PausedByUs(r.Kind, obj) {
+		return wait
+	}
+	left := max(r.pauseLeft(obj), retrySoon)
+	if wait == 0 {
+		return left
+	}
+	return min(wait, left)
+}
+
+// resumeWithout ends a pause that has reached its limit although a source is still missing (rule 7).
+func (r *Workloads) resumeWithout(ctx context.Context, obj client.Object, awaited []string) error {
+	missing := obj.GetAnnotations()[keys.Paused]
+	if len(awaited) > 0 {
+		missing = strings.Join(awaited, ",")
+	}
+	if err := r.Resume(ctx, obj); err != nil {
+		return err
+	}
+	r.Notices.Send(ctx, notice.Notice{Reason: notice.PauseEnded, Object: obj, Kind: r.Kind.Resource(), Text: fmt.Sprintf(
+		"Resumed %s after its creation although %s cannot be pinned: pods that require it wait for it. Once it is there, it is pinned, which "+
+			"is one more rollout", r.Kind.MaxPause(obj), missing)})
+	return nil
+}
+
+// paused returns the notice that confrev pauses a workload, and for how long.
+func (r *Workloads) paused(look rollout.Assessment) notice.Notice {
+	return notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
+		"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resume it to continue without",
+		strings.Join(look.Awaited, ", "), r.Kind.MaxPause(look.Workload), r.Kind.Holder.GVK.Kind)}
+}

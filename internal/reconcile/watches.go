@@ -1,0 +1,264 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/workload"
+)
+
+// SetUp adds the loop to a manager.
+func (r *Workloads) SetUp(manager ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(manager).
+		Named(name(r.Kind)).
+		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
+			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(r.Kind.New(), reporter{r}.handler()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
+	for _, kind := range r.Options.SourceKinds() {
+		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
+	}
+	r.cache, r.followed = manager.GetCache(), map[schema.GroupVersionKind]bool{}
+	var err error
+	r.controller, err = b.Build(r)
+	return err
+}
+
+// Follow makes changes to the workloads of a referring kind reach those that have their templates.
+func (r *Workloads) Follow(other workload.Kind) error {
+	return r.controller.Watch(source.Kind(r.cache, other.New(), handler.EnqueueRequestsFromMapFunc(
+		func(_ context.Context, obj client.Object) []reconcile.Request { return r.referred(other, obj) })))
+}
+
+// referred returns the workload of this kind that an object of another kind names as the one that has its template.
+func (r *Workloads) referred(kind workload.Kind, obj client.Object) []reconcile.Request {
+	named, name, ok := kind.WorkloadRef(obj)
+	if !ok || named != r.Kind.GVK.GroupKind() {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// within finds the workloads of a namespace. It is asked only when those of the namespace's labels and annotations change that the cache
+// keeps.
+func (r *Workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
+	all := r.Kind.NewList()
+	err := r.Client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
+	found, itemsErr := index.Items(all)
+	if err = errors.Join(err, itemsErr); err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the workloads of a namespace", "namespace", namespace.GetName())
+		return nil
+	}
+	return requests(found)
+}
+
+// usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business; what only looks like
+// one matters as a source.
+func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		if r.Store.Proven(obj) || r.Options.Excluded(obj.GetNamespace()) {
+			return nil
+		}
+		source := pin.Source{Kind: kind, Name: obj.GetName()}
+		return append(r.indexed(ctx, obj.GetNamespace(), source.String()), r.indexed(ctx, obj.GetNamespace(), index.AnyOf(kind))...)
+	}
+}
+
+// indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
+// in all. A workload that has another's template in its stead is among them when it matters to the other.
+func (r *Workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
+	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, index.BySource, value)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
+		return nil
+	}
+	all := requests(found)
+	for _, other := range r.Kinds.Referring() {
+		found, err := index.List(ctx, r.Client, other.NewList(), namespace, index.BySource, value)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
+			continue
+		}
+		for _, obj := range found {
+			all = append(all, r.referred(other, obj)...)
+		}
+	}
+	return all
+}
+
+func requests(objects []client.Object) []reconcile.Request {
+	all := make([]reconcile.Request, 0, len(objects))
+	for _, obj := range objects {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+	}
+	return all
+}
+
+// name returns a kind's unique name among controllers.
+func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }
+
+// followTriggers makes changes to objects of other kinds reach the workloads that name them.
+func (r *Workloads) followTriggers(kinds []rollout.FollowedKind) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, kind := range kinds {
+		if r.followed[kind.GVK] {
+			continue
+		}
+		err := r.controller.Watch(source.Kind(r.cache, metadata.New(kind.GVK), handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
+				return r.indexed(ctx, changed.Namespace, pin.Source{Kind: kind.Kind, Name: changed.Name}.String())
+			})))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("follow %s: %w", kind.GVK, err))
+			continue
+		}
+		r.followed[kind.GVK] = true
+	}
+	return errors.Join(errs...)
+}
+
+type (
+	refQueue   = workqueue.TypedRateLimitingInterface[revision.Ref]
+	refHandler = handler.TypedFuncs[client.Object, revision.Ref]
+)
+
+func (r *Revisions) watch(obj client.Object, h refHandler) source.TypedSource[revision.Ref] {
+	return source.TypedKind[client.Object, revision.Ref](r.cache, obj, h)
+}
+
+// itself enqueues a revision, or a source that may be attached, at its own events.
+func (r *Revisions) itself(kind pin.Kind) refHandler {
+	enqueue := func(obj client.Object, q refQueue) {
+		if kept(obj) {
+			q.Add(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
+		}
+	}
+	return refHandler{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q refQueue) { enqueue(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q refQueue) { enqueue(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q refQueue) { enqueue(e.Object, q) },
+	}
+}
+
+// kept reports whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
+// attached or once was.
+func kept(obj client.Object) bool { return revision.IsRevision(obj) || attachable(obj) }
+
+// attachable reports whether an object is a source that may be attached, or once was.
+func attachable(obj client.Object) bool {
+	return optin.Attachable(obj) || revision.Attached(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
+}
+
+// used are what an object's template uses: the revisions that it pins, and the sources that it names.
+type used struct{ pins, names []string }
+
+// templateUses returns what a workload's template uses. What it names matters only where it is to be attached.
+func (r *Revisions) templateUses(kind workload.Kind) func(client.Object) used {
+	return func(obj client.Object) used {
+		u := used{pins: index.Pins(kind.PinsText(obj))}
+		if optin.ModeOf(obj.GetAnnotations()).Attaches {
+			u.names = kind.Facts(obj).References
+		}
+		return u
+	}
+}
+
+// holderUses returns what a holder's template uses.
+func holderUses(kind workload.HolderKind) func(client.Object) used {
+	return func(obj client.Object) used {
+		facts := kind.Facts(obj)
+		return used{pins: index.Pins(facts.Pins), names: facts.References}
+	}
+}
+
+// usedBy enqueues what an object uses, or used before the event.
+func (r *Revisions) usedBy(uses func(client.Object) used) refHandler {
+	enqueue := func(ctx context.Context, namespace string, u used, q refQueue) {
+		for _, text := range u.pins {
+			r.enqueue(ctx, namespace, text, true, q)
+		}
+		for _, text := range u.names {
+			r.enqueue(ctx, namespace, text, false, q)
+		}
+	}
+	return refHandler{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q refQueue) {
+			enqueue(ctx, e.Object.GetNamespace(), uses(e.Object), q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q refQueue) {
+			before, after := uses(e.ObjectOld), uses(e.ObjectNew)
+			if !sameSet(before.pins, after.pins) || !sameSet(before.names, after.names) {
+				enqueue(ctx, e.ObjectNew.GetNamespace(), before, q)
+				enqueue(ctx, e.ObjectNew.GetNamespace(), after, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q refQueue) {
+			enqueue(ctx, e.Object.GetNamespace(), uses(e.Object), q)
+		},
+	}
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+const (
+	// gatherPerOwner and gatherMost say how long to gather further events of a revision's users before its owners are
+	// written: the longer, the more it has already. The first owner is written at once, so that garbage collection
+	// always finds one; a thousand workloads that share a source make a few writes, not a thousand (rule 12).
+	gatherPerOwner = 10 * time.Millisecond
+	gatherMost     = 500 * time.Millisecond
+)
+
+// enqueue enqueues what a template uses. A revision may have vanished; a source that is not there, or not to be attached,
+// is nothing to look after.
+func (r *Revisions) enqueue(ctx context.Context, namespace, text string, pinned bool, q refQueue) {
+	// An index holds a revision in the form of a source.
+	named, err := pin.ParseSource(text)
+	if err != nil || !r.Options.Enabled(named.Kind) {
+		return
+	}
+	ref := revision.Ref{Kind: named.Kind, Namespace: namespace, Name: named.Name}
+	meta := revision.Metadata(ref)
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(meta), meta)
+	switch {
+	case err == nil && kept(meta):
+		q.AddAfter(ref, min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner))
+	case pinned:
+		// Not in the cache yet: new, or gone. Either way it has no owner that we know of.
+		q.Add(ref)
+	}
+}
