@@ -188,10 +188,16 @@ func (r *Engine) concerns(obj, old client.Object, deploying bool) bool {
 		!equality.Semantic.DeepEqual(optin.Relevant(obj.GetLabels()), optin.Relevant(old.GetLabels()))
 }
 
-// deploys reports whether an update changes anything of the template but what confrev writes there itself.
+// deploys reports whether an update changes anything of the template except for what confrev writes there itself.
 func (r *Engine) deploys(obj, old client.Object) bool {
-	pins, before := r.pinsOf(obj), r.pinsOf(old)
-	return !equality.Semantic.DeepEqual(asWritten(r.Template(obj), pins, before), asWritten(r.Template(old), before))
+	return TemplateChanges(r.Template(obj), r.Template(old))
+}
+
+// TemplateChanges reports whether anything of a template is different except for what confrev writes there itself.
+func TemplateChanges(template, old *corev1.PodTemplateSpec) bool {
+	pins, _ := pin.Parse(template.Annotations[keys.Pins])
+	before, _ := pin.Parse(old.Annotations[keys.Pins])
+	return !equality.Semantic.DeepEqual(asWritten(template, pins, before), asWritten(old, before))
 }
 
 // asWritten returns a template without what confrev writes into it: pins, hashes, and names of what is pinned.

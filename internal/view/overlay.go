@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 )
@@ -157,15 +156,4 @@ func (o *overlay) as(list client.ObjectList, one Edit) (runtime.Object, error) {
 	}
 	item := &metav1.PartialObjectMetadata{}
 	return item, convert(one.After, item)
-}
-
-// withoutPins returns the annotations of a template that confrev does not write.
-func withoutPins(annotations map[string]string) map[string]string {
-	others := maps.Clone(annotations)
-	delete(others, keys.Pins)
-	delete(others, keys.Hashes)
-	if len(others) == 0 {
-		return nil
-	}
-	return others
 }

@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
@@ -217,8 +215,5 @@ func (e *Edit) changesTemplate(kind workload.Kind) (changes bool, before pin.Set
 	if oldErr != nil || err != nil {
 		return true, before
 	}
-	pins, _ := kind.Pins(e.After)
-	oldMeta, nowMeta := withoutPins(old.Annotations), withoutPins(now.Annotations)
-	return !equality.Semantic.DeepEqual(oldMeta, nowMeta) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) ||
-		!equality.Semantic.DeepEqual(podspec.Original(&old.Spec, before), podspec.Original(&now.Spec, pins, before)), before
+	return rollout.TemplateChanges(now, old), before
 }
