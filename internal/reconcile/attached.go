@@ -15,8 +15,8 @@ import (
 	"confrev.io/confrev/internal/rollout"
 )
 
-// keepAttached keeps a source whose name is unique per deploy: the holders that use it own it, so that it goes with the
-// last of them; and if it asks for protection, it stays readable when a deploy tool deletes it earlier.
+// keepAttached maintains a source whose name is unique for each deploy. The holders that use it own it, so that it is deleted with the last
+// of them. If it asks for protection, it stays readable when a deploy tool deletes it earlier.
 func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	protected := slices.Contains(obj.Finalizers, keys.ProtectFinalizer)
 	if !optin.Attachable(obj) {
@@ -47,7 +47,7 @@ func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 		return 0, err
 	}
 	if optin.Protected(obj) && !protected {
-		// Its event brings us back for the owners.
+		// The event of this write leads back here, for the owners.
 		return 0, r.Store.SetFinalizers(ctx, obj, append(slices.Clone(obj.Finalizers), keys.ProtectFinalizer))
 	}
 	return 0, r.attach(ctx, obj, users)
@@ -72,8 +72,8 @@ func (r *Revisions) releaseFinalizer(ctx context.Context, obj *metav1.PartialObj
 	return 0, r.Store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 }
 
-// unprotect takes confrev's finalizer from a source in a namespace that is being deleted. What uses the source goes too, and
-// a finalizer would keep the namespace from going (rule 16).
+// unprotect removes confrev's finalizer from a source in a namespace that is being deleted. What uses the source is deleted too, and a
+// finalizer would prevent the deletion of the namespace (rule 16).
 func (r *Revisions) unprotect(ctx context.Context, ref revision.Ref) error {
 	obj := revision.NewMetadata(ref.Kind)
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
@@ -90,9 +90,9 @@ func without(finalizers []string) []string {
 // unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
 const unusedFor = revision.PinWindow
 
-// sweepAttached deletes a source that confrev attached and that nothing uses any more. Owners that a user gave it are no
-// reason to delete anything. One that has no owners was never used by a workload: whatever its annotations say, it may serve
-// something that confrev does not know, such as an Ingress.
+// sweepAttached deletes a source that confrev attached and that nothing uses any longer. Owners that a user added are not a reason to delete
+// anything. A source without owners was never used by a workload: whatever its annotations say, something that confrev does not know may
+// need it, such as an Ingress.
 func (r *Revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	if !revision.Attached(obj) || len(obj.OwnerReferences) == 0 {
 		return 0, nil

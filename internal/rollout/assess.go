@@ -21,7 +21,7 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Assessment is what is to be said of one workload.
+// Assessment is what observing one workload has shown, and what is decided about it.
 type Assessment struct {
 	Kind     workload.Kind
 	Workload client.Object
@@ -74,8 +74,8 @@ func (l Assessment) String() string { return l.Kind.Resource() + "/" + l.Workloa
 // Rotates reports whether a source that the workload follows has the policy rotate.
 func (l Assessment) Rotates(source pin.Source) bool { return l.seen != nil && l.seen.rotating[source] }
 
-// Assess observes a workload and decides. wrote is what its template was last given; nil where that is not known. With an error, what
-// could be observed is in the warnings, and nothing may be written.
+// Assess observes a workload and decides. wrote is what was last written to its template, or nil if that is not known. If Assess returns an
+// error, the warnings still have what could be observed, but nothing may be written.
 func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (Assessment, error) {
 	look := Assessment{Kind: r.Kind, Workload: obj}
 	seen, want, err := r.observeAndDecide(ctx, obj, view{wrote: wrote, reader: r.Client})

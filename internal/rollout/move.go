@@ -13,7 +13,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 )
 
-// Move is a change to a workload's pins that a person wants: by hand, but written and noted as the controller does.
+// Move is a change to a workload's pins that a user asks for. It is written and noted as the controller does it.
 type Move struct {
 	// After is the plan for the workload after the move: what the controller does next, if anything.
 	After plan.Plan
@@ -23,7 +23,7 @@ type Move struct {
 	want intent
 }
 
-// Move moves pins and hashes of a workload, each to the To of a decision of the look that was changed by hand. A source
+// Move plans to move pins and hashes of a workload, each to the To of a decision of the assessment that the caller has changed. A source
 // that is moved away from current is held from then on, whether or not a holder shows that it was on current (rule 4).
 func (r *Engine) Move(look Assessment, moves ...plan.Decision) Move {
 	s := Move{r: r, look: look}
@@ -64,8 +64,8 @@ func (l Assessment) Pinned(source pin.Source) bool {
 	return slices.ContainsFunc(l.Pins.Decisions, func(d plan.Decision) bool { return d.Source == source })
 }
 
-// Prepare makes sure of every revision that is about to be pinned: that of the present content is made if it is missing, with
-// the rights of anyone who asks (rule 9).
+// Prepare makes sure that every revision exists which is about to be pinned. It creates that of the present content if it is missing, with
+// the rights of the user (rule 9).
 func (s *Move) Prepare(ctx context.Context) error {
 	owner, seen := s.r.owner(s.look.Workload), s.look.seen
 	isOld := func(d plan.Decision) bool { return d.To != d.Current }
