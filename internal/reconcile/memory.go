@@ -14,12 +14,12 @@ import (
 	"confrev.io/confrev/internal/rollout"
 )
 
-// memory is what this process knows of one workload beyond the cache. Losing it costs a wait or a repeated warning,
-// never a rollout.
+// memory is what this process knows about one workload in addition to the cache. Losing it costs a wait or a repeated warning, never a
+// rollout.
 type memory struct {
 	uid types.UID
-	// generation and wrote are those of the last write. Until the cache shows them, it is behind: pins that it does not
-	// show in any holder were rolled out anyway (rule 4).
+	// generation and wrote are those of the last write. Until the cache shows them, wrote counts as rolled out although no holder shows it
+	// (rule 4).
 	generation int64
 	wrote      *rollout.Given
 	reverts    plan.Reverts
@@ -27,13 +27,13 @@ type memory struct {
 	refused  bool
 	rollouts rollouts
 	settling plan.Settling
-	// template are the template's pins when it was last looked at.
+	// template are the template's pins at the last reconciliation.
 	template string
-	// reported are the conditions that were last warned of, so that each is said once.
+	// reported are the latest warnings, so that each is sent once.
 	reported notice.Reported
 }
 
-// follow notes the pins of the template. When someone else moves them, settling starts again (rule 21.2).
+// follow remembers the pins of the template. If another client has moved them, settling starts again (rule 21.2).
 func (m *memory) follow(template string) {
 	if m.template != "" && m.template != template {
 		m.settling = plan.Settling{}
@@ -48,15 +48,15 @@ func (m *memory) settle(change rollout.Change, quiet time.Duration, now time.Tim
 		return 0
 	}
 	m.settling = m.settling.Observe(change.Text, now)
-	// A template without a pin does not keep the promise; nor does one whose references were put back behind its pins,
-	// where nothing else resolves them.
+	// A template without a pin does not keep the promise. Nor does one whose references were changed back, if nothing else resolves its
+	// pins.
 	if change.Urgent || change.OnlyInjects {
 		return 0
 	}
 	return m.settling.Remaining(quiet, now)
 }
 
-// wroteNow notes a write that rolls the workload out.
+// wroteNow remembers a write that rolls the workload out.
 func (m *memory) wroteNow(generation int64, w rollout.Written, now time.Time) {
 	m.generation = generation
 	if w.Gave != nil {
@@ -69,14 +69,14 @@ func (m *memory) wroteNow(generation int64, w rollout.Written, now time.Time) {
 	m.settling = plan.Settling{}
 }
 
-// memories keeps a memory per workload; the zero value is empty. A reconciler never works on one workload twice at a time, so only the map needs
-// a lock.
+// memories has a memory for each workload; the zero value is empty. A workload is never reconciled twice at the same time, so only the map
+// needs a lock.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
 }
 
-// get returns the memory of the workload with this UID; that of an earlier one of the same name is forgotten.
+// get returns the memory of the workload with this UID, and forgets that of an earlier one of the same name.
 func (m *memories) get(name types.NamespacedName, uid types.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *memories) forget(name types.NamespacedName) {
 // rollouts has the times at which confrev rolled out a workload by itself within the last hour.
 type rollouts struct{ at []time.Time }
 
-// wrote notes a rollout.
+// wrote remembers a rollout.
 func (r *rollouts) wrote(now time.Time) {
 	r.at = append(slices.DeleteFunc(r.at, func(at time.Time) bool { return now.Sub(at) >= time.Hour }), now)
 }
@@ -118,8 +118,8 @@ func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 // show yet that a namespace opted in.
 const retryConfined = time.Second
 
-// refusedOnce returns how long to wait before a write that was refused is worth a warning; 0 when it was refused before, or was not
-// refused at all.
+// refusedOnce returns how long to wait before a refused write is worth a warning; 0 if the write before it was refused too, or if it was not
+// refused.
 func (m *memory) refusedOnce(err error) time.Duration {
 	before := m.refused
 	terminal, ok := errors.AsType[*notice.TerminalError](err)

@@ -20,12 +20,11 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// reporter makes notices of what became of a workload's pins, hashes and holds. It compares what the API
-// server shows, so that it is said once, by one replica, no matter which one wrote it: the reconciler, some replica's webhook or a
-// user's undo.
+// reporter sends notices of changes to a workload's pins, hashes and holds. It compares what the API server shows, so that each change is
+// reported once, by one replica, no matter what made it: the reconciler, any replica's webhook, or a user's undo.
 type reporter struct{ *Workloads }
 
-// handler reports of changes while this process watches. What happened before is told already, or lost.
+// handler returns a handler that reports changes from now on. Earlier changes were reported already, or are lost.
 func (r reporter) handler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, _ queue) {
@@ -37,8 +36,8 @@ func (r reporter) handler() handler.EventHandler {
 	}
 }
 
-// shown is what a workload and its template say of pins, hashes and holds. What is malformed says nothing.
-// hashes are those of the template, or the newer ones that the workload notes.
+// shown has the pins, hashes and holds of a workload and its template, without malformed ones. stamped are the hashes of the template, and
+// hashes those or the newer ones that the workload notes.
 type shown struct{ pins, stamped, hashes, held, heldHashes pin.Set }
 
 func (r reporter) shownBy(obj client.Object) shown {
@@ -74,7 +73,7 @@ func (r reporter) report(ctx context.Context, before, obj client.Object) {
 		r.reportPin(ctx, obj, source, was.pins[source], is.pins[source])
 	}
 	for _, source := range sorted(was.hashes, is.hashes) {
-		// What is only noted was read before. Unless pods were restarted for it.
+		// Pods have read what is only noted on the workload already, unless they were restarted for it.
 		if is.stamped[source] == is.hashes[source] || r.Kind.RestartAt(before) != r.Kind.RestartAt(obj) {
 			r.reportHash(ctx, obj, source, was.hashes[source], is.hashes[source])
 		}
@@ -109,7 +108,7 @@ func (r reporter) reportHolds(ctx context.Context, before, obj client.Object, wa
 	}
 }
 
-// until returns what ends a hold: rules 4 and 21.3, and a person.
+// until returns what ends a hold (rules 4 and 21.3), and the command that does.
 func (r reporter) until(obj client.Object, source pin.Source) string {
 	return fmt.Sprintf("until %s changes or a deploy changes code that was undone; to continue now: kubectl confrev resume %s/%s %s -n %s",
 		source, r.Kind.Resource(), obj.GetName(), source, obj.GetNamespace())
@@ -131,7 +130,7 @@ func (r reporter) reportPin(ctx context.Context, obj client.Object, source pin.S
 }
 
 func (r reporter) reportHash(ctx context.Context, obj client.Object, source pin.Source, from, to pin.Pin) {
-	// With an undo, an earlier hash comes back.
+	// An undo brings back an earlier hash.
 	if from == (pin.Pin{}) || to.Number <= from.Number {
 		return
 	}
@@ -142,7 +141,7 @@ func (r reporter) reportHash(ctx context.Context, obj client.Object, source pin.
 	r.say(ctx, obj, notice.Notice{Reason: notice.Restarted, Source: source, Text: fmt.Sprintf("Restarted because %s %s", source, what)})
 }
 
-// say sends what happened to a workload, with the source if that is in the cache.
+// say sends a notice about a workload, with the source if that is in the cache.
 func (r reporter) say(ctx context.Context, obj client.Object, n notice.Notice) {
 	n.Normal, n.Object, n.Kind = true, obj, r.Kind.Resource()
 	if about := r.sourceObject(ctx, obj, n.Source); about != nil {
@@ -163,7 +162,7 @@ func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pi
 	return about
 }
 
-// sorted returns the sources of sets, in order.
+// sorted returns the sources of all sets, in order.
 func sorted(sets ...pin.Set) []pin.Source {
 	all := map[pin.Source]bool{}
 	for _, set := range sets {

@@ -25,8 +25,8 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Revisions reconciles revisions: what pins one owns it, one that vanished while in use comes back, and one that
-// no one uses goes (rules 9, 12 and 13).
+// Revisions reconciles revisions: it makes whatever pins a revision its owner, restores a revision that was deleted while in use, and deletes
+// unused revisions (rules 9, 12 and 13).
 type Revisions struct {
 	Options rollout.Options
 	// Grace is how long a revision that no one uses is kept, Workers how many revisions are worked on at a time.
@@ -41,13 +41,13 @@ type Revisions struct {
 
 	controller controller.TypedController[revision.Ref]
 	cache      cache.Cache
-	// lost remembers which losses were reported.
+	// lost remembers which lost revisions were reported.
 	lost memories
-	// unused has since when an attached source was seen without users.
+	// unused has the times at which attached sources were first seen without users.
 	unused *lru.Cache
 }
 
-// maxUnused bounds what is remembered of unused sources. Forgetting makes them wait longer.
+// maxUnused bounds the memory for unused sources. A source that is forgotten waits longer until it is deleted.
 const maxUnused = 20_000
 
 // SetUp adds the loop to a manager. Watches of workloads and holders are added as their kinds come.
@@ -81,7 +81,7 @@ func (r *Revisions) WatchHolders(kind workload.HolderKind) error {
 	return r.controller.Watch(r.watch(kind.New(), r.usedBy(holderUses(kind))))
 }
 
-// Reconcile keeps one revision.
+// Reconcile restores, owns or deletes one revision, or maintains one attached source.
 func (r *Revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
 	left, err := r.Options.LeftAlone(ctx, r.Client, ref.Namespace)
 	if err != nil || r.Options.Excluded(ref.Namespace) {
@@ -120,7 +120,7 @@ func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	case !users.empty():
 		return r.own(ctx, obj, ref, users)
 	}
-	// What a template names without a pin is in use as well.
+	// A template may also name a revision without a pin.
 	naming, err := r.namers(ctx, ref)
 	if err != nil || !naming.empty() {
 		return r.Grace, err
@@ -128,7 +128,8 @@ func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	return r.sweep(ctx, obj, r.Grace, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
 }
 
-// isRevision reports whether to keep an object as a revision. One that only looks like it may be a source to be attached.
+// isRevision reports whether an object is to be treated as a revision. One that only has the form of a revision may be a source that should
+// be attached (rule 20).
 func (r *Revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMetadata) (bool, error) {
 	if !revision.IsRevision(obj) {
 		return false, nil
@@ -139,14 +140,14 @@ func (r *Revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMet
 	return r.Store.Derived(ctx, obj)
 }
 
-// own makes the users of a revision own it, in the place of the anchor as soon as they are all known.
+// own makes the users of a revision its owners. They replace the anchor as soon as all of them are known (rule 14).
 func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
 	if !r.Store.Anchored(obj) {
 		return 0, r.attach(ctx, obj, users)
 	}
 	var later time.Duration
 	done, wait, err := r.Store.Unanchor(ctx, obj, r.owners(users), func(ctx context.Context) (bool, error) {
-		// Should there be others, the look through the namespace is not to be repeated soon.
+		// Listing the whole namespace is expensive, so it is not repeated soon if there are other users.
 		later = r.Grace
 		found := 0
 		_, err := r.usedInNamespace(ctx, obj.Namespace, func(facts workload.Facts) bool {
@@ -186,8 +187,8 @@ func (r *Revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata
 	return wait, err
 }
 
-// restore brings back a revision that vanished while in use, or says that it cannot (rule 9). Who uses it is looked up
-// Live: when a workload is deleted, its revisions may go before the cache shows that their holders went.
+// restore recreates a revision that was deleted while in use, or warns that it cannot (rule 9). Its users are looked up live: when a
+// workload is deleted, its revisions may be deleted before the cache shows that their holders are gone.
 func (r *Revisions) restore(ctx context.Context, ref revision.Ref, users users) error {
 	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Text()}
 	if users.empty() {
@@ -196,7 +197,7 @@ func (r *Revisions) restore(ctx context.Context, ref revision.Ref, users users) 
 	}
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, revision.NewMetadata(ref.Kind))
 	if err == nil || !apierrors.IsNotFound(err) {
-		// New, and not in the cache yet; its event is on the way.
+		// It is new, and not in the cache yet; its event is on the way.
 		return err
 	}
 	users, err = r.alive(ctx, users)
@@ -235,7 +236,7 @@ func (r *Revisions) announce(ctx context.Context, ref revision.Ref, source pin.S
 	return nil
 }
 
-// report reports on every workload that uses a lost revision that it is lost, once.
+// report warns each workload that uses a lost revision, once.
 func (r *Revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) {
 	for _, n := range known.reported.News([]notice.Notice{{Reason: notice.RevisionMissing, Users: users.objects(), Source: source, Text: fmt.Sprintf(
 		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+

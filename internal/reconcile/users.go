@@ -24,10 +24,10 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// users are those whose templates pin one revision or, for an attached source, name it.
+// users are the workloads and holders whose templates pin a revision or, for an attached source, name it.
 type users struct {
 	holders []user
-	// workloads are those among the templates, and those of the holders, by UID.
+	// workloads are the workloads of templates and of holders, by UID.
 	workloads map[types.UID]client.Object
 	templates []user
 }
@@ -41,18 +41,18 @@ type user struct {
 
 func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 0 }
 
-// pinners finds who pins a revision, in the cache.
+// pinners returns the users that pin a revision, from the cache.
 func (r *Revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
 	return r.usersIndexed(ctx, ref, index.ByPin, index.ByPin)
 }
 
-// namers finds whose templates name a source, in the cache.
+// namers returns the users whose templates name a source, from the cache.
 func (r *Revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
 	found, err := r.usersIndexed(ctx, ref, index.BySource, index.ByReference)
 	if err != nil {
 		return users{}, err
 	}
-	// The index knows of more than references.
+	// The index also has sources that the template does not refer to.
 	found.templates = slices.DeleteFunc(found.templates, func(u user) bool { return !r.refers(u, ref) })
 	found.workloads = map[types.UID]client.Object{}
 	for _, t := range found.templates {
@@ -113,7 +113,7 @@ func (r *Revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, in
 	return found, nil
 }
 
-// attached reports whether some of the users of a source asks for it to be attached.
+// attached reports whether any user of a source asks for it to be attached.
 func (r *Revisions) attached(ctx context.Context, ref revision.Ref, found users) (bool, error) {
 	owners := slices.Clone(found.templates)
 	for _, h := range found.holders {
@@ -173,11 +173,11 @@ func (r *Revisions) attaches(ctx context.Context, kind workload.Kind, obj client
 }
 
 // owners returns the holders and their workloads, and the workloads whose templates pin the revision, each once (rule 12).
-// Without the workload, the garbage collector would take the revision along with its last known holder although a newer
-// one pins it that confrev has not seen yet: in this moment, or all the time that confrev is down.
+// If the workload were not an owner, the garbage collector would delete the revision with its last known holder, although a newer holder
+// may pin it that confrev has not seen yet: for a moment, or for as long as confrev is down.
 //
-// A holder's controller may be no workload that confrev knows, such as an Experiment of Argo Rollouts. It rolls nothing out
-// to pin the revision again, and confrev may have no right to read it; then the holder alone is an owner.
+// A holder's controller may be of a kind that confrev does not know, such as an Experiment of Argo Rollouts. It does not roll out the revision
+// again, and confrev may have no right to read it, so only the holder becomes an owner.
 func (r *Revisions) owners(u users) []revision.Owner {
 	var owners []revision.Owner
 	known := map[types.UID]bool{}
@@ -203,7 +203,7 @@ func (u user) owner() revision.Owner {
 	return revision.Owner{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind, Name: u.obj.GetName(), UID: u.obj.GetUID()}
 }
 
-// objects returns the workloads that a notice about them is about.
+// objects returns the workloads, for a notice about them.
 func (u users) objects() []notice.Object {
 	all := make([]notice.Object, 0, len(u.workloads))
 	for _, w := range u.workloads {
@@ -228,8 +228,8 @@ func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok boo
 	return source, number, ok
 }
 
-// alive returns the users from the first on that the API server still has, with the workloads of the holders; none if it has none.
-// One is enough to keep a revision for, and there may be thousands.
+// alive returns the users from the first one on that the API server still has, with the workloads of the holders. One is enough reason to
+// keep a revision, and there may be thousands, so the others are not looked up.
 func (r *Revisions) alive(ctx context.Context, all users) (users, error) {
 	alive := users{workloads: maps.Clone(all.workloads)}
 	for i, u := range all.templates {
@@ -281,13 +281,13 @@ func (r *Revisions) lives(ctx context.Context, u user) (bool, error) {
 	return live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil, nil
 }
 
-// page is how many objects a live look reads at a time.
+// page is how many objects a live search reads at a time.
 const page = 500
 
-// uses reports whether a workload or holder, as the API server has it, uses what is about to be deleted.
+// uses reports whether a workload or holder, as the API server has it, uses the object that is about to be deleted.
 type uses func(facts workload.Facts) bool
 
-// needs makes the uses of a revision, by a pin or by its name, names those of an attached source.
+// needs returns the uses of a revision: by a pin, or by its name. names returns the uses of an attached source.
 func needs(ref revision.Ref) uses {
 	return func(facts workload.Facts) bool {
 		return slices.Contains(index.Pins(facts.Pins), ref.Text()) || slices.Contains(facts.References, ref.Text())
@@ -298,8 +298,8 @@ func names(ref revision.Ref) uses {
 	return func(facts workload.Facts) bool { return slices.Contains(facts.References, ref.Text()) }
 }
 
-// inUse looks at the API server whether any template or holder uses something (rule 13). Where workloads own it, they and
-// their holders are who could: nothing else was ever pinned to it by confrev. Else the whole namespace is looked through.
+// inUse asks the API server whether any workload or holder uses an object (rule 13). If workloads own it, only they and their holders can:
+// confrev pinned nothing else to it. Otherwise the whole namespace is searched.
 func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata, uses uses) (bool, error) {
 	if len(obj.OwnerReferences) == 0 || r.Store.Anchored(obj) {
 		return r.usedInNamespace(ctx, obj.Namespace, uses)
@@ -330,14 +330,14 @@ func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata
 	return false, nil
 }
 
-// below are the holders of one kind to look at.
+// below are the holders of one kind that are searched.
 type below struct {
 	kind     workload.HolderKind
 	selector labels.Selector
 }
 
-// addBelow makes it one look for each kind: where several workloads have holders of a kind, at all of the namespace. To the API
-// server it costs as much as a look at those of one, since it reads all of them for its selector.
+// addBelow combines searches for holders of the same kind into one search of the namespace. It costs the API server no more than a search by
+// selector, for which it reads all of them too.
 func addBelow(all []below, b below) []below {
 	if i := slices.IndexFunc(all, func(other below) bool { return other.kind == b.kind }); i >= 0 {
 		all[i].selector = labels.Everything()
@@ -377,7 +377,7 @@ func (r *Revisions) usedAmong(ctx context.Context, into client.ObjectList, names
 		err := r.Live.List(ctx, into, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
 			client.Limit(page), client.Continue(into.GetContinue()))
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			// The kind is served no more, and its objects are gone with it.
+			// The kind is no longer served, so there are no objects of it.
 			return false, nil
 		}
 		if err != nil {

@@ -67,8 +67,8 @@ func (r *Workloads) referred(kind workload.Kind, obj client.Object) []reconcile.
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// within finds the workloads of a namespace. It is asked only when those of the namespace's labels and annotations change that the cache
-// keeps.
+// within returns the workloads of a namespace whose labels or annotations changed. The cache keeps only those that matter, so it is rarely
+// called.
 func (r *Workloads) within(ctx context.Context, namespace client.Object) []reconcile.Request {
 	all := r.Kind.NewList()
 	err := r.Client.List(ctx, all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy)
@@ -80,8 +80,8 @@ func (r *Workloads) within(ctx context.Context, namespace client.Object) []recon
 	return requests(found)
 }
 
-// usersOf finds the workloads to which a source may matter. Revisions are the other reconciler's business; what only looks like
-// one matters as a source.
+// usersOf returns the workloads to which a source may matter. Revisions are left to the other reconciler; an object that only has the form of
+// a revision matters as a source.
 func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
 		if r.Store.Proven(obj) || r.Options.Excluded(obj.GetNamespace()) {
@@ -92,8 +92,8 @@ func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	}
 }
 
-// indexed finds the workloads to which what an index value stands for may matter, in one namespace or, if that is empty,
-// in all. A workload that has another's template in its stead is among them when it matters to the other.
+// indexed returns the workloads under a value of the index, in one namespace or, if that is empty, in all. They include workloads whose
+// template is used by another workload that is under the value.
 func (r *Workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
 	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, index.BySource, value)
 	if err != nil {
@@ -156,7 +156,7 @@ func (r *Revisions) watch(obj client.Object, h refHandler) source.TypedSource[re
 	return source.TypedKind[client.Object, revision.Ref](r.cache, obj, h)
 }
 
-// itself enqueues a revision, or a source that may be attached, at its own events.
+// itself enqueues revisions, and sources that may be attached, for their own events.
 func (r *Revisions) itself(kind pin.Kind) refHandler {
 	enqueue := func(obj client.Object, q refQueue) {
 		if kept(obj) {
@@ -170,8 +170,7 @@ func (r *Revisions) itself(kind pin.Kind) refHandler {
 	}
 }
 
-// kept reports whether an object is one that the reconciler of revisions keeps: a revision, or a source that may be
-// attached or once was.
+// kept reports whether the reconciler of revisions handles an object: a revision, or a source that may be attached or once was.
 func kept(obj client.Object) bool { return revision.IsRevision(obj) || attachable(obj) }
 
 // attachable reports whether an object is a source that may be attached, or once was.
@@ -182,7 +181,7 @@ func attachable(obj client.Object) bool {
 // used are what an object's template uses: the revisions that it pins, and the sources that it names.
 type used struct{ pins, names []string }
 
-// templateUses returns what a workload's template uses. What it names matters only where it is to be attached.
+// templateUses returns what a workload's template uses. Names matter only in mode attach.
 func (r *Revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	return func(obj client.Object) used {
 		u := used{pins: index.Pins(kind.PinsText(obj))}
@@ -201,7 +200,7 @@ func holderUses(kind workload.HolderKind) func(client.Object) used {
 	}
 }
 
-// usedBy enqueues what an object uses, or used before the event.
+// usedBy returns a handler that enqueues what an object uses, or used before the event.
 func (r *Revisions) usedBy(uses func(client.Object) used) refHandler {
 	enqueue := func(ctx context.Context, namespace string, u used, q refQueue) {
 		for _, text := range u.pins {
@@ -236,17 +235,16 @@ func sameSet(a, b []string) bool {
 }
 
 const (
-	// gatherPerOwner and gatherMost say how long to gather further events of a revision's users before its owners are
-	// written: the longer, the more it has already. The first owner is written at once, so that garbage collection
-	// always finds one; a thousand workloads that share a source make a few writes, not a thousand (rule 12).
+	// gatherPerOwner and gatherMost determine how long events of a revision's users are gathered before its owners are written: the more
+	// owners it has, the longer. The first owner is written at once, so that garbage collection always finds one. A thousand workloads
+	// that share a source cause a few writes, not a thousand (rule 12).
 	gatherPerOwner = 10 * time.Millisecond
 	gatherMost     = 500 * time.Millisecond
 )
 
-// enqueue enqueues what a template uses. A revision may have vanished; a source that is not there, or not to be attached,
-// is nothing to look after.
+// enqueue enqueues what a template uses: revisions, even if they were deleted, and sources that may be attached.
 func (r *Revisions) enqueue(ctx context.Context, namespace, text string, pinned bool, q refQueue) {
-	// An index holds a revision in the form of a source.
+	// The index has revisions in the text form of sources.
 	named, err := pin.ParseSource(text)
 	if err != nil || !r.Options.Enabled(named.Kind) {
 		return
@@ -258,7 +256,7 @@ func (r *Revisions) enqueue(ctx context.Context, namespace, text string, pinned 
 	case err == nil && kept(meta):
 		q.AddAfter(ref, min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner))
 	case pinned:
-		// Not in the cache yet: new, or gone. Either way it has no owner that we know of.
+		// It is not in the cache: it is new, or deleted. Either way it has no known owner.
 		q.Add(ref)
 	}
 }
