@@ -118,7 +118,7 @@ func (r *Revisions) attached(ctx context.Context, ref revision.Ref, found users)
 	owners := slices.Clone(found.templates)
 	for _, h := range found.holders {
 		if c := metav1.GetControllerOf(h.obj); c != nil && !slices.ContainsFunc(owners, func(u user) bool { return u.obj.GetUID() == c.UID }) {
-			obj, err := r.workload(ctx, ref.Namespace, *c)
+			_, obj, err := r.workload(ctx, r.Client, ref.Namespace, *c)
 			if err != nil {
 				return false, err
 			}
@@ -136,18 +136,18 @@ func (r *Revisions) attached(ctx context.Context, ref revision.Ref, found users)
 	return false, nil
 }
 
-// workload returns the workload that an owner reference names from the cache; nil when it is not there, or not the same.
-func (r *Revisions) workload(ctx context.Context, namespace string, owner metav1.OwnerReference) (client.Object, error) {
+// workload returns the workload that an owner reference names, and its kind; nil if it does not exist, or is another one of that name.
+func (r *Revisions) workload(ctx context.Context, reader client.Reader, namespace string, owner metav1.OwnerReference) (workload.Kind, client.Object, error) {
 	kind, known := r.Kinds.Of(owner)
 	if !known {
-		return nil, nil
+		return kind, nil, nil
 	}
 	obj := kind.New()
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, obj)
+	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.Name}, obj)
 	if err != nil || obj.GetUID() != owner.UID {
-		return nil, client.IgnoreNotFound(err)
+		return kind, nil, client.IgnoreNotFound(err)
 	}
-	return obj, nil
+	return kind, obj, nil
 }
 
 // attaches reports whether a workload asks for a source to be attached.
@@ -231,54 +231,45 @@ func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok boo
 // alive returns the users from the first one on that the API server still has, with the workloads of the holders. One is enough reason to
 // keep a revision, and there may be thousands, so the others are not looked up.
 func (r *Revisions) alive(ctx context.Context, all users) (users, error) {
-	alive := users{workloads: maps.Clone(all.workloads)}
-	for i, u := range all.templates {
-		living, err := r.lives(ctx, u)
-		if err != nil {
+	alive := users{workloads: maps.Clone(all.workloads), holders: all.holders}
+	first, err := r.firstAlive(ctx, all.templates)
+	if err != nil {
+		return users{}, err
+	}
+	for _, gone := range all.templates[:first] {
+		delete(alive.workloads, gone.obj.GetUID())
+	}
+	if alive.templates = all.templates[first:]; len(alive.templates) == 0 {
+		if first, err = r.firstAlive(ctx, all.holders); err != nil {
 			return users{}, err
 		}
-		if living {
-			alive.templates, alive.holders = all.templates[i:], all.holders
-			alive.addWorkloads()
-			return alive, nil
-		}
-		delete(alive.workloads, u.obj.GetUID())
+		alive.holders = all.holders[first:]
 	}
-	for i, u := range all.holders {
-		living, err := r.lives(ctx, u)
-		if err != nil {
-			return users{}, err
-		}
-		if living {
-			alive.holders = all.holders[i:]
-			break
-		}
-	}
-	alive.addWorkloads()
-	return alive, nil
-}
-
-// addWorkloads adds the workloads of the holders, by what those say of them.
-func (u *users) addWorkloads() {
-	for _, h := range u.holders {
+	for _, h := range alive.holders {
 		owner := metav1.GetControllerOf(h.obj)
-		if owner == nil || u.workloads[owner.UID] != nil {
+		if owner == nil || alive.workloads[owner.UID] != nil {
 			continue
 		}
 		about := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
 		about.Namespace, about.Name, about.UID = h.obj.GetNamespace(), owner.Name, owner.UID
-		u.workloads[owner.UID] = about
+		alive.workloads[owner.UID] = about
 	}
+	return alive, nil
 }
 
-// lives reports whether the API server still has a user.
-func (r *Revisions) lives(ctx context.Context, u user) (bool, error) {
-	live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
-	if err != nil {
-		return false, client.IgnoreNotFound(err)
+// firstAlive returns the index of the first user that the API server still has, or the number of users if it has none of them.
+func (r *Revisions) firstAlive(ctx context.Context, all []user) (int, error) {
+	for i, u := range all {
+		live := &metav1.PartialObjectMetadata{TypeMeta: u.kind}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(u.obj), live)
+		if client.IgnoreNotFound(err) != nil {
+			return 0, err
+		}
+		if err == nil && live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil {
+			return i, nil
+		}
 	}
-	return live.UID == u.obj.GetUID() && live.DeletionTimestamp == nil, nil
+	return len(all), nil
 }
 
 // page is how many objects a live search reads at a time.
@@ -306,11 +297,7 @@ func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata
 	}
 	var holders []below
 	for _, reference := range obj.OwnerReferences {
-		kind, known := r.Kinds.Of(reference)
-		if !known {
-			continue
-		}
-		owner, err := r.owning(ctx, kind, obj.Namespace, reference)
+		kind, owner, err := r.workload(ctx, r.Live, obj.Namespace, reference)
 		if err != nil {
 			return false, err
 		}
@@ -344,16 +331,6 @@ func addBelow(all []below, b below) []below {
 		return all
 	}
 	return append(all, b)
-}
-
-// owning returns the workload that an owner reference names, as the API server has it; nil when it is gone.
-func (r *Revisions) owning(ctx context.Context, kind workload.Kind, namespace string, reference metav1.OwnerReference) (client.Object, error) {
-	obj := kind.New()
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: reference.Name}, obj)
-	if err != nil || obj.GetUID() != reference.UID {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return obj, nil
 }
 
 func (r *Revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {

@@ -31,9 +31,9 @@ func TestASourceThatCannotBeLabelledIsNoError(t *testing.T) {
 	known := &workload.Kinds{}
 	r := &Engine{Kinds: known, Client: c, Live: c, Store: revision.NewStore(c, c, c, time.Now, known, 10)}
 	seen := newObserved(gen.Namespace, c)
-	err := r.refresh(t.Context(), seen, plan.Plan{Decisions: []plan.Decision{{
+	err := r.Refresh(t.Context(), Assessment{seen: seen, want: intent{pins: plan.Plan{Decisions: []plan.Decision{{
 		Source: gen.Source("configmap/app"), Current: pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1},
-	}}})
+	}}}}})
 	if err != nil || tries != 1 {
 		t.Errorf("%v after %d tries", err, tries)
 	}

@@ -15,9 +15,21 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// Refresh updates the labels and notes of a workload's sources and revisions. If they cannot be written, pins still can.
+// Refresh updates the sources' labels and the notes on the current revisions. A label only helps people to list objects: if it cannot be
+// written, for example because a policy forbids changes to what a GitOps tool manages, the rollout continues without it.
 func (r *Engine) Refresh(ctx context.Context, look Assessment) error {
-	return r.refresh(ctx, look.seen, look.want.pins)
+	var errs []error
+	for _, d := range look.want.pins.Decisions {
+		if d.Current == (pin.Pin{}) {
+			continue
+		}
+		source := revision.Ref{Kind: d.Source.Kind, Namespace: look.seen.namespace, Name: d.Source.Name}
+		if err := r.Store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
+			log.FromContext(ctx).Info("cannot label a source; continuing without the label", "source", d.Source.String(), "error", err.Error())
+		}
+		errs = append(errs, r.Store.Refresh(ctx, source, look.seen.sources[d.Source], d.Current))
+	}
+	return errors.Join(errs...)
 }
 
 // Limit drops restarts because of objects that change too often, and returns warnings about them.
@@ -138,21 +150,4 @@ func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []noti
 		want.injectAgain(seen)
 	}
 	return limited
-}
-
-// refresh updates the sources' labels and the notes on the current revisions. A label only helps people to list objects: if it cannot be
-// written, for example because a policy forbids changes to what a GitOps tool manages, the rollout continues without it.
-func (r *Engine) refresh(ctx context.Context, seen *observed, p plan.Plan) error {
-	var errs []error
-	for _, d := range p.Decisions {
-		if d.Current == (pin.Pin{}) {
-			continue
-		}
-		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}
-		if err := r.Store.Label(ctx, source); err != nil && !revision.IsChanged(err) {
-			log.FromContext(ctx).Info("cannot label a source; continuing without the label", "source", d.Source.String(), "error", err.Error())
-		}
-		errs = append(errs, r.Store.Refresh(ctx, source, seen.sources[d.Source], d.Current))
-	}
-	return errors.Join(errs...)
 }

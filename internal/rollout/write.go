@@ -52,7 +52,7 @@ func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
 
 // write sends the patch, unless it is pointless or empty. kept is false if the API server does not keep what it writes.
 func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
-	pointless, err := r.leaveToAdmission(ctx, obj, seen, want, options...)
+	pointless, err := r.dropInjectionIfWebhookAnswers(ctx, obj, seen, want, options...)
 	if err != nil || pointless {
 		return false, false, err
 	}
@@ -66,11 +66,11 @@ func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, w
 	return true, r.keeps(obj, seen, *want), nil
 }
 
-// leaveToAdmission drops the names from an intent if the workload webhook writes them within the same request, so that the owners of those
+// dropInjectionIfWebhookAnswers drops the names from an intent if the workload webhook writes them within the same request, so that the owners of those
 // fields keep them (injection template). It asks the API server, with a dry run of the pins alone, whether the webhook answers, because a wrong
 // guess would be a rollout. pointless is true if the API server would not keep the pins: without them, the names of revisions would be
 // mistaken for sources.
-func (r *Engine) leaveToAdmission(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
+func (r *Engine) dropInjectionIfWebhookAnswers(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (pointless bool, err error) {
 	if len(want.inject) == 0 || want.onlyInjects() {
 		return false, nil
 	}
