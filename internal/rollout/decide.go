@@ -199,8 +199,8 @@ func warnings(p plan.Plan, frozen bool) []notice.Notice {
 	return all
 }
 
-// ExplainMissing says what it means for a workload that a source, or keys of it, do not exist. frozen reports whether pods have a revision
-// to go on with.
+// ExplainMissing returns what it means for a workload that a source, or keys of it, do not exist. frozen reports whether pods have a revision
+// to continue with.
 func ExplainMissing(d plan.Decision, frozen bool) string {
 	keep := ""
 	if frozen && d.From != (pin.Pin{}) {
