@@ -45,15 +45,12 @@ func (s Source) Compare(other Source) int {
 	return cmp.Or(cmp.Compare(s.Kind, other.Kind), cmp.Compare(s.Name, other.Name))
 }
 
-// maxName is the longest name of an object.
-const maxName = 253
-
 var sourceForm = regexp.MustCompile(`^(configmap|secret)/[a-z0-9][a-z0-9.-]*$`)
 
 // ParseSource reads "configmap/app" or "secret/db".
 func ParseSource(text string) (Source, error) {
 	kind, name, _ := strings.Cut(text, "/")
-	if !sourceForm.MatchString(text) || len(name) > maxName {
+	if !sourceForm.MatchString(text) || len(name) > MaxName {
 		return Source{}, fmt.Errorf("%s is not a source: write configmap/NAME or secret/NAME", quote.Text(text))
 	}
 	return Source{Kind: Kind(kind), Name: name}, nil

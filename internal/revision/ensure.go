@@ -247,12 +247,8 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	}
 	metadata := map[string]any{"annotations": annotations}
 	if owner != nil {
-		references, changed, err := s.ownersForPinning(ctx, meta, *owner)
-		if err != nil {
+		if err := s.ownForPinning(ctx, meta, *owner, metadata); err != nil {
 			return err
-		}
-		if changed {
-			metadata["ownerReferences"] = references
 		}
 	}
 	if len(annotations) == 0 && len(metadata) == 1 {
@@ -319,9 +315,7 @@ func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, m
 	if err != nil {
 		return err
 	}
-	target := NewMetadata(kindOf(meta))
-	target.Namespace, target.Name = meta.Namespace, meta.Name
-	return s.send(ctx, target, patch)
+	return s.send(ctx, Metadata(Ref{kindOf(meta), meta.Namespace, meta.Name}), patch)
 }
 
 func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, patch []byte) error {

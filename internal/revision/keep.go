@@ -28,12 +28,8 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	}
 	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
 	if owner.AtOnce || owner.UID == "" {
-		references, changed, err := s.ownersForPinning(ctx, meta, owner)
-		if err != nil {
+		if err := s.ownForPinning(ctx, meta, owner, metadata); err != nil {
 			return err
-		}
-		if changed {
-			metadata["ownerReferences"] = references
 		}
 		return s.patch(ctx, meta, metadata)
 	}

@@ -103,8 +103,8 @@ func (s *Store) newKey(ctx context.Context, namespace string, create bool) (*con
 
 // provisionalKey returns the key that this process would create for a namespace. It is the same one each time.
 func (s *Store) provisionalKey(namespace string) (namespaceKey, error) {
-	s.changesLock.Lock()
-	defer s.changesLock.Unlock()
+	s.recordsLock.Lock()
+	defer s.recordsLock.Unlock()
 	if kept, ok := s.cachedKey(namespace); ok && kept.uid == "" {
 		return kept, nil
 	}

@@ -53,7 +53,7 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 
 // labelFights reports whether something keeps removing the label of a source.
 func (s *Store) labelFights(ctx context.Context, source Ref, uid string) bool {
-	l := s.labelsOf(source)
+	l := recordOf[labelRecord](s, s.labels, source)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reverts.Backoff(uid, plan.MaxReverts, s.now()) == 0 {
@@ -65,19 +65,8 @@ func (s *Store) labelFights(ctx context.Context, source Ref, uid string) bool {
 }
 
 func (s *Store) labelWritten(source Ref, uid string) {
-	l := s.labelsOf(source)
+	l := recordOf[labelRecord](s, s.labels, source)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reverts.Wrote(uid, s.now())
-}
-
-func (s *Store) labelsOf(source Ref) *labelRecord {
-	s.changesLock.Lock()
-	defer s.changesLock.Unlock()
-	if kept, ok := s.labels.Get(source); ok {
-		return kept.(*labelRecord)
-	}
-	fresh := &labelRecord{}
-	s.labels.Add(source, fresh)
-	return fresh
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/lru"
+
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
@@ -27,7 +29,7 @@ type changeRecord struct {
 // some controller keeps writing to it, and every workload that follows it would roll out forever. number distinguishes the times
 // at which the same content came back; it is 0 if the caller does not count them.
 func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number int64) error {
-	c := s.changesOf(source)
+	c := recordOf[changeRecord](s, s.changes, source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hash == hash && (c.number == number || number == 0 || c.number == 0) {
@@ -52,13 +54,14 @@ type uncounted struct{}
 // request is not trusted enough to use up the limit.
 func Uncounted(ctx context.Context) context.Context { return context.WithValue(ctx, uncounted{}, true) }
 
-func (s *Store) changesOf(source Ref) *changeRecord {
-	s.changesLock.Lock()
-	defer s.changesLock.Unlock()
-	if kept, ok := s.changes.Get(source); ok {
-		return kept.(*changeRecord)
+// recordOf returns the record of a source in one of the Store's caches, which is empty at first.
+func recordOf[R any](s *Store, records *lru.Cache, source Ref) *R {
+	s.recordsLock.Lock()
+	defer s.recordsLock.Unlock()
+	if kept, ok := records.Get(source); ok {
+		return kept.(*R)
 	}
-	fresh := &changeRecord{}
-	s.changes.Add(source, fresh)
+	fresh := new(R)
+	records.Add(source, fresh)
 	return fresh
 }

@@ -95,35 +95,38 @@ func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata
 	})
 }
 
-// ownersForPinning returns the owners that a revision needs so that garbage collection keeps it for a workload that is about to pin
-// it, and reports whether they differ from the present ones. An owned object is deleted with its owners, so only what is proven to
-// be a revision gets any.
+// ownForPinning adds to a patch the owner that a revision lacks, so that garbage collection keeps it for a workload that is about to
+// pin it. An owned object is deleted with its owners, so only what is proven to be a revision gets any.
 //
 // For the controller it is enough that some workload is an owner, because it gathers the others right after. Callers that cannot
 // rely on that add the workload itself, or the anchor if the workload is only about to be created: garbage collection would take an
 // owner that does not exist yet for one that is gone. A revision without owners gets none: garbage collection ignores it, whereas
 // if this workload became its only owner, it would be deleted with this workload, although other new workloads may pin it too.
-func (s *Store) ownersForPinning(ctx context.Context, meta *metav1.PartialObjectMetadata, owner Owner) ([]metav1.OwnerReference, bool, error) {
+func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMetadata, owner Owner, metadata map[string]any) error {
 	lacks := !s.ownedByWorkload(meta) && owner.UID != ""
 	if owner.AtOnce {
 		lacks = len(meta.OwnerReferences) > 0 && !s.Anchored(meta) && len(missingOwners(meta, []Owner{owner})) > 0
 	}
 	if !lacks {
-		return nil, false, nil
+		return nil
 	}
 	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
-		return nil, false, err
+		return err
 	}
 	if owner.UID == "" || len(meta.OwnerReferences) >= MaxOwners {
 		anchor, err := s.ensureAnchor(ctx, meta.Namespace)
 		if err != nil && !IsChanged(err) {
 			// For example, another object has the anchor's name. The pin is more important than an owner.
 			log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", meta.Name)
-			return nil, false, nil
+			return nil
 		}
-		return append(slices.Clone(meta.OwnerReferences), anchor.reference()), err == nil, err
+		if err != nil {
+			return err
+		}
+		owner = anchor
 	}
-	return append(slices.Clone(meta.OwnerReferences), owner.reference()), true, nil
+	metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+	return nil
 }
 
 // ownedByWorkload reports whether some workload owns a revision, or the anchor on behalf of many.

@@ -61,8 +61,8 @@ type Store struct {
 	changes *lru.Cache
 	// labels has, by source, how often its label was written.
 	labels *lru.Cache
-	// changesLock guards the creation of entries of changes and labels.
-	changesLock sync.Mutex
+	// recordsLock guards the creation of entries of changes, labels and keys.
+	recordsLock sync.Mutex
 	// turn is held by a writer that adds an owner after conflicts with others.
 	turn sync.Mutex
 	// keys has, by namespace, the key of its hashes.

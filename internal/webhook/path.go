@@ -63,7 +63,7 @@ func same(path, secret string) bool {
 	return secret != "" && subtle.ConstantTimeCompare([]byte(path), []byte(secret)) == 1
 }
 
-// told returns the secret part of the path to write to the configurations, given the present one.
+// written returns the secret part of the path to write to the configurations, given the present one.
 func (p paths) told(now string, at time.Time) string {
 	if p.before != "" && now == p.before && at.Sub(p.since) < pathSpreads {
 		return p.before
@@ -89,7 +89,7 @@ func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) s
 	return secret
 }
 
-// tell returns the patch operation on one webhook's clientConfig that sets the path.
+// pathOperation returns the patch operation on one webhook's clientConfig that sets the path.
 func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string) jsonpatch.Operation {
 	if told.URL == nil {
 		return jsonpatch.NewOperation("add", pointer+"/service/path", path)
