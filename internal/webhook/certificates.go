@@ -192,8 +192,8 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 		}
 		if name == c.PathOf {
 			told := secretOf(hook.ClientConfig, c.Prefix)
-			if want := known.told(told, c.Now()); want != told {
-				patch = append(patch, tell(hook.ClientConfig, pointer, c.Prefix+want))
+			if want := known.written(told, c.Now()); want != told {
+				patch = append(patch, pathOperation(hook.ClientConfig, pointer, c.Prefix+want))
 			}
 		}
 	}

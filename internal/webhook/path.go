@@ -64,7 +64,7 @@ func same(path, secret string) bool {
 }
 
 // written returns the secret part of the path to write to the configurations, given the present one.
-func (p paths) told(now string, at time.Time) string {
+func (p paths) written(now string, at time.Time) string {
 	if p.before != "" && now == p.before && at.Sub(p.since) < pathSpreads {
 		return p.before
 	}
@@ -90,7 +90,7 @@ func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) s
 }
 
 // pathOperation returns the patch operation on one webhook's clientConfig that sets the path.
-func tell(told admissionregistrationv1.WebhookClientConfig, pointer, path string) jsonpatch.Operation {
+func pathOperation(told admissionregistrationv1.WebhookClientConfig, pointer, path string) jsonpatch.Operation {
 	if told.URL == nil {
 		return jsonpatch.NewOperation("add", pointer+"/service/path", path)
 	}

@@ -267,7 +267,7 @@ func TestPathOfAURL(t *testing.T) {
 	if got := secretOf(told, prefix); got != "" {
 		t.Errorf("secret %q", got)
 	}
-	op := tell(told, "/webhooks/0/clientConfig", prefix+"abc")
+	op := pathOperation(told, "/webhooks/0/clientConfig", prefix+"abc")
 	if op.Value != "https://localhost:9443/pin-workloads/abc" || op.Path != "/webhooks/0/clientConfig/url" {
 		t.Errorf("%v", op)
 	}
