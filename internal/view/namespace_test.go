@@ -1,0 +1,254 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/gen"
+)
+
+// seen is what a user may list of a namespace: its objects, except those of some kinds.
+type seen struct {
+	objects []client.Object
+	refused []string
+}
+
+// view takes a view. The fake client only lists and reads; what an API server does by itself is left to the end-to-end tests.
+func (s seen) view(t *testing.T) *View {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	list := func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		gvk, err := apiutil.GVKForObject(list, scheme)
+		if err != nil {
+			return err
+		}
+		kind := strings.TrimSuffix(gvk.Kind, "List")
+		if slices.Contains(s.refused, kind) {
+			return apierrors.NewForbidden(schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(kind) + "s"}, "", nil)
+		}
+		if kind == "Pod" {
+			// The fake client knows no field selectors; all pods of these tests run.
+			options = []client.ListOption{client.InNamespace(gen.Namespace)}
+		}
+		return c.List(ctx, list, options...)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}
+	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace).WithObjects(s.objects...).
+		WithInterceptorFuncs(interceptor.Funcs{List: list}).Build()
+	v, err := Take(t.Context(), live, Installation{Options: defaultOptions(), Namespace: ControllerNamespace}, gen.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// done makes a Deployment of one pod look rolled out.
+func done(d *appsv1.Deployment) {
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+}
+
+// podOf returns a pod of a ReplicaSet of Deployment web, which carries some pins.
+func podOf(replicaSet, pins string) *corev1.Pod {
+	yes := true
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: gen.Namespace, Name: replicaSet + "-x", Annotations: map[string]string{keys.Pins: pins},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet, UID: types.UID("replicaset-" + replicaSet), Controller: &yes}},
+	}}
+}
+
+// forged looks like the newest revision of configmap/app, except for its name, which does not follow from its content.
+func forged(name string) *corev1.ConfigMap {
+	cm := gen.RevisionOfApp("b", "9")
+	cm.Name, cm.Data = name, map[string]string{"k": "evil"}
+	return cm
+}
+
+var (
+	first, second = gen.PinOfApp("a", "1"), gen.PinOfApp("b", "2")
+	revisions     = []client.Object{gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("b", "2")}
+)
+
+func with(more ...client.Object) []client.Object { return slices.Concat(revisions, more) }
+
+func TestStatusOfAWorkload(t *testing.T) {
+	paused := func(d *appsv1.Deployment) { d.Spec.Paused = true }
+	for name, test := range map[string]struct {
+		seen
+		state   State
+		message string
+		current string
+	}{
+		"rolled out": {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(second), done))}, RolledOut, "", gen.NameOfRevision("b")},
+		"the source is missing": {seen{objects: []client.Object{gen.Web("app:1", done)}}, Missing,
+			"configmap/app does not exist; new pods cannot start until it is created", ""},
+		"a key is missing": {seen{objects: []client.Object{gen.App("b"), gen.Deployment("web", gen.Tracking("all"), gen.Template(gen.Env("configmap/app", "other")), done)}},
+			Missing, `configmap/app lacks ["other"], which a container requires`, gen.NameOfRevision("b")},
+		"held": {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(first), gen.Annotated(keys.Held, gen.HeldOn(second, first)), done))},
+			Held, "rolled back; stays until", gen.NameOfRevision("b")},
+		"waiting for approval": {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(first), gen.Annotated(keys.Advance, "manual"), done))},
+			Waiting, "confrev.io/advance: manual", gen.NameOfRevision("b")},
+		"paused": {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(first), paused, done))},
+			Paused, "spec.paused is set", gen.NameOfRevision("b")},
+		"about to advance":                    {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(first), done))}, Advancing, "not pinned yet", gen.NameOfRevision("b")},
+		"a forged revision is not current":    {seen{objects: with(forged("app-forged"), gen.App("b"), gen.Web("app:1", gen.Pinned(second), done))}, RolledOut, "", gen.NameOfRevision("b")},
+		"no right to list ConfigMaps":         {seen{with(gen.App("b"), gen.Web("app:1", gen.Pinned(second), done)), []string{"ConfigMap"}}, Unknown, "configmaps", ""},
+		"not tracked":                         {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Untracked, gen.Pinned(first), done))}, Untracked, "", ""},
+		"a pod without the pin":               {seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(second), done), gen.Ran("web-1", 1, "app:1", second), podOf("web-1", first))}, NotResolved, "1 of 1 pods do not carry the pin", gen.NameOfRevision("b")},
+		"pods that may not be seen are right": {seen{with(gen.App("b"), gen.Web("app:1", gen.Pinned(second), done), gen.Ran("web-1", 1, "app:1", second), podOf("web-1", first)), []string{"Pod"}}, RolledOut, "", gen.NameOfRevision("b")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := test.view(t)
+			list, err := v.Status(t.Context(), Which{Objects: []Object{webObject}})
+			if err != nil || len(list.Items) != 1 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			got := list.Items[0]
+			if got.State != test.state || !strings.Contains(got.Message, test.message) || test.message == "" && got.Message != "" {
+				t.Errorf("it is %s: %q", got.State, got.Message)
+			}
+			current := ""
+			if len(got.Sources) == 1 && got.Sources[0].Current != nil {
+				current = got.Sources[0].Current.Name
+			}
+			if current != test.current {
+				t.Errorf("current is %q, want %q", current, test.current)
+			}
+			if missing := len(test.refused) > 0; missing != (len(list.Notes) > 0) {
+				t.Errorf("refused: %v, notes: %q", test.refused, list.Notes)
+			}
+		})
+	}
+}
+
+// webObject is deployment/web as a user names it.
+var webObject = Object{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Name: "web"}
+
+func sourceObject(name string) Object {
+	return Object{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Resource: schema.GroupResource{Resource: "configmaps"}, Name: name}
+}
+
+// A revision is listed with what uses it, and the one that has the source's content is current.
+func TestHistoryOfASource(t *testing.T) {
+	v := seen{objects: with(gen.App("b"), gen.Web("app:1", gen.Pinned(second)), gen.Ran("web-1", 1, "app:1", first), podOf("web-1", first))}.view(t)
+	for name, object := range map[string]Object{"by its name": sourceObject("app"), "by a workload": webObject} {
+		t.Run(name, func(t *testing.T) {
+			list, err := v.History(t.Context(), []Object{object}, true)
+			if err != nil || len(list.Items) != 1 || len(list.Items[0].Revisions) != 2 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			old, now := list.Items[0].Revisions[0], list.Items[0].Revisions[1]
+			if old.Name != gen.NameOfRevision("a") || old.Current || old.Pods != 1 || !slices.Equal(old.Holders, []string{"replicaset/web-1"}) ||
+				!slices.Equal(old.Workloads, []string{"deployment/web"}) || !slices.Equal(old.Changes.Added, []string{"k"}) || old.Bytes != 2 {
+				t.Errorf("the first is %+v", old)
+			}
+			if now.Name != gen.NameOfRevision("b") || !now.Current || now.Pods != 0 || len(now.Holders) > 0 || !slices.Equal(now.Changes.Changed, []string{"k"}) {
+				t.Errorf("the second is %+v", now)
+			}
+		})
+	}
+	for name, want := range map[string]string{"none": `configmaps "none" not found`, gen.NameOfRevision("a"): "is itself a revision; its source is configmap/app"} {
+		if _, err := v.History(t.Context(), []Object{sourceObject(name)}, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("of %s: %v", name, err)
+		}
+	}
+}
+
+func TestUsesOfASource(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "once"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: *gen.PodSpec(gen.EnvFrom("configmap/app"))}}}
+	live := gen.App("b")
+	live.Annotations = map[string]string{keys.Policy: "live"}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		want    Effect
+		reason  string
+	}{
+		"tracked":                  {with(gen.App("b"), gen.Web("app:1", gen.Pinned(second))), Rolls, ""},
+		"in mode restart":          {[]client.Object{gen.App("b"), gen.Web("app:1", gen.Annotated(keys.Mode, "restart"))}, Restarts, ""},
+		"held":                     {with(gen.App("b"), gen.Web("app:1", gen.Pinned(first), gen.Annotated(keys.Held, gen.HeldOn(second, first)))), Rolls, "held now; a change to the source ends that"},
+		"waiting for approval":     {with(gen.App("b"), gen.Web("app:1", gen.Pinned(second), gen.Annotated(keys.Advance, "manual"))), Waits, "confrev.io/advance: manual"},
+		"paused":                   {with(gen.App("b"), gen.Web("app:1", gen.Pinned(second), func(d *appsv1.Deployment) { d.Spec.Paused = true })), Waits, "until it is resumed: spec.paused is set"},
+		"not tracked":              {[]client.Object{gen.App("b"), gen.Web("app:1", gen.Untracked)}, Stays, "not tracked: see the annotation confrev.io/track"},
+		"with the policy live":     {[]client.Object{live, gen.Web("app:1")}, Stays, "confrev.io/policy: live; pods read the source itself"},
+		"before the source exists": {[]client.Object{gen.Web("app:1")}, Rolls, ""},
+		"a Job by itself":          {[]client.Object{gen.App("b"), job}, Stays, "the template of a Job never changes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, err := seen{objects: test.objects}.view(t).Uses(t.Context(), []Object{sourceObject("app")})
+			if err != nil || len(list.Items) != 1 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			if got := list.Items[0]; got.Effect != test.want || got.Reason != test.reason || len(got.Keys) > 0 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	v := seen{objects: []client.Object{gen.App("b")}}.view(t)
+	if list, err := v.Uses(t.Context(), []Object{sourceObject("app")}); err != nil || len(list.Items) > 0 {
+		t.Errorf("of an unused source: %+v, %v", list, err)
+	}
+	if _, err := v.Uses(t.Context(), []Object{webObject}); err == nil || !strings.Contains(err.Error(), "is not a source") {
+		t.Errorf("of a workload: %v", err)
+	}
+}
+
+func TestDiagnosisOfANamespace(t *testing.T) {
+	now := gen.Created.Add(48 * time.Hour)
+	leak := gen.RevisionOfApp("a", "1")
+	leak.CreationTimestamp = gen.Created
+	held := gen.Web("app:1", gen.Pinned(first), gen.Annotated(keys.Held, gen.HeldOn(second, first)))
+	recent, old := gen.RevisionOfApp("b", "2"), gen.RevisionOfApp("b", "2")
+	recent.CreationTimestamp, old.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour)), gen.Created
+	stray := forged("app-bbbbbbbbbb")
+	stray.CreationTimestamp = gen.Created
+	for name, test := range map[string]struct {
+		seen
+		reason, object string
+		severity       Severity
+	}{
+		"a pinned revision is gone":     {seen{objects: []client.Object{gen.App("b"), gen.Web("app:1", gen.Pinned(first))}}, "RevisionMissing", "deployment/web", SeverityError},
+		"held for a long time":          {seen{objects: []client.Object{gen.App("b"), gen.RevisionOfApp("a", "1"), old, held}}, "Held", "deployment/web", SeverityWarning},
+		"held since an hour":            {seen{objects: []client.Object{gen.App("b"), gen.RevisionOfApp("a", "1"), recent, held}}, "Held", "deployment/web", SeverityInfo},
+		"a revision that nothing uses":  {seen{objects: []client.Object{gen.App("b"), leak}}, "Leak", "configmap/" + leak.Name, SeverityWarning},
+		"a forged revision":             {seen{objects: []client.Object{gen.App("b"), stray}}, "NotARevision", "configmap/app-bbbbbbbbbb", SeverityWarning},
+		"a pod reads the source itself": {seen{objects: []client.Object{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "p", Annotations: map[string]string{keys.Pins: first}}, Spec: *gen.PodSpec(gen.EnvFrom("configmap/app"))}}}, "NotResolved", "pod/p", SeverityError},
+		"no controller":                 {seen{}, "NotInstalled", "deployment/confrev", SeverityError},
+		"nothing resolves pins":         {seen{}, "PolicyMissing", "mutatingadmissionpolicy/confrev-resolve-pins", SeverityError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := test.view(t).Diagnose(t.Context(), DiagnosisOptions{Long: 24 * time.Hour, Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Reason == test.reason && f.Object == test.object })
+			if i < 0 || d.Findings[i].Severity != test.severity {
+				t.Errorf("found %+v", d.Findings)
+			}
+		})
+	}
+	// Kinds that may not be seen may use it.
+	d, err := seen{[]client.Object{gen.App("b"), leak}, []string{"StatefulSet"}}.view(t).Diagnose(t.Context(), DiagnosisOptions{Now: now})
+	if err != nil || len(d.Notes) != 1 || slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Reason == "Leak" }) {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
