@@ -67,7 +67,7 @@ func (c *children) collect() {
 	}
 }
 
-// stop asks a child to end and gives it a moment.
+// stop asks a child to end and waits a moment for it.
 func (c child) stop() {
 	_ = syscall.Kill(c.pid, syscall.SIGTERM)
 	select {

@@ -16,7 +16,7 @@ func main() {
 	os.Exit(run())
 }
 
-// run runs the command and gives the exit status.
+// run runs the command and returns the exit status.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// printed runs the plugin, which must succeed, and gives what it prints.
+// printed runs the plugin, which must succeed, and returns what it prints.
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()

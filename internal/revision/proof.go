@@ -18,7 +18,7 @@ import (
 //
 // The *form* is what metadata shows, and the guards' policy checks it too: an object that has it may be a revision. The *proof* is the
 // data: an immutable object contains what its data hashes to, whatever its label or its name says. confrev pins, keeps and restores
-// only what is proven. It deletes, and gives owners to, only what is *derived* as well: an object whose name follows from its
+// only what is proven. It deletes, and adds owners to, only what is *derived* as well: an object whose name follows from its
 // content, which no other object has by chance.
 
 // IsRevision reports whether an object has the form of a revision. Metadata alone does not show whether the data is immutable;

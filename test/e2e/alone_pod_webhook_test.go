@@ -60,7 +60,7 @@ func (w *world) waitPodAdmission(want string) {
 	})
 }
 
-// removePodAdmission removes what resolves pins, and gives its kind.
+// removePodAdmission removes what resolves pins, and returns its kind.
 func (w *world) removePodAdmission() (kind string) {
 	w.Helper()
 	kind = "MutatingAdmissionPolicyBinding"

@@ -30,7 +30,7 @@ type app struct {
 	conf, secret string
 	// job is the last Job of a kind that has such holders.
 	job string
-	// form gives the template. Nil is everyForm.
+	// form returns the template. Nil is everyForm.
 	form func(name, conf, secret string) map[string]any
 	// referrerFirst makes what refers to the template before what has it.
 	referrerFirst bool

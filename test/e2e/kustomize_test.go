@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// rollOut deploys a release and gives the name of the ConfigMap that the template then names.
+// rollOut deploys a release and returns the name of the ConfigMap that the template then names.
 func (w *world) rollOut(t tool, r release) string {
 	w.Helper()
 	t.deploy(w, r)
 	return w.waitNamed(r)
 }
 
-// waitNamed waits until the ConfigMap that the template names is that of a release, and gives its name.
+// waitNamed waits until the ConfigMap that the template names is that of a release, and returns its name.
 func (w *world) waitNamed(r release) string {
 	w.Helper()
 	m := matrix{world: w, tool: tool{attach: true}}

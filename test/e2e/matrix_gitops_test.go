@@ -142,7 +142,7 @@ func (m *matrix) heal(r release, missing func() string) {
 }
 
 // record notes each template that a Deployment has from now on: its image, what it names, and its pins. The function that it
-// gives waits until nothing more is to come, and gives them.
+// gives waits until nothing more is to come, and returns them.
 func (w *world) record(name string) (templates func() []string) {
 	w.Helper()
 	watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})

@@ -124,7 +124,7 @@ func (h helm) drift(w *world, r release) string {
 	return w.diff(deployed, "-f", "-") + w.drift(deployed, "flux-ssa", "helm-diff", "--name", "web")
 }
 
-// run runs a tool in the namespace and gives what it printed.
+// run runs a tool in the namespace and returns what it printed.
 func (w *world) run(tool string, args ...string) string {
 	w.Helper()
 	out, err := cluster.Run(w.Ctx, "", tool, append([]string{"--namespace", w.NS}, args...)...)

@@ -44,7 +44,7 @@ func (n naming) protected() naming {
 	return n
 }
 
-// kustomization writes a release as a folder for kustomize, and gives its path.
+// kustomization writes a release as a folder for kustomize, and returns its path.
 func (w *world) kustomization(r release, n naming) string {
 	w.Helper()
 	dir := w.TempDir()

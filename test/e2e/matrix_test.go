@@ -89,7 +89,7 @@ type tool struct {
 	held bool
 	// remove uninstalls.
 	remove func(w *world, r release)
-	// drift gives the differences that the tool reports between a release and the cluster; empty when there are none. Nil
+	// drift returns the differences that the tool reports between a release and the cluster; empty when there are none. Nil
 	// where the tool looks for none.
 	drift func(w *world, r release) string
 	// driftOfTemplate is true when the tool cannot but report the names that injection template writes. docs/guide says
@@ -198,7 +198,7 @@ func (m *matrix) rolledOut(r release) {
 	m.ownsNothingElse("web")
 }
 
-// waitReleased waits until the template has a release's configuration and its pods are there, and gives the name of the
+// waitReleased waits until the template has a release's configuration and its pods are there, and returns the name of the
 // ConfigMap that they are to read.
 func (m *matrix) waitReleased(r release) string {
 	m.Helper()

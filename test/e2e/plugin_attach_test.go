@@ -22,7 +22,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// attachJob applies docs/examples/attach-job.yaml without its Job, and gives the Job's arguments and the flag to act with its
+// attachJob applies docs/examples/attach-job.yaml without its Job, and returns the Job's arguments and the flag to act with its
 // rights, and no others. The verbs are those on what is attached.
 func (w *world) attachJob(verbs string) (args []string, as string) {
 	w.Helper()

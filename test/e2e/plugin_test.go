@@ -28,7 +28,7 @@ import (
 	"confrev.io/confrev/internal/plugin"
 )
 
-// buildPlugin builds kubectl-confrev, once, and gives the directory in which kubectl finds it: kubectl is there too.
+// buildPlugin builds kubectl-confrev, once, and returns the directory in which kubectl finds it: kubectl is there too.
 var buildPlugin = sync.OnceValues(func() (dir string, err error) {
 	ctx := context.Background()
 	dir = filepath.Join(cluster.Dir, "plugin")
@@ -96,7 +96,7 @@ func (w *world) plugin(args ...string) outcome {
 	return w.runIn("", "", append([]string{"kubectl", "confrev"}, args...)...)
 }
 
-// pluginPrints runs kubectl confrev, which must succeed, and gives what it printed.
+// pluginPrints runs kubectl confrev, which must succeed, and returns what it printed.
 func (w *world) pluginPrints(args ...string) string {
 	w.Helper()
 	got := w.plugin(args...)
@@ -106,7 +106,7 @@ func (w *world) pluginPrints(args ...string) string {
 	return got.stdout
 }
 
-// pluginJSON runs kubectl confrev with -o json, reads what it printed, and gives its status.
+// pluginJSON runs kubectl confrev with -o json, reads what it printed, and returns its status.
 func (w *world) pluginJSON(into any, args ...string) (status int) {
 	w.Helper()
 	got := w.plugin(append(args, "-o", "json")...)

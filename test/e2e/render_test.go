@@ -20,7 +20,7 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// withPlugin runs a tool that finds kubectl-confrev in its PATH, as kubectl, Helm and kustomize do, and gives what it printed.
+// withPlugin runs a tool that finds kubectl-confrev in its PATH, as kubectl, Helm and kustomize do, and returns what it printed.
 func withPlugin(t *testing.T, input, tool string, args ...string) (string, error) {
 	t.Helper()
 	tools, err := buildPlugin()
@@ -65,7 +65,7 @@ func (w *world) named(deployment string) string {
 	return w.Deployment(deployment).Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
 }
 
-// rolledOut waits until a Deployment is rolled out with a ConfigMap of the given color, and gives its name.
+// rolledOut waits until a Deployment is rolled out with a ConfigMap of the given color, and returns its name.
 func (w *world) rolledOut(deployment, color string) string {
 	w.Helper()
 	w.Eventually(deployment+" rolled out with "+color, func() string { return w.NotRolledOut(deployment) })

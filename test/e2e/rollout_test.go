@@ -310,7 +310,7 @@ func TestMistakesInAnnotationsAreSaid(t *testing.T) {
 	}
 }
 
-// warned runs kubectl and gives the warnings that it printed.
+// warned runs kubectl and returns the warnings that it printed.
 func (w *world) warned(args ...string) string {
 	w.Helper()
 	path, err := cluster.Tool(w.Ctx, "kubectl")

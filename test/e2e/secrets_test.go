@@ -35,7 +35,7 @@ func secretVolume(source string) deploymentOption {
 	}
 }
 
-// waitSecretPinned waits until a Secret is pinned to another revision than before, and gives that.
+// waitSecretPinned waits until a Secret is pinned to another revision than before, and returns that.
 func (w *world) waitSecretPinned(deployment, source string, before pin.Pin) (p pin.Pin, revision *corev1.Secret) {
 	w.Helper()
 	w.Eventually("secret/"+source+" pinned", func() string {

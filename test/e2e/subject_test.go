@@ -33,7 +33,7 @@ type subject struct {
 	// holder is the kind of holders, which have their templates at holderPath.
 	holder     schema.GroupVersionKind
 	holderPath string
-	// spec gives the spec of an object of kind around the template.
+	// spec returns the spec of an object of kind around the template.
 	spec func(name string, template map[string]any) map[string]any
 	// others returns what must exist in addition to it.
 	others func(name string, template map[string]any) []*unstructured.Unstructured

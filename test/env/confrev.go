@@ -211,7 +211,7 @@ func (c *Confrev) Stop() error {
 	return c.wait()
 }
 
-// wait waits for confrev's end, and gives how it ended, as often as it is asked.
+// wait waits for confrev's end, and returns how it ended, as often as it is asked.
 func (c *Confrev) wait() error {
 	err := <-c.ended
 	c.ended <- err

@@ -124,7 +124,7 @@ func (c *Cluster) Tool(ctx context.Context, name string) (string, error) {
 	return path, err
 }
 
-// Run runs a tool against the cluster, with input on its standard input, and gives what it printed on standard output.
+// Run runs a tool against the cluster, with input on its standard input, and returns what it printed on standard output.
 // An error has what it printed on standard error.
 func (c *Cluster) Run(ctx context.Context, input, tool string, args ...string) (string, error) {
 	return c.RunEnv(ctx, nil, input, tool, args...)

@@ -70,7 +70,7 @@ type canary struct {
 	stable, faulty string
 }
 
-// edited returns the source another value, and gives the pins that come of it.
+// edited sets another value in the source, and returns the pins that come of it.
 func (c *canary) edited(mode string) (pins string) {
 	c.Helper()
 	before := c.pins(c.kind)
@@ -78,7 +78,7 @@ func (c *canary) edited(mode string) (pins string) {
 	return c.waitOtherPins(c.kind, before)
 }
 
-// waitMidCanary waits for four stable pods and the canary, checks what they read, and gives the stable ones.
+// waitMidCanary waits for four stable pods and the canary, checks what they read, and returns the stable ones.
 func (c *canary) waitMidCanary(when string) []corev1.Pod {
 	c.Helper()
 	pods := c.waitGenerations(generations{c.stable: 4, c.faulty: 1})
@@ -87,7 +87,7 @@ func (c *canary) waitMidCanary(when string) []corev1.Pod {
 	return pods[c.stable]
 }
 
-// losePod deletes a stable pod in mid-canary, checks what the pods read then, and gives the stable ones.
+// losePod deletes a stable pod in mid-canary, checks what the pods read then, and returns the stable ones.
 func (c *canary) losePod(stable []corev1.Pod) []corev1.Pod {
 	c.Helper()
 	c.Kubectl("delete", "pod", stable[0].Name)

@@ -140,7 +140,7 @@ func (w *world) deploy(k kind, pod corev1.PodSpec) (pins string) {
 	return pins
 }
 
-// waitOtherPins waits until a workload's template has other pins, and gives them.
+// waitOtherPins waits until a workload's template has other pins, and returns them.
 func (w *world) waitOtherPins(k kind, before string) (pins string) {
 	w.Helper()
 	w.Eventually("other pins", func() string {
@@ -171,7 +171,7 @@ func (w *world) halt(k kind) {
 // generations count pods by their pins.
 type generations map[string]int
 
-// waitGenerations waits until the pods are those, and gives them by their pins.
+// waitGenerations waits until the pods are those, and returns them by their pins.
 func (w *world) waitGenerations(want generations) map[string][]corev1.Pod {
 	w.Helper()
 	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })

@@ -79,7 +79,7 @@ func subPath(source, key string) string { return path.Join(configDir, "subPath",
 // projectedPath returns where the probe finds a key of byProjected's sources.
 func projectedPath(key string) string { return path.Join(configDir, "projected", key) }
 
-// byEnv returns the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
+// byEnv adds to the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
 func byEnv(source, key string) option {
 	return func(spec *corev1.PodSpec) {
 		gen.Env(source, key)(spec)

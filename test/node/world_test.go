@@ -42,7 +42,7 @@ func (w *world) run(command []string) string {
 // pods lists the pods of the workload that are not on their way out.
 func (w *world) pods() []corev1.Pod { return w.Pods(web) }
 
-// waitPods waits until the workload has exactly n pods and all are ready, and gives them.
+// waitPods waits until the workload has exactly n pods and all are ready, and returns them.
 func (w *world) waitPods(n int) []corev1.Pod {
 	w.Helper()
 	var pods []corev1.Pod

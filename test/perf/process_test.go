@@ -69,7 +69,7 @@ const (
 	quiet = 3 * time.Second
 )
 
-// idle waits until confrev asks the API server for nothing any more, and gives when that began. It looks at the audit
+// idle waits until confrev asks the API server for nothing any more, and returns when that began. It looks at the audit
 // log, since to ask confrev would add to its CPU. It counts looks, not time: on a busy machine one look can take seconds
 // in which much happens. A confrev that has not begun yet looks idle too: where there is work to do, wait for its result
 // first.

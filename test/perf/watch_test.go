@@ -68,7 +68,7 @@ func (t *templates) follow(stream watch.Interface) {
 	close(t.events)
 }
 
-// changed waits until an annotation of the named Deployments' templates is another than at the last look, and gives when
+// changed waits until an annotation of the named Deployments' templates is another than at the last look, and returns when
 // each first was.
 func (t *templates) changed(annotation string, names ...string) []time.Time {
 	t.w.Helper()

@@ -62,7 +62,7 @@ func (w *world) many(n, inFlight int, do func(i int) error) {
 	w.Must(group.Wait())
 }
 
-// tracked creates n tracked Deployments, each with a ConfigMap of its own, and gives their names.
+// tracked creates n tracked Deployments, each with a ConfigMap of its own, and returns their names.
 func (w *world) tracked(prefix string, n int) (names []string) {
 	w.Helper()
 	for i := range n {

@@ -245,7 +245,7 @@ func rollsOut(t session.Target, obj client.Object) string {
 	return "rolls out now, with the image it has; to watch: kubectl confrev status " + t.String() + " -n " + obj.GetNamespace()
 }
 
-// decision finds what the plan says of a source; an error tells why there is nothing.
+// decision finds what the plan says of a source; an error says why there is nothing.
 func decision(t session.Target, look rollout.Assessment, source pin.Source) (plan.Decision, error) {
 	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if d.Source == source {

@@ -54,7 +54,7 @@ func NewUntrack(p *session.Session) *cobra.Command {
 	return newTracking(p, "untrack WORKLOAD [SOURCE...]", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
 }
 
-// edit gives the annotation that is to take the place of another.
+// edit returns the annotation that replaces another.
 type edit func(t session.Target, before string, sources []pin.Source) (after string, err error)
 
 // tracking edits the annotation confrev.io/track of a workload.
