@@ -64,7 +64,7 @@ func byProjected(sources ...string) option {
 	}
 }
 
-// mountLast returns the container the volume that was added last.
+// mountLast mounts into the container the volume that was added last.
 func mountLast(spec *corev1.PodSpec, mount corev1.VolumeMount) {
 	mount.Name = spec.Volumes[len(spec.Volumes)-1].Name
 	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
@@ -88,7 +88,7 @@ func byEnv(source, key string) option {
 	}
 }
 
-// byEnvFrom returns the container all keys of a source as variables CFG_ENVFROM_<key>.
+// byEnvFrom adds to the container all keys of a source as variables CFG_ENVFROM_<key>.
 func byEnvFrom(source string) option {
 	return func(spec *corev1.PodSpec) {
 		gen.EnvFrom(source)(spec)
