@@ -103,7 +103,7 @@ const webAppHash = "e2e.confrev.io/hash"
 
 // removeWebApps takes the configured kinds away that an earlier run left on the cluster.
 func removeWebApps(ctx context.Context) error {
-	_, err := cluster.Kubectl(ctx, "delete", "crd", "webapps.e2e.confrev.io", "prunedapps.e2e.confrev.io", "--ignore-not-found", "--timeout=60s")
+	_, err := cluster.Kubectl(ctx, "delete", "crd", "webapps.e2e.confrev.io", "prunedapps.e2e.confrev.io", "--ignore-not-found", "--timeout="+patience.String())
 	return err
 }
 
@@ -112,7 +112,7 @@ func installWebApps(ctx context.Context) error {
 	if _, err := cluster.Run(ctx, webAppCRD+"---"+prunedAppCRD, "kubectl", "apply", "-f", "-"); err != nil {
 		return err
 	}
-	_, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "crd/prunedapps.e2e.confrev.io", "--timeout=30s")
+	_, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "crd/prunedapps.e2e.confrev.io", "--timeout="+patience.String())
 	return err
 }
 
