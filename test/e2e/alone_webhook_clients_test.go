@@ -72,7 +72,7 @@ func TestOnlyClientsWithACertificateAreAnswered(t *testing.T) {
 			transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 				Certificates: tt.shown, InsecureSkipVerify: true, //nolint:gosec // It is about the client.
 			}}
-			response, err := (&http.Client{Timeout: 10 * time.Second, Transport: transport}).Get(replica.Webhook + path)
+			response, err := (&http.Client{Timeout: patience, Transport: transport}).Get(replica.Webhook + path)
 			if err == nil {
 				w.Must(response.Body.Close())
 			}
