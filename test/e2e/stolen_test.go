@@ -78,12 +78,30 @@ func (s *stolen) note(sort, effect, object string) {
 // Patch, Create and the others judge what is let through. Nothing changes by them.
 func (s *stolen) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
 	s.tried++
-	err := s.Client.Patch(ctx, obj, patch, options...)
-	if err == nil {
-		after := unstructuredOf(s.T, obj)
-		s.judge(s.before[after.GetKind()+"/"+after.GetName()], after)
+	for {
+		// What is sent must not be what was answered.
+		answer := obj.DeepCopyObject().(client.Object)
+		if err := s.Client.Patch(ctx, answer, patch, options...); err != nil {
+			return err
+		}
+		after := unstructuredOf(s.T, answer)
+		if !s.outOfDate(after) {
+			s.judge(s.before[after.GetKind()+"/"+after.GetName()], after)
+			return nil
+		}
 	}
-	return err
+}
+
+// outOfDate reports whether something else than an attempt has changed an object meanwhile, such as the end of confrev's pause, and
+// notes what it is now. It looks only where the difference is one that the token may not make.
+func (s *stolen) outOfDate(after *unstructured.Unstructured) bool {
+	key := after.GetKind() + "/" + after.GetName()
+	before := s.before[key]
+	if before == nil || !slices.ContainsFunc(effectsOf(before, after), func(effect string) bool { return !s.may[sortOf(before)][effect] }) {
+		return false
+	}
+	s.before[key] = unstructuredOf(s.T, s.object(strings.ToLower(key)))
+	return s.before[key].GetResourceVersion() != before.GetResourceVersion()
 }
 
 func (s *stolen) Create(ctx context.Context, obj client.Object, options ...client.CreateOption) error {
