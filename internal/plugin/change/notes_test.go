@@ -1,0 +1,81 @@
+package change
+
+import (
+	"slices"
+	"testing"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// An owner by itself opts nothing in, so the source is listed, unless the workload follows it anyway or wants nothing.
+func TestWhatATrackingWorkloadListsOfWhatItOwns(t *testing.T) {
+	app := gen.Source("configmap/app")
+	for name, test := range map[string]struct {
+		before string
+		want   string
+		err    string
+	}{
+		"nothing yet":    {"", "configmap/app", ""},
+		"another source": {"secret/db", "configmap/app,secret/db", ""},
+		"it is listed":   {"configmap/app", "configmap/app", ""},
+		"all":            {"all", "all", ""},
+		"opted out":      {"none", "", "is opted out of everything"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			annotations := map[string]string{}
+			if test.before != "" {
+				annotations[keys.Track] = test.before
+			}
+			track := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{}).Track
+			if got, err := withOwned(web(test.before), test.before, track, app); got != test.want || !says(err, test.err) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestWhatTrackingLeadsTo(t *testing.T) {
+	pinned, fresh := gen.PinOfApp("a", "1"), []string{"a controller pins configmap/app at once, which is a rollout"}
+	for name, test := range map[string]struct {
+		track string
+		web   []gen.DeploymentModifier
+		want  []string
+	}{
+		"a first pin":           {"all", nil, fresh},
+		"pinned already":        {"all", []gen.DeploymentModifier{gen.Pinned(pinned)}, nil},
+		"in mode restart":       {"all", []gen.DeploymentModifier{gen.Annotated(keys.Mode, "restart")}, nil},
+		"what it does not use":  {"configmap/app,secret/db", nil, append(slices.Clone(fresh), "the pod template does not refer to secret/db, so tracking it has no effect")},
+		"nothing any more":      {"none", []gen.DeploymentModifier{gen.Pinned(pinned)}, []string{"pins stay, and pods continue to use them: " + pinned}},
+		"nothing, with no pins": {"none", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := session.Target{Kind: workload.Deployment, Object: gen.Web("app:1", test.web...)}
+			if got := consequences(target, test.track); !slices.Equal(got, test.want) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// What does not move by hand names the command that moves it.
+func TestWhyUnmoved(t *testing.T) {
+	one, two := pin.Pin{Revision: "app-a", Number: 1}, pin.Pin{Revision: "app-b", Number: 2}
+	for verdict, want := range map[plan.Verdict]string{
+		plan.InSync:   "has its present content already (revision 1)",
+		plan.Held:     "held at revision 1: it was rolled back from this content; to continue: kubectl confrev resume deployment/web",
+		plan.Waiting:  "waits at revision 1, as confrev.io/advance says; to roll it out: kubectl confrev advance deployment/web",
+		plan.Advanced: "is about to be rolled out by the controller",
+		plan.Unknown:  "could not be looked at",
+	} {
+		d := plan.Decision{Source: gen.Source("configmap/app"), Verdict: verdict, From: one, To: one, Current: two}
+		if got := whyUnmoved(web("all"), d); got != want {
+			t.Errorf("%s: %q", verdict, got)
+		}
+	}
+}
