@@ -79,29 +79,32 @@ func (s *stolen) note(sort, effect, object string) {
 func (s *stolen) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
 	s.tried++
 	for {
-		// What is sent must not be what was answered.
-		answer := obj.DeepCopyObject().(client.Object)
-		if err := s.Client.Patch(ctx, answer, patch, options...); err != nil {
+		patched := obj.DeepCopyObject().(client.Object)
+		if err := s.Client.Patch(ctx, patched, patch, options...); err != nil {
 			return err
 		}
-		after := unstructuredOf(s.T, answer)
-		if !s.outOfDate(after) {
-			s.judge(s.before[after.GetKind()+"/"+after.GetName()], after)
+		after := unstructuredOf(s.T, patched)
+		if before, patched := s.beforeOf(after); patched {
+			s.judge(before, after)
 			return nil
 		}
 	}
 }
 
-// outOfDate reports whether something else than an attempt has changed an object meanwhile, such as the end of confrev's pause, and
-// notes what it is now. It looks only where the difference is one that the token may not make.
-func (s *stolen) outOfDate(after *unstructured.Unstructured) bool {
+// beforeOf returns what an object was before a patch. Controllers write to it meanwhile: it returns false when it has changed since.
+func (s *stolen) beforeOf(after *unstructured.Unstructured) (*unstructured.Unstructured, bool) {
+	s.Helper()
 	key := after.GetKind() + "/" + after.GetName()
-	before := s.before[key]
-	if before == nil || !slices.ContainsFunc(effectsOf(before, after), func(effect string) bool { return !s.may[sortOf(before)][effect] }) {
-		return false
+	before, known := s.before[key]
+	if !known {
+		return nil, true
 	}
-	s.before[key] = unstructuredOf(s.T, s.object(strings.ToLower(key)))
-	return s.before[key].GetResourceVersion() != before.GetResourceVersion()
+	// A dry run returns the version that it patched.
+	if before.GetResourceVersion() != after.GetResourceVersion() {
+		before = unstructuredOf(s.T, s.object(strings.ToLower(key)))
+		s.before[key] = before
+	}
+	return before, before.GetResourceVersion() == after.GetResourceVersion()
 }
 
 func (s *stolen) Create(ctx context.Context, obj client.Object, options ...client.CreateOption) error {
@@ -170,6 +173,8 @@ func TestStolenTokenDoesOnlyWhatIsListed(t *testing.T) {
 		obj := s.object(target)
 		s.before[obj.GetKind()+"/"+obj.GetName()] = unstructuredOf(t, obj)
 	}
+	// What others write from now on is not the token's doing.
+	s.Kubectl("annotate", "deployment/waiting", "example.com/written=meanwhile")
 	all := s.attempts()
 	for _, target := range targets {
 		all = append(all, s.everything(target)...)
