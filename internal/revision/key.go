@@ -24,6 +24,9 @@ const keyField = "key"
 // KeyUnreadable is the reason of a TerminalError about a key that confrev cannot use. What it keys stays as it is (rule 22).
 const KeyUnreadable = "KeyUnreadable"
 
+// KeyHidden takes the place of KeyUnreadable if a user may not read the key. It says nothing about confrev, and is never an event.
+const KeyHidden = "KeyHidden"
+
 // namespaceKey is the key of a namespace, as it was last seen.
 type namespaceKey struct {
 	key *content.Key
@@ -50,7 +53,7 @@ func (s *Store) Key(ctx context.Context, namespace string) (*content.Key, error)
 		}
 		// The Secret was deleted or replaced, or the cache lags behind.
 	}
-	return s.readKey(ctx, namespace, s.makesKeys && ctx.Value(provisional{}) == nil)
+	return s.readKey(ctx, namespace, !s.asUser && ctx.Value(provisional{}) == nil)
 }
 
 func (s *Store) cachedKey(namespace string) (namespaceKey, bool) {
@@ -70,7 +73,7 @@ func (s *Store) readKey(ctx context.Context, namespace string, create bool) (*co
 			return s.newKey(ctx, namespace, create)
 		}
 		if err != nil {
-			return nil, keyError(namespace, err)
+			return nil, s.keyError(namespace, err)
 		}
 		return s.keepKey(secret)
 	})
@@ -96,7 +99,7 @@ func (s *Store) newKey(ctx context.Context, namespace string, create bool) (*con
 		err = s.live.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	}
 	if err != nil {
-		return nil, keyError(namespace, err)
+		return nil, s.keyError(namespace, err)
 	}
 	return s.keepKey(secret)
 }
@@ -129,12 +132,16 @@ func (s *Store) keepKey(secret *corev1.Secret) (*content.Key, error) {
 	return key, nil
 }
 
-// keyError returns the error about a key that cannot be read or created. It is a TerminalError if confrev lacks a right.
-func keyError(namespace string, err error) error {
+// keyError returns the error about a key that cannot be read or created. It is a TerminalError if a right is missing.
+func (s *Store) keyError(namespace string, err error) error {
 	if _, refused := confinementRefusal(err); refused {
 		return ExplainRefusal(err)
 	}
-	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	forbidden := apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	switch {
+	case forbidden && s.asUser:
+		return notice.Terminal(KeyHidden, "you may not get or create secret/%s, the key of this namespace's hashes: which content of a Secret is current is not known", keys.KeySecret)
+	case forbidden:
 		return notice.Terminal(KeyUnreadable, "may not get or create secret/%s, the key of this namespace's hashes, so nothing that "+
 			"comes from Secrets is pinned or rolled out here: grant confrev those rights", keys.KeySecret)
 	}

@@ -382,7 +382,7 @@ func TestALostKeyIsNoticed(t *testing.T) {
 func TestLookingMakesNoKeyButMakingARevisionDoes(t *testing.T) {
 	source := gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"pin": []byte("1234")})
 	c := keyedCase{newKeyServer(t, source), source, &corev1.Secret{}}
-	store := c.server.store().WithoutNewKeys()
+	store := c.server.store().AsUser()
 	seen := c.observe(t, store)
 	if c.server.keySecret(t) != nil {
 		t.Error("looking made a key")

@@ -44,8 +44,8 @@ type Store struct {
 	kinds  Kinds
 	// perHour is how often a source may get a new current revision (rule 11).
 	perHour int
-	// secretsCached is true if cached has the metadata of Secrets, makesKeys if namespaces without a key get one.
-	secretsCached, makesKeys bool
+	// secretsCached is true if cached has the metadata of Secrets, asUser if the rights are those of a user, and not of confrev.
+	secretsCached, asUser bool
 
 	// flights lets the many workloads of one source share one read or write that is in progress.
 	flights singleflight.Group
@@ -85,7 +85,7 @@ type Kinds interface {
 // the API server. perHour is how often a source may get a new current revision within an hour.
 func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
-		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, secretsCached: true, makesKeys: true,
+		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, secretsCached: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered),
 	}
@@ -97,10 +97,10 @@ func (s *Store) WithoutSecrets() *Store {
 	return s
 }
 
-// WithoutNewKeys makes the Store create a key only together with a revision. It is for callers that mostly read. It returns the
-// Store.
-func (s *Store) WithoutNewKeys() *Store {
-	s.makesKeys = false
+// AsUser prepares the Store for the rights of a user who mostly reads: it creates a key only together with a revision, and does
+// not blame confrev for a missing right. It returns the Store.
+func (s *Store) AsUser() *Store {
+	s.asUser = true
 	return s
 }
 

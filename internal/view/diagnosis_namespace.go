@@ -152,8 +152,8 @@ func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, a
 		// It has been deleted since the snapshot was taken.
 		return nil
 	}
-	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
-		d.addFinding(SeverityInfo, revision.KeyUnreadable, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Text)
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && slices.Contains(unreadable, terminal.Reason) {
+		d.addFinding(SeverityInfo, terminal.Reason, revision.GVK(kind), about, "", "whether it is left over cannot be told: %s", terminal.Text)
 		return nil
 	}
 	if err != nil {

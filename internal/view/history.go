@@ -84,7 +84,7 @@ func (v *View) History(ctx context.Context, objects []Object, sizes bool) (*Hist
 		}
 		list.Items = append(list.Items, history)
 	}
-	list.Notes = slices.Compact(v.Notes)
+	list.Notes = v.Notes
 	if sizes {
 		err = v.measure(ctx, list)
 	}
@@ -186,13 +186,16 @@ func (v *View) sizes(ctx context.Context, kind pin.Kind, selector client.ListOpt
 	return sizes, err
 }
 
+// unreadable are the reasons for which the hashes of Secrets cannot be compared.
+var unreadable = []string{revision.KeyUnreadable, revision.KeyHidden}
+
 // history looks at the revisions of one source.
 func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, error) {
 	history := SourceHistory{Namespace: v.namespace, Source: source.String(), of: source, Revisions: []RevisionEntry{}}
 	seen, err := v.Observe(ctx, v.namespace, source)
-	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && terminal.Reason == revision.KeyUnreadable {
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && slices.Contains(unreadable, terminal.Reason) {
 		// The revisions are still known, but not which of them is current.
-		v.Notes = append(v.Notes, terminal.Text)
+		v.note("%s", terminal.Text)
 		seen.Revisions, err = v.Labelled(v.namespace, source), nil
 	}
 	if err != nil {

@@ -61,7 +61,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options operator.Opti
 	yields := &yielding{Writer: live}
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
-		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).WithoutNewKeys(),
+		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).AsUser(),
 		triggers: rollout.NewTriggers(options.Options, live, live),
 		accounts: account.New(live, time.Now),
 	}, nil

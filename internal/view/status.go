@@ -113,7 +113,7 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &StatusList{TypeMeta: typeMeta("StatusList"), Items: []WorkloadStatus{}, Notes: v.Notes}
+	list := &StatusList{TypeMeta: typeMeta("StatusList"), Items: []WorkloadStatus{}}
 	for _, l := range looks {
 		look, err := v.Assess(ctx, l.Kind, l.Workload)
 		if apierrors.IsForbidden(err) {
@@ -134,6 +134,7 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 	slices.SortFunc(list.Items, func(a, b WorkloadStatus) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload))
 	})
+	list.Notes = v.Notes
 	return list, nil
 }
 

@@ -58,7 +58,7 @@ type UseEntry struct {
 
 // Uses returns the workloads that use sources.
 func (v *View) Uses(ctx context.Context, objects []Object) (*UseList, error) {
-	list := &UseList{TypeMeta: typeMeta("UseList"), Items: []UseEntry{}, Notes: v.Notes}
+	list := &UseList{TypeMeta: typeMeta("UseList"), Items: []UseEntry{}}
 	for _, o := range objects {
 		source, is := o.Source()
 		if !is {
@@ -76,6 +76,7 @@ func (v *View) Uses(ctx context.Context, objects []Object) (*UseList, error) {
 		}
 		list.Items = append(list.Items, found...)
 	}
+	list.Notes = v.Notes
 	return list, nil
 }
 

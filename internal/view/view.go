@@ -19,6 +19,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
@@ -103,8 +104,23 @@ func (v *View) findWorkload(o Object) (rollout.Assessment, error) {
 	return rollout.Assessment{Kind: kind, Workload: obj}, nil
 }
 
+// note adds a note, once.
 func (v *View) note(format string, args ...any) {
-	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
+	if text := fmt.Sprintf(format, args...); !slices.Contains(v.Notes, text) {
+		v.Notes = append(v.Notes, text)
+	}
+}
+
+// Assess plans for one workload of the snapshot. What the user may not see is a note, and no warning about the workload.
+func (v *View) Assess(ctx context.Context, kind workload.Kind, obj client.Object) (rollout.Assessment, error) {
+	look, err := v.Planner.Assess(ctx, kind, obj)
+	look.Warnings = slices.DeleteFunc(look.Warnings, func(w notice.Notice) bool {
+		if w.Reason == revision.KeyHidden {
+			v.note("%s", w.Text)
+		}
+		return w.Reason == revision.KeyHidden
+	})
+	return look, err
 }
 
 // metadataOf returns the metadata of a source or revision, if it exists and may be seen.

@@ -417,3 +417,24 @@ func TestTheKeyIsGuarded(t *testing.T) {
 	}
 	w.refused(c.Delete(w.Ctx, w.key(), client.DryRunAll), "confrev may not delete what is neither a revision nor asks to be attached")
 }
+
+// Rule 22: users who may list Secrets, but not read the key, are told what they lack, and not that confrev lacks it.
+func TestPluginWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(secret("db", corev1.SecretTypeOpaque, "pin", "1"), deployment("web", secretVolume("db")))
+	w.waitSecretPinned("web", "db", pin.Pin{})
+	w.Barrier()
+	named := rights("", []string{"secrets"}, "get")
+	named.ResourceNames = []string{"db"}
+	user := w.account("keyless", named, rights("", []string{"configmaps", "pods", "secrets"}, "list"),
+		rights("apps", []string{"deployments", "replicasets"}, "list"))
+	const lacks = "note: you may not get or create secret/confrev-key, the key of this namespace's hashes"
+	for line, status := range map[string]int{"status deployment/web": 3, "history secret/db": 0, "uses secret/db": 0, "doctor": 0} {
+		got := w.plugin(append(strings.Fields(line), user)...)
+		if got.status != status || strings.Count(got.stderr, lacks) != 1 || strings.Contains(got.stdout, keys.KeySecret) {
+			t.Errorf("%s: status %d, want %d, with %q\n%s%s", line, got.status, status, lacks, got.stdout, got.stderr)
+		}
+	}
+	w.shows(w.plugin("status", "deployment/web", user), 3, []string{"deployment/web", "secret/db"}, "1", "-", "Unknown", "1@1")
+}

@@ -167,7 +167,8 @@ func (w *world) lacks(user string, rule rbacv1.PolicyRule) string {
 	w.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: w.NS, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+			Namespace: w.NS, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+			Name: strings.Join(rule.ResourceNames, "")},
 	}}
 	w.Must(cluster.Client.Create(w.Ctx, review))
 	if !review.Status.Allowed {
