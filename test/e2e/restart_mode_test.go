@@ -310,7 +310,8 @@ func workloadThatIsReverted(m *member) {
 func TestUndoHoldsPinnedRestartTrigger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/web")))
+	w.Create(configMap("web", "color", "A"),
+		deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/web"), gen.Annotated(keys.Settle, aDeploy)))
 	w.WaitPinned("web", "web", "color", "A")
 	w.waitFollowed("web", "configmap/web")
 	w.Edit("web", "color", "B")
