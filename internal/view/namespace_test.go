@@ -39,7 +39,8 @@ func (s seen) view(t *testing.T) *View {
 		t.Fatal(err)
 	}
 	list := func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-		gvk, err := apiutil.GVKForObject(list, scheme)
+		// Not the fake client's scheme: it adds kinds to that while it lists.
+		gvk, err := apiutil.GVKForObject(list, clientgoscheme.Scheme)
 		if err != nil {
 			return err
 		}
