@@ -33,12 +33,15 @@ func (c *Cluster) Build(ctx context.Context, race bool) (string, error) {
 	if race {
 		return c.build(ctx, "confrev", "-race")
 	}
-	return c.build(ctx, "confrev")
+	return c.build(ctx, "confrev", stripped)
 }
+
+// stripped is how 'make build' and releases build.
+const stripped = "-ldflags=-s -w"
 
 // BuildPlugin builds kubectl-confrev and returns the binary's path.
 func (c *Cluster) BuildPlugin(ctx context.Context) (string, error) {
-	return c.build(ctx, "kubectl-confrev")
+	return c.build(ctx, "kubectl-confrev", stripped)
 }
 
 // build builds a command, unless it is already where CONFREV_TEST_BINARIES says, for several runs at a time.
