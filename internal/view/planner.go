@@ -23,8 +23,8 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// Planner makes the plans that the reconcilers would make, for people who ask. It writes only when told to, with the rights
-// of anyone who asks.
+// Planner makes the plans that the controller would make, from a snapshot. It reads with the user's rights, and writes only in Prepare
+// and Write of a move, with the same rights.
 type Planner struct {
 	Kinds    []workload.Kind
 	Options  operator.Options
@@ -44,14 +44,15 @@ func NewPlanner(ctx context.Context, live client.Client, options operator.Option
 	return NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
 }
 
-// NewPlannerOf takes a snapshot of only some kinds, for anyone who has no business with others, and may have no right to list them.
+// NewPlannerOf takes a snapshot of only some kinds, so that a user needs no right to list the others.
 func NewPlannerOf(ctx context.Context, live client.Client, options operator.Options, namespace string, all []workload.Kind) (*Planner, error) {
-	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20) // people may as often as they like
+	// The limit is for controllers that keep writing a source, not for people.
+	options.RevisionsPerHour = max(options.RevisionsPerHour, 1<<20)
 	seen, err := snapshot.Take(ctx, live, all, options.SourceKinds(), options.Defaults(), namespace)
 	if err != nil {
 		return nil, err
 	}
-	// Secrets that the user may not list are no one's business; what else there is can be told anyway.
+	// A user who may not list Secrets still sees everything else.
 	hidden := options.Secrets && seen.Refused(revision.GVK(pin.Secret)) != nil
 	options.Secrets = options.Secrets && !hidden
 	known := &workload.Kinds{}
@@ -67,9 +68,9 @@ func NewPlannerOf(ctx context.Context, live client.Client, options operator.Opti
 	}, nil
 }
 
-// yielding leaves the notes and owners of a revision that exists to the controller where the user may not write them. Guards let
-// no one else (rule 17), and who may change a workload may have no right on ConfigMaps; neither is to keep them from rolling
-// back. The controller adds what is missing when it sees the pin.
+// yielding leaves notes and owners of an existing revision to the controller if the user may not write them. The guards refuse them from
+// everyone but the controller (rule 17), and a user who may change a workload may lack rights on ConfigMaps. Neither prevents a rollback:
+// the controller adds what is missing when it sees the pin.
 type yielding struct {
 	client.Writer
 	refusals []error
