@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -18,13 +20,12 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/go-logr/logr"
-
 	"confrev.io/confrev/internal/plugin/change"
 	"confrev.io/confrev/internal/plugin/inspect"
 	"confrev.io/confrev/internal/plugin/pipeline"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/view"
 )
 
@@ -35,7 +36,7 @@ uses it, and how to roll back.`
 func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	streams = printer.Screened(streams)
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(streams)
-	p := &session.Session{IOStreams: streams, Flags: flags, Factory: cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))}
+	p := &session.Session{IOStreams: streams, Factory: cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))}
 	cmd := &cobra.Command{
 		Use:           "kubectl-confrev",
 		Short:         "Roll configuration out, and back, like images",
@@ -97,7 +98,10 @@ func groups(p *session.Session) []group {
 		{"Control", []*cobra.Command{change.NewUndo(p), change.NewResume(p), change.NewAdvance(p), change.NewTrack(p), change.NewUntrack(p)}},
 		{"Sources and volumes", []*cobra.Command{change.NewCreate(p), change.NewSet(p)}},
 		{"Pipelines", []*cobra.Command{pipeline.NewPreview(p), pipeline.NewRender(p), pipeline.NewAttach(p)}},
-		{otherVerbs, []*cobra.Command{newOptions(p), newPluginVersion(p)}},
+		{otherVerbs, []*cobra.Command{
+			newPrinting(p, "options", "List the flags of kubectl that all commands take", func(cmd *cobra.Command) string { return cmd.InheritedFlags().FlagUsages() }),
+			newPrinting(p, "version", "Print the version of this plugin", func(*cobra.Command) string { return version.String() + "\n" }),
+		}},
 	}
 }
 
@@ -108,19 +112,16 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	klog.SetLogger(logr.Discard())
 	streams = printer.Screened(streams)
 	cmd := Command(streams)
-	cmd.SetArgs(spelledOut(args, cmd.PersistentFlags()))
+	cmd.SetArgs(spelledOut(cmd, args))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	if status, ok := errors.AsType[session.ExitStatus](err); ok && status.Err == nil {
-		return status.Status
+	status := session.ExitStatus{Status: 1, Err: err}
+	if errors.As(err, &status); status.Err != nil {
+		_, _ = fmt.Fprintln(streams.ErrOut, "error:", explain(err))
 	}
-	_, _ = fmt.Fprintln(streams.ErrOut, "error:", explain(err))
-	if status, ok := errors.AsType[session.ExitStatus](err); ok {
-		return status.Status
-	}
-	return 1
+	return status.Status
 }
 
 // explain returns an error as one line that says what to do next.
@@ -137,4 +138,40 @@ func explain(err error) string {
 		return text + "; log in again"
 	}
 	return text
+}
+
+// spelledOut turns configmap-attacher's flags with one dash into those with two, for the verb attach.
+func spelledOut(cmd *cobra.Command, args []string) []string {
+	spelled := slices.Clone(args)
+	for i, arg := range spelled {
+		name, isFlag := strings.CutPrefix(arg, "-")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && slices.Contains([]string{"rollout", "namespace", "configmaps"}, name) {
+			spelled[i] = "-" + arg
+		}
+	}
+	if found, _, _ := cmd.Find(spelled); found.Name() != "attach" {
+		return args
+	}
+	return spelled
+}
+
+// shortUsage makes cobra's template for help leave out kubectl's flags of connection, as kubectl does: they are the same for
+// all verbs, and more than most have of their own.
+var shortUsage = strings.NewReplacer(
+	".HasAvailableLocalFlags", ".LocalNonPersistentFlags.HasAvailableFlags",
+	".LocalFlags.FlagUsages", ".LocalNonPersistentFlags.FlagUsages",
+	"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
+	`"kubectl confrev options" lists the flags of kubectl that all commands take.`,
+)
+
+// newPrinting returns a command that prints a text, and asks nothing of a cluster.
+func newPrinting(p *session.Session, name, short string, text func(*cobra.Command) string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Example: session.Examples("kubectl confrev " + name), Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(p.Out, text(cmd))
+			return err
+		},
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"confrev.io/confrev/internal/plugin/printer"
@@ -85,5 +86,79 @@ func TestCompletionOfConnectionFlags(t *testing.T) {
 		if got := strings.Split(strings.TrimSpace(names), "\n"); !slices.Equal(slices.Sorted(slices.Values(got)), strings.Fields(want)) {
 			t.Errorf("%s: %q, want %q", flag, got, want)
 		}
+	}
+}
+
+// printed runs the plugin, which must succeed, and returns what it prints.
+func printed(t *testing.T, args ...string) string {
+	t.Helper()
+	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+	if status := Run(t.Context(), streams, args); status != 0 {
+		t.Fatalf("%s: status %d: %s", strings.Join(args, " "), status, errOut)
+	}
+	return out.String()
+}
+
+func TestHelpLeavesOutFlagsOfConnection(t *testing.T) {
+	tests := map[string]struct {
+		args   []string
+		has    string
+		hasNot string
+	}{
+		"of the plugin, with its groups":       {[]string{"--help"}, "Sources and volumes:\n  create ", "--kubeconfig"},
+		"of the plugin, without completion":    {[]string{"--help"}, "Other:\n  help ", "completion"},
+		"of a verb":                            {[]string{"undo", "--help"}, "--restore-source", "--kubeconfig"},
+		"of a verb, which says where they are": {[]string{"undo", "--help"}, `"kubectl confrev options" lists the flags`, "Global Flags"},
+		"of a verb with a namespace of its own": {
+			[]string{"render", "--help"}, "Namespace of objects that name none", "--kubeconfig",
+		},
+		"but not what lists them": {[]string{"options"}, "--kubeconfig", "--help"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := printed(t, tt.args...)
+			if !strings.Contains(got, tt.has) || strings.Contains(got, tt.hasNot) {
+				t.Errorf("want %q and not %q:\n%s", tt.has, tt.hasNot, got)
+			}
+		})
+	}
+}
+
+// The reference and the manual pages are made of these texts.
+func TestEveryCommandHasItsTexts(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Short == "" || !strings.HasPrefix(cmd.Example, "  ") && cmd.HasParent() {
+			t.Errorf("%s: short text %q, examples %q", cmd.CommandPath(), cmd.Short, cmd.Example)
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(Command(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}))
+}
+
+// configmap-attacher is called with one dash.
+func TestSpelledOut(t *testing.T) {
+	tests := map[string]struct{ args, want string }{
+		"configmap-attacher's":  {"attach -rollout web -namespace prod -configmaps a,b", "attach --rollout web --namespace prod --configmaps a,b"},
+		"with values behind =":  {"attach -rollout=web", "attach --rollout=web"},
+		"as they are":           {"attach --rollout web -n prod -l a=b", "attach --rollout web -n prod -l a=b"},
+		"a value is no flag":    {"attach --deployment rollout", "attach --deployment rollout"},
+		"of other verbs":        {"status -rollout", "status -rollout"},
+		"nothing":               {"", ""},
+		"behind other flags":    {"-n x --context=c attach -rollout web", "-n x --context=c attach --rollout web"},
+		"before the verb too":   {"-namespace x attach -rollout web", "--namespace x attach --rollout web"},
+		"a value that is it":    {"-n attach status -rollout", "-n attach status -rollout"},
+		"a switch has no value": {"--insecure-skip-tls-verify attach -rollout=web", "--insecure-skip-tls-verify attach --rollout=web"},
+		"a flag of another one": {"attach -timeout 1s", "attach -timeout 1s"},
+	}
+	cmd := Command(genericiooptions.IOStreams{})
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := spelledOut(cmd, strings.Fields(test.args)); !slices.Equal(got, strings.Fields(test.want)) {
+				t.Errorf("got %q", got)
+			}
+		})
 	}
 }

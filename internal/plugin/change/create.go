@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -16,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
 )
 
 const createOwnerLong = `
@@ -129,7 +129,7 @@ func (o *ownable) createOwned(ctx context.Context, obj client.Object) error {
 		return err
 	}
 	obj.SetNamespace(c.Namespace)
-	options := &client.CreateOptions{FieldManager: o.fieldManager, DryRun: o.updateOptions().DryRun,
+	options := &client.CreateOptions{FieldManager: o.fieldManager, DryRun: o.serverDryRun(),
 		Raw: &metav1.CreateOptions{FieldValidation: o.validation}}
 	var notes []string
 	if o.owner != "" {
@@ -160,7 +160,7 @@ func (w *writing) own(ctx context.Context, c *session.Connection, obj client.Obj
 			return nil, err
 		}
 	}
-	source := pin.Source{Kind: kindOf(obj), Name: obj.GetName()}
+	source := pin.Source{Kind: revision.ContentOf(obj).Kind, Name: obj.GetName()}
 	tracked, err := w.trackOwned(ctx, c, owner, source)
 	return ownerNotes(source, owner, tracked), err
 }
@@ -176,11 +176,4 @@ func printFlagsOf(cmd *cobra.Command, done string) *genericclioptions.PrintFlags
 		}
 	})
 	return flags
-}
-
-func kindOf(obj client.Object) pin.Kind {
-	if _, is := obj.(*corev1.Secret); is {
-		return pin.Secret
-	}
-	return pin.ConfigMap
 }

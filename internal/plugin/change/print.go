@@ -41,9 +41,12 @@ func (w *writing) unchanged(obj client.Object, notes ...string) error {
 // printObject prints an object. It is the only place where a verb prints an object, so that no path can forget to mask a Secret
 // (TestObjectsArePrintedInOnePlace).
 func (w *writing) printObject(objects printers.ResourcePrinter, obj client.Object, notes ...string) error {
-	if err := typed(obj); err != nil {
+	// Typed clients leave out the kind.
+	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
+	if err != nil {
 		return err
 	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	shown, err := w.shown(obj)
 	if err != nil {
 		return err
@@ -91,13 +94,4 @@ func masked(obj client.Object) (runtime.Object, error) {
 	}
 	copied.SetAnnotations(annotations)
 	return copied, nil
-}
-
-// typed sets the kind of an object, which typed clients leave out.
-func typed(obj client.Object) error {
-	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
-	if err == nil {
-		obj.GetObjectKind().SetGroupVersionKind(gvk)
-	}
-	return err
 }

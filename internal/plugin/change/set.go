@@ -1,9 +1,20 @@
 package change
 
 import (
-	"github.com/spf13/cobra"
+	"context"
+	"fmt"
+	"slices"
 
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
 )
 
 // NewSet groups the verbs that set one thing of an object, as kubectl set does.
@@ -14,4 +25,166 @@ func NewSet(p *session.Session) *cobra.Command {
 	}
 	cmd.AddCommand(newSetOwner(p), newSetVolume(p))
 	return cmd
+}
+
+const setOwnerLong = `Make a workload an owner of a ConfigMap or Secret, and roll the workload out when that source changes.
+
+It lists the source in the workload's annotation confrev.io/track, unless it is tracked already, and then adds the owner: an owner
+by itself opts nothing in. So it needs a right to change both.
+
+It has a cost: when the workload is deleted, Kubernetes deletes the source too, unless another owner is left. If you do not want
+that, use the annotation alone: kubectl confrev track WORKLOAD SOURCE.`
+
+const setOwnerExample = `# Roll deployment/web out when configmap/app changes, and delete the ConfigMap with the Deployment
+kubectl confrev set owner configmap/app deployment/web
+
+# Remove the owner
+kubectl confrev set owner configmap/app deployment/web --remove`
+
+type setOwner struct {
+	*writing
+	source   pin.Source
+	workload string
+	remove   bool
+}
+
+func newSetOwner(p *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "owner SOURCE WORKLOAD", Short: "Make a workload an owner of a source", Long: setOwnerLong, Example: session.Examples(setOwnerExample),
+		DisableFlagsInUseLine: true,
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			return p.CompleteSource(cmd, args, toComplete)
+		case 1:
+			return p.CompleteWorkload(cmd, args, toComplete)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s := &setOwner{writing: newWriting(p, cmd, "owned")}
+	cmd.Flags().BoolVar(&s.remove, "remove", false, "If true, remove the owner instead.")
+	return session.Command(cmd, s)
+}
+
+func (s *setOwner) Fill(cmd *cobra.Command, args []string) (err error) {
+	if len(args) != 2 {
+		return fmt.Errorf("want a source and a workload, such as configmap/app deployment/web; have %d arguments", len(args))
+	}
+	if s.source, err = session.ParseSource(args[0]); err != nil {
+		return err
+	}
+	s.workload = args[1]
+	return s.complete(cmd)
+}
+
+func (s *setOwner) Run(ctx context.Context) error {
+	c, err := s.Connect()
+	if err != nil {
+		return err
+	}
+	found, err := s.FindNamed(ctx, c, s.workload)
+	if err != nil {
+		return err
+	}
+	// Nothing is to be written on the workload for a source that is not there.
+	key := client.ObjectKey{Namespace: c.Namespace, Name: s.source.Name}
+	if err := c.Get(ctx, key, revision.NewSource(s.source.Kind)); err != nil {
+		return err
+	}
+	tracked := ""
+	if !s.remove {
+		if tracked, err = s.trackOwned(ctx, c, s.workload, s.source); err != nil {
+			return err
+		}
+	}
+	return untilUnchanged(func() error {
+		obj := revision.NewSource(s.source.Kind)
+		if err := c.Get(ctx, key, obj); err != nil {
+			return err
+		}
+		return s.own(ctx, c, found, obj, tracked)
+	})
+}
+
+// own writes the reference. tracked is what was said of the workload's annotation.
+func (s *setOwner) own(ctx context.Context, c *session.Connection, found session.Target, obj client.Object, tracked string) error {
+	owner := ownerReference(found)
+	before := obj.GetOwnerReferences()
+	after := slices.DeleteFunc(slices.Clone(before), func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+	if !s.remove {
+		after = append(after, owner)
+	}
+	if len(after) == len(before) && tracked == "" {
+		return s.unchanged(obj)
+	}
+	obj.SetOwnerReferences(after)
+	if s.dryRun != cmdutil.DryRunClient {
+		// With the resourceVersion that was read: an owner that is added meanwhile must not be lost.
+		if err := c.Update(ctx, obj, &client.UpdateOptions{FieldManager: s.fieldManager, DryRun: s.serverDryRun()}); err != nil {
+			return err
+		}
+	}
+	if s.remove {
+		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If %[1]s tracks it, that does not change; to stop: kubectl confrev untrack %[1]s %[2]s", s.workload, s.source))
+	}
+	return s.printed(obj, ownerNotes(s.source, s.workload, tracked)...)
+}
+
+func ownerNotes(source pin.Source, workload, tracked string) []string {
+	notes := []string{
+		fmt.Sprintf("changes to %s roll %s out; a controller pins it at once, which is a rollout", source, workload),
+		fmt.Sprintf("deleting %[1]s now deletes %[2]s too. To prevent that: kubectl confrev set owner %[2]s %[1]s --remove", workload, source),
+	}
+	if tracked != "" {
+		notes = append([]string{tracked}, notes...)
+	}
+	return notes
+}
+
+// trackOwned lists a source in the workload's annotation confrev.io/track, before the workload becomes its owner: a user who may
+// write owners into a source has no say about workloads, so the reference by itself opts nothing in. It does nothing where the
+// source is tracked already, or where the workload or its namespace consents to ownerReferences. It returns what to say of it.
+func (w *writing) trackOwned(ctx context.Context, c *session.Connection, workload string, source pin.Source) (said string, err error) {
+	err = w.onTarget(ctx, c, workload, func(found session.Target) error {
+		said, err = w.tryToTrackOwned(ctx, c, found, source)
+		return err
+	})
+	return said, err
+}
+
+func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, found session.Target, source pin.Source) (string, error) {
+	asked, err := found.Config(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	before := found.Object.GetAnnotations()[keys.Track]
+	after, err := withOwned(found, before, asked.Track, source)
+	if err != nil || after == before {
+		return "", err
+	}
+	if err := w.annotate(ctx, c, found.Object, map[string]string{keys.Track: after}); err != nil {
+		return "", fmt.Errorf("annotate %s: %w", found, err)
+	}
+	return fmt.Sprintf("%s of %s: %s -> %s", keys.Track, found, orNothing(before), after), nil
+}
+
+// withOwned returns the annotation confrev.io/track with one source more, or as it is if that is tracked without.
+func withOwned(t session.Target, before string, track optin.Track, source pin.Source) (string, error) {
+	switch {
+	case track.None():
+		return "", fmt.Errorf("%[1]s is opted out of everything (%[2]s: none), owners too, so nothing was done; first: kubectl confrev track %[1]s %[3]s", t, keys.Track, source)
+	case track.Tracks(source) || track.Owners():
+		return before, nil
+	case before == "" && track.Enabled():
+		return "", fmt.Errorf("%s is opted in by annotations of another tool, which %s would replace, so nothing was done; "+
+			"add %s to those, or: kubectl confrev track %s", t, keys.Track, source, t)
+	}
+	return addTracked(t, before, []pin.Source{source})
+}
+
+// ownerReference returns the reference by which a workload owns a source: neither as its controller, nor in the way of its deletion.
+func ownerReference(t session.Target) metav1.OwnerReference {
+	apiVersion, kind := t.Kind.GVK.ToAPIVersionAndKind()
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: t.Object.GetName(), UID: t.Object.GetUID()}
 }

@@ -78,6 +78,15 @@ func (o *onWorkload) Fill(cmd *cobra.Command, args []string) (err error) {
 	return o.complete(cmd)
 }
 
+// withTarget connects, and lets a verb decide and write for its workload, as onTarget does.
+func (o *onWorkload) withTarget(ctx context.Context, do func(context.Context, *session.Connection, session.Target) error) error {
+	c, err := o.Connect()
+	if err != nil {
+		return err
+	}
+	return o.onTarget(ctx, c, o.workload, func(found session.Target) error { return do(ctx, c, found) })
+}
+
 // onTarget reads a workload, decides and writes, and does so again if an object has changed since it was read.
 func (w *writing) onTarget(ctx context.Context, c *session.Connection, name string, do func(session.Target) error) error {
 	return untilUnchanged(func() error {
@@ -101,21 +110,12 @@ func untilUnchanged(decideAndWrite func() error) error {
 	return err
 }
 
-// patchOptions returns the options of a write that the flags ask for.
-func (w *writing) patchOptions() []client.PatchOption {
-	options := []client.PatchOption{client.FieldOwner(w.fieldManager)}
+// serverDryRun is the option of a write that the API server is only to try, if the flags ask for that.
+func (w *writing) serverDryRun() []string {
 	if w.dryRun == cmdutil.DryRunServer {
-		options = append(options, client.DryRunAll)
+		return []string{metav1.DryRunAll}
 	}
-	return options
-}
-
-func (w *writing) updateOptions() *client.UpdateOptions {
-	options := &client.UpdateOptions{FieldManager: w.fieldManager}
-	if w.dryRun == cmdutil.DryRunServer {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	return options
+	return nil
 }
 
 func (w *writing) say(notes ...string) error {
@@ -135,35 +135,29 @@ type move struct {
 
 // steer moves pins of the workload as a verb decides.
 func (o *onWorkload) steer(ctx context.Context, decide func(session.Target, rollout.Assessment) (move, error)) error {
-	c, err := o.Connect()
-	if err != nil {
-		return err
-	}
-	return o.onTarget(ctx, c, o.workload, func(found session.Target) error { return o.steerTarget(ctx, c, found, decide) })
-}
-
-func (w *writing) steerTarget(ctx context.Context, c *session.Connection, found session.Target, decide func(session.Target, rollout.Assessment) (move, error)) error {
-	planner, look, err := found.Assess(ctx, c)
-	if err != nil {
-		return err
-	}
-	moving, err := decide(found, look)
-	if err != nil {
-		return err
-	}
-	if len(moving.decisions) == 0 {
-		return w.unchanged(look.Workload, moving.why...)
-	}
-	if err := resolvable(ctx, c, found, look, moving.decisions); err != nil {
-		return err
-	}
-	steering := planner.Move(look, moving.decisions...)
-	obj, err := w.write(ctx, &steering)
-	if err != nil {
-		return err
-	}
-	w.PrintNotes(slices.Concat(found.Installation.Notes(), yielded(planner)))
-	return w.printed(obj, summary(found, look, moving.decisions, steering.After)...)
+	return o.withTarget(ctx, func(ctx context.Context, c *session.Connection, found session.Target) error {
+		planner, look, err := found.Assess(ctx, c)
+		if err != nil {
+			return err
+		}
+		moving, err := decide(found, look)
+		if err != nil {
+			return err
+		}
+		if len(moving.decisions) == 0 {
+			return o.unchanged(look.Workload, moving.why...)
+		}
+		if err := resolvable(ctx, c, found, look, moving.decisions); err != nil {
+			return err
+		}
+		steering := planner.Move(look, moving.decisions...)
+		obj, err := o.write(ctx, &steering)
+		if err != nil {
+			return err
+		}
+		o.PrintNotes(slices.Concat(found.Installation.Notes(), yielded(planner)))
+		return o.printed(obj, summary(found, look, moving.decisions, steering.After)...)
+	})
 }
 
 func (w *writing) write(ctx context.Context, steering *rollout.Move) (client.Object, error) {
@@ -175,7 +169,7 @@ func (w *writing) write(ctx context.Context, steering *rollout.Move) (client.Obj
 			return nil, err
 		}
 	}
-	return steering.Write(ctx, w.patchOptions()...)
+	return steering.Write(ctx, &client.PatchOptions{FieldManager: w.fieldManager, DryRun: w.serverDryRun()})
 }
 
 // yielded returns what was left to the controller.
@@ -207,8 +201,7 @@ func resolvable(ctx context.Context, c client.Reader, t session.Target, look rol
 
 // summary returns what became of each source, and what follows.
 func summary(t session.Target, look rollout.Assessment, moved []plan.Decision, after plan.Plan) []string {
-	var notes []string
-	var held []string
+	var notes, held []string
 	for _, d := range moved {
 		notes = append(notes, fmt.Sprintf("%s: %s", d.Source, movedText(look, d)))
 		for _, next := range after.Decisions {

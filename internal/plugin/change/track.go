@@ -1,14 +1,15 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,11 +70,7 @@ func newTracking(p *session.Session, use, short, long, example, done string, edi
 }
 
 func (t *tracking) Run(ctx context.Context) error {
-	c, err := t.Connect()
-	if err != nil {
-		return err
-	}
-	return t.onTarget(ctx, c, t.workload, func(found session.Target) error { return t.track(ctx, c, found) })
+	return t.withTarget(ctx, t.track)
 }
 
 func (t *tracking) track(ctx context.Context, c *session.Connection, found session.Target) error {
@@ -96,12 +93,7 @@ func (t *tracking) track(ctx context.Context, c *session.Connection, found sessi
 // be lost.
 func (w *writing) annotate(ctx context.Context, c *session.Connection, obj client.Object, annotations map[string]string) error {
 	if w.dryRun == cmdutil.DryRunClient {
-		all := obj.GetAnnotations()
-		if all == nil {
-			all = map[string]string{}
-		}
-		maps.Copy(all, annotations)
-		obj.SetAnnotations(all)
+		obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), annotations))
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -109,15 +101,10 @@ func (w *writing) annotate(ctx context.Context, c *session.Connection, obj clien
 	if err != nil {
 		return err
 	}
-	return c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch), w.patchOptions()...)
+	return c.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch), &client.PatchOptions{FieldManager: w.fieldManager, DryRun: w.serverDryRun()})
 }
 
-func orNothing(text string) string {
-	if text == "" {
-		return "(nothing)"
-	}
-	return text
-}
+func orNothing(text string) string { return cmp.Or(text, "(nothing)") }
 
 // addTracked returns the annotation with more sources; without any, "all".
 func addTracked(_ session.Target, before string, sources []pin.Source) (string, error) {
@@ -165,11 +152,7 @@ func others(t session.Target, but []pin.Source) string {
 			rest = append(rest, use.Source)
 		}
 	}
-	text := listText(rest)
-	if text == "" {
-		text = "none"
-	}
-	return fmt.Sprintf("kubectl annotate %s %s=%s --overwrite", t, keys.Track, text)
+	return fmt.Sprintf("kubectl annotate %s %s=%s --overwrite", t, keys.Track, cmp.Or(listText(rest), "none"))
 }
 
 func listedIn(text string) ([]pin.Source, error) {
@@ -188,8 +171,7 @@ func listedIn(text string) ([]pin.Source, error) {
 
 func listText(sources []pin.Source) string {
 	var texts []string
-	for _, source := range slices.CompactFunc(slices.SortedFunc(slices.Values(sources), pin.Source.Compare),
-		func(a, b pin.Source) bool { return a == b }) {
+	for _, source := range slices.Compact(slices.SortedFunc(slices.Values(sources), pin.Source.Compare)) {
 		texts = append(texts, source.String())
 	}
 	return strings.Join(texts, ",")

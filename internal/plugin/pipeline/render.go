@@ -20,17 +20,6 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// renderFlags are the flags of render.
-type renderFlags struct {
-	filenames  []string
-	recursive  bool
-	mode       string
-	namespace  string
-	config     string
-	references string
-	keepFor    []string
-}
-
 const renderLong = `Name configuration in manifests by its content, before they are applied.
 
 Each ConfigMap and Secret that a workload of the same stream refers to gets an immutable copy behind it, named by its
@@ -54,6 +43,17 @@ const renderExample = `  # Apply a directory of manifests
   # Fields of custom resources that name ConfigMaps, in the form that kustomize has for it
   kubectl confrev render -f deploy/ --references name-references.yaml`
 
+// renderOptions are the flags, and what they say to do.
+type renderOptions struct {
+	*session.Session
+	filenames          []string
+	recursive          bool
+	mode               string
+	keepFor            []string
+	config, references string
+	options            render.Options
+}
+
 // NewRender returns the command that renders manifests.
 func NewRender(p *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
@@ -66,25 +66,37 @@ func NewRender(p *session.Session) *cobra.Command {
 		SilenceUsage:          true,
 		DisableFlagsInUseLine: true,
 	}
-	r := &renderOptions{Session: p}
-	r.flags.add(cmd)
+	r, flags := &renderOptions{Session: p}, cmd.Flags()
+	flags.StringSliceVarP(&r.filenames, "filename", "f", nil, "File or directory that contains the manifests. \"-\" is standard input.")
+	flags.BoolVarP(&r.recursive, "recursive", "R", false, "If true, process subdirectories, too.")
+	flags.StringVar(&r.mode, "mode", string(render.Revision), "One of: (revision, checksum). With checksum, a hash is added to templates and nothing is copied.")
+	flags.StringVarP(&r.options.Namespace, "namespace", "n", "", "Namespace of objects that name none.")
+	flags.StringSliceVar(&r.keepFor, "keep-for", nil,
+		"Tools that must not delete a copy when a later rendering no longer has it, since old ReplicaSets need it. Any of: (helm, argocd, flux).")
+	flags.StringVar(&r.config, "config", "", "File (YAML) that describes further kinds of workloads, as for the controller.")
+	flags.StringVar(&r.references, "references", "", "File (YAML) with the fields of other objects that name ConfigMaps and Secrets: kustomize's nameReference.")
 	return session.Command(cmd, r)
-}
-
-type renderOptions struct {
-	*session.Session
-	flags   renderFlags
-	options render.Options
 }
 
 // Fill reads the flags, and the files that they name, except manifests.
 func (r *renderOptions) Fill(*cobra.Command, []string) (err error) {
-	r.options, err = r.flags.options()
-	return err
+	if r.options.Mode, err = render.ParseMode(r.mode); err != nil {
+		return fmt.Errorf("--mode: %w", err)
+	}
+	if r.options.Keep, err = render.ParseTools(r.keepFor); err != nil {
+		return fmt.Errorf("--keep-for: %w", err)
+	}
+	if r.options.Kinds, err = parseFile(r.config, workload.ParseConfig); err != nil {
+		return fmt.Errorf("--config=%s: %w", r.config, err)
+	}
+	if r.options.References, err = parseFile(r.references, render.ParseReferences); err != nil {
+		return fmt.Errorf("--references=%s: %w", r.references, err)
+	}
+	return nil
 }
 
 func (r *renderOptions) Run(context.Context) error {
-	files, err := r.flags.read(r.In)
+	files, err := r.read()
 	if err != nil {
 		return err
 	}
@@ -94,37 +106,6 @@ func (r *renderOptions) Run(context.Context) error {
 	}
 	_, writing := printer.Raw(r.Out).Write(out.Text)
 	return cmp.Or(err, writing)
-}
-
-func (f *renderFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File or directory that contains the manifests. \"-\" is standard input.")
-	flags.BoolVarP(&f.recursive, "recursive", "R", false, "If true, process subdirectories, too.")
-	flags.StringVar(&f.mode, "mode", string(render.Revision), "One of: (revision, checksum). With checksum, a hash is added to templates and nothing is copied.")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "Namespace of objects that name none.")
-	flags.StringSliceVar(&f.keepFor, "keep-for", nil,
-		"Tools that must not delete a copy when a later rendering no longer has it, since old ReplicaSets need it. Any of: (helm, argocd, flux).")
-	flags.StringVar(&f.config, "config", "", "File (YAML) that describes further kinds of workloads, as for the controller.")
-	flags.StringVar(&f.references, "references", "", "File (YAML) with the fields of other objects that name ConfigMaps and Secrets: kustomize's nameReference.")
-}
-
-// options reads the flags that say what to do.
-func (f *renderFlags) options() (render.Options, error) {
-	options := render.Options{Namespace: f.namespace}
-	var err error
-	if options.Mode, err = render.ParseMode(f.mode); err != nil {
-		return options, fmt.Errorf("--mode: %w", err)
-	}
-	if options.Keep, err = render.ParseTools(f.keepFor); err != nil {
-		return options, fmt.Errorf("--keep-for: %w", err)
-	}
-	if options.Kinds, err = parseFile(f.config, workload.ParseConfig); err != nil {
-		return options, fmt.Errorf("--config=%s: %w", f.config, err)
-	}
-	if options.References, err = parseFile(f.references, render.ParseReferences); err != nil {
-		return options, fmt.Errorf("--references=%s: %w", f.references, err)
-	}
-	return options, nil
 }
 
 // parseFile reads and parses a file, if there is one.
@@ -140,10 +121,10 @@ func parseFile[T any](path string, parse func([]byte) (T, error)) (parsed T, err
 }
 
 // read reads the manifests.
-func (f *renderFlags) read(in io.Reader) ([]render.File, error) {
-	filenames := f.filenames
+func (r *renderOptions) read() ([]render.File, error) {
+	filenames := r.filenames
 	if len(filenames) == 0 {
-		if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		if file, ok := r.In.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 			return nil, errors.New("nothing to read: give --filename, or pipe manifests in")
 		}
 		filenames = []string{"-"}
@@ -151,14 +132,14 @@ func (f *renderFlags) read(in io.Reader) ([]render.File, error) {
 	var files []render.File
 	for _, name := range filenames {
 		if name == "-" {
-			data, err := io.ReadAll(in)
+			data, err := io.ReadAll(r.In)
 			if err != nil {
 				return nil, fmt.Errorf("read standard input: %w", err)
 			}
 			files = append(files, render.File{Name: "standard input", Data: data})
 			continue
 		}
-		paths, err := f.manifests(name)
+		paths, err := r.manifests(name)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +155,7 @@ func (f *renderFlags) read(in io.Reader) ([]render.File, error) {
 }
 
 // manifests returns the file of a name, or those in the directory of that name, as kubectl chooses them.
-func (f *renderFlags) manifests(name string) ([]string, error) {
+func (r *renderOptions) manifests(name string) ([]string, error) {
 	var paths []string
 	start := name
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -185,7 +166,7 @@ func (f *renderFlags) manifests(name string) ([]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && path != start && !f.recursive:
+		case entry.IsDir() && path != start && !r.recursive:
 			return fs.SkipDir
 		case !entry.IsDir() && (path == start || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))):
 			paths = append(paths, path)

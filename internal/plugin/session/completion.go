@@ -22,28 +22,38 @@ const completionPatience = 5 * time.Second
 
 // CompleteWorkload completes TYPE/NAME of a workload.
 func (p *Session) CompleteWorkload(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	typed, _, slash := strings.Cut(toComplete, "/")
-	if !slash {
-		var types []string
-		for _, kind := range workload.Standard() {
-			types = append(types, kind.Resource()+"/")
+	var types []string
+	for _, kind := range workload.Standard() {
+		types = append(types, kind.Resource()+"/")
+	}
+	return p.completeName(cmd, toComplete, types, func(typed string) (schema.GroupVersionKind, error) {
+		mapper, err := p.Factory.ToRESTMapper()
+		if err != nil {
+			return schema.GroupVersionKind{}, err
 		}
-		return matching(types, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	mapper, err := p.Factory.ToRESTMapper()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	// The mapper knows kubectl's abbreviations too.
-	gvk, err := mapper.KindFor(schema.GroupVersionResource{Resource: typed})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return p.completeNames(cmd, gvk, typed, toComplete)
+		// The mapper knows kubectl's abbreviations too.
+		return mapper.KindFor(schema.GroupVersionResource{Resource: typed})
+	})
 }
 
-// completeNames completes the name of an object of a kind; revisions are the controller's own business.
-func (p *Session) completeNames(cmd *cobra.Command, gvk schema.GroupVersionKind, typed, toComplete string) ([]string, cobra.ShellCompDirective) {
+// CompleteSource completes TYPE/NAME of a source.
+func (p *Session) CompleteSource(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return p.completeName(cmd, toComplete, []string{"configmap/", "secret/"}, func(typed string) (schema.GroupVersionKind, error) {
+		source, err := ParseSource(typed + "/any")
+		return revision.GVK(source.Kind), err
+	})
+}
+
+// completeName completes a type, then the name of an object of its kind. Revisions are the controller's own business.
+func (p *Session) completeName(cmd *cobra.Command, toComplete string, types []string, kindOf func(typed string) (schema.GroupVersionKind, error)) ([]string, cobra.ShellCompDirective) {
+	typed, _, slash := strings.Cut(toComplete, "/")
+	if !slash {
+		return matching(types, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	gvk, err := kindOf(typed)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	var names []string
 	for _, obj := range p.metadata(cmd.Context(), gvk) {
 		if !revision.IsRevision(obj) {
@@ -51,19 +61,6 @@ func (p *Session) completeNames(cmd *cobra.Command, gvk schema.GroupVersionKind,
 		}
 	}
 	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
-}
-
-// CompleteSource completes TYPE/NAME of a source; revisions are none.
-func (p *Session) CompleteSource(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	typed, _, slash := strings.Cut(toComplete, "/")
-	if !slash {
-		return matching([]string{"configmap/", "secret/"}, toComplete), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	source, err := ParseSource(typed + "/any")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return p.completeNames(cmd, revision.GVK(source.Kind), typed, toComplete)
 }
 
 // CompleteSourcesAndWorkloads completes one of either.

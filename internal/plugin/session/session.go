@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -20,10 +19,9 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-// Session is what all verbs share: kubectl's own flags of connection, and the streams.
+// Session is what all verbs share: the streams, and the cluster of kubectl's own flags of connection.
 type Session struct {
 	genericiooptions.IOStreams
-	Flags   *genericclioptions.ConfigFlags
 	Factory cmdutil.Factory
 	// ControllerNamespace is where the controller is; empty when it is to be found.
 	ControllerNamespace string
@@ -41,8 +39,6 @@ func (e ExitStatus) Unwrap() error { return e.Err }
 // Connection is the cluster that the flags choose.
 type Connection struct {
 	client.WithWatch
-	// Config is the way to it.
-	Config *rest.Config
 	// Namespace is the one of the flags, or of the context.
 	Namespace string
 }
@@ -68,7 +64,7 @@ func (p *Session) Connect() (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Connection{WithWatch: c, Config: config, Namespace: namespace}, nil
+	return &Connection{WithWatch: c, Namespace: namespace}, nil
 }
 
 // Namespace returns the namespace of the flags or, without one, of the context.
@@ -100,10 +96,11 @@ func (p *Session) View(ctx context.Context, all bool) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	namespace := c.Namespace
 	if all {
-		return view.Take(ctx, c, installed, "")
+		namespace = ""
 	}
-	return view.Take(ctx, c, installed, c.Namespace)
+	return view.Take(ctx, c, installed, namespace)
 }
 
 // AddAll adds kubectl's flag for all namespaces.
@@ -119,4 +116,23 @@ func (p *Session) PrintNotes(notes []string) {
 	for _, note := range notes {
 		_, _ = fmt.Fprintln(p.ErrOut, "note:", printer.OneLine(note))
 	}
+}
+
+// Verb is a command of the plugin.
+type Verb interface {
+	// Fill reads the arguments and flags. It asks the API server for no more than the names of its resources.
+	Fill(cmd *cobra.Command, args []string) error
+	// Run does what they say.
+	Run(ctx context.Context) error
+}
+
+// Command lets a command run a verb.
+func Command(cmd *cobra.Command, verb Verb) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := verb.Fill(cmd, args); err != nil {
+			return err
+		}
+		return verb.Run(cmd.Context())
+	}
+	return cmd
 }
