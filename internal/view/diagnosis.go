@@ -78,7 +78,11 @@ func (v *View) Diagnose(ctx context.Context, options DiagnosisOptions) (*Diagnos
 			return nil, err
 		}
 	}
-	d.sort()
+	order := []Severity{SeverityError, SeverityWarning, SeverityInfo}
+	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity)),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Object, b.Object))
+	})
 	d.Diagnosis.Notes = v.Notes
 	return &d.Diagnosis, nil
 }
@@ -98,31 +102,17 @@ func (d *doctor) addFinding(s Severity, reason string, gvk schema.GroupVersionKi
 	})
 }
 
-// read reads an object. It returns none if it does not exist or may not be seen; the latter is noted.
+// read reads an object. It returns none if it does not exist. If the user may not see it, that is noted, and not an error.
 func (d *doctor) read(ctx context.Context, obj client.Object, namespace, name string) (found, seen bool, err error) {
 	err = d.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return false, true, nil
-	}
-	seen, err = d.judged(err)
-	return seen, seen, err
-}
-
-// judged reports whether something could be checked. If the user may not see it, that is noted, and not an error.
-func (d *doctor) judged(err error) (bool, error) {
-	if apierrors.IsForbidden(err) {
+	case apierrors.IsForbidden(err):
 		d.note("not judged: %v", err)
-		return false, nil
+		return false, false, nil
 	}
-	return err == nil, err
-}
-
-func (d *doctor) sort() {
-	order := []Severity{SeverityError, SeverityWarning, SeverityInfo}
-	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity)),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Object, b.Object))
-	})
+	return err == nil, err == nil, err
 }
 
 // Faulty reports whether something is wrong.

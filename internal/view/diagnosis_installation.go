@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,6 +44,15 @@ func (d *doctor) installed(ctx context.Context, part gate.Part) (found, ok bool,
 	return d.read(ctx, metadata.New(part.GVK()), "", d.Installation.Options.PolicyPrefix+part.Suffix)
 }
 
+// demand adds a finding if an admission object of the chart is not there.
+func (d *doctor) demand(ctx context.Context, part gate.Part, s Severity, reason, fix string) error {
+	found, seen, err := d.installed(ctx, part)
+	if err == nil && seen && !found {
+		d.addFinding(s, reason, part.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + part.Suffix}, fix, "it is not there, so %s", part.Without)
+	}
+	return err
+}
+
 // policies looks for what resolves pins: the policies of the API server, or the webhook for pods.
 func (d *doctor) policies(ctx context.Context) error {
 	webhook, seen, err := d.installed(ctx, gate.ByWebhook)
@@ -50,13 +60,8 @@ func (d *doctor) policies(ctx context.Context) error {
 		return err
 	}
 	for _, part := range slices.Concat(gate.ByPolicy, gate.Refusing) {
-		found, seen, err := d.installed(ctx, part)
-		if err != nil {
+		if err := d.demand(ctx, part, SeverityError, "PolicyMissing", installChart); err != nil {
 			return err
-		}
-		if seen && !found {
-			d.addFinding(SeverityError, "PolicyMissing", part.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + part.Suffix},
-				installChart, "it is not there, so %s", part.Without)
 		}
 	}
 	return nil
@@ -64,18 +69,14 @@ func (d *doctor) policies(ctx context.Context) error {
 
 // guards looks for the policies that protect revisions. They may be turned off.
 func (d *doctor) guards(ctx context.Context) error {
-	const anyone = "it is not there, so revisions in use may be deleted by anyone who may delete ConfigMaps"
+	const anyone = "revisions in use may be deleted by anyone who may delete ConfigMaps"
 	for suffix, without := range map[string]string{
 		"-guard-revisions": anyone, "-guard-anchors": anyone,
-		"-guard-keys": "it is not there, so anyone who may create Secrets may choose the key of a namespace's hashes, and test guesses of its Secrets",
+		"-guard-keys": "anyone who may create Secrets may choose the key of a namespace's hashes, and test guesses of its Secrets",
 	} {
 		policy := gate.Part{Kind: "ValidatingAdmissionPolicy", Suffix: suffix, Without: without}
-		found, seen, err := d.installed(ctx, policy)
-		if err != nil {
+		if err := d.demand(ctx, policy, SeverityInfo, "NoGuard", ""); err != nil {
 			return err
-		}
-		if seen && !found {
-			d.addFinding(SeverityInfo, "NoGuard", policy.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + suffix}, "", "%s", without)
 		}
 	}
 	return nil
@@ -131,7 +132,7 @@ func (d *doctor) controller(ctx context.Context) error {
 	}
 	spec := lease.Spec
 	if !found || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil ||
-		d.Now.After(spec.RenewTime.Add(4*secondsOf(*spec.LeaseDurationSeconds))) {
+		d.Now.After(spec.RenewTime.Add(4*time.Duration(*spec.LeaseDurationSeconds)*time.Second)) {
 		d.addFinding(SeverityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
 			logs, "no replica leads, so nothing advances")
 	}

@@ -24,8 +24,6 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-func secondsOf(n int32) time.Duration { return time.Duration(n) * time.Second }
-
 // workloads looks at every workload that confrev follows, as the controller does.
 func (d *doctor) workloads(ctx context.Context) error {
 	for _, found := range d.Workloads() {
@@ -147,7 +145,7 @@ func (d *doctor) revisions(ctx context.Context) error {
 // unused returns what is the matter with an old revision that nothing uses: it is left over, or it only looks like a revision (rule 20).
 func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, age time.Duration) error {
 	source, about := revision.SourceOf(kind, obj), client.ObjectKeyFromObject(obj)
-	derived, err := d.Derived(ctx, kind, obj)
+	derived, err := d.Derived(ctx, obj)
 	if revision.IsChanged(err) {
 		// It has been deleted since the snapshot was taken.
 		return nil

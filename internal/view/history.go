@@ -201,12 +201,6 @@ func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, e
 	if err != nil {
 		return history, err
 	}
-	about := map[string]client.Object{}
-	for _, obj := range v.Snapshot.Sources(source.Kind) {
-		if obj.GetNamespace() == v.namespace {
-			about[obj.GetName()] = obj
-		}
-	}
 	pods := v.podsByRevision()
 	slices.SortFunc(seen.Revisions, func(a, b plan.Revision) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Name, b.Name))
@@ -219,8 +213,8 @@ func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, e
 			Changes: Compare(before, r.Digests), Pods: pods[text],
 		}
 		before = r.Digests
-		if obj := about[r.Name]; obj != nil {
-			entry.Created, entry.ChangeCause = obj.GetCreationTimestamp(), obj.GetAnnotations()[keys.ChangeCause]
+		if meta, exists := v.metadataOf(v.namespace, text); exists {
+			entry.Created, entry.ChangeCause = meta.CreationTimestamp, meta.Annotations[keys.ChangeCause]
 		}
 		pinners, err := v.PinnersOf(ctx, v.namespace, text)
 		if err != nil {

@@ -143,11 +143,7 @@ func defaultOptions() operator.Options {
 
 // optionsOf reads the options from the command line of the controller's container, by the controller's own flags.
 func optionsOf(ctx context.Context, c client.Client, d *appsv1.Deployment) (operator.Options, error) {
-	container := containerOf(d)
-	if container == nil {
-		return operator.Options{}, fmt.Errorf("deployment %s/%s has no container confrev", d.Namespace, d.Name)
-	}
-	options, configured, err := operator.Read(container.Args)
+	options, configured, err := operator.Read(containerOf(d).Args)
 	if err != nil {
 		return options, fmt.Errorf("flags of deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}

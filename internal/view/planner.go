@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,13 +137,10 @@ func (p *Planner) Labelled(namespace string, source pin.Source) []plan.Revision 
 	return all
 }
 
-// Derived reports whether what looks like a revision is proven to be one that the controller may delete (rule 20). It reads its data.
-func (p *Planner) Derived(ctx context.Context, kind pin.Kind, obj client.Object) (bool, error) {
-	meta := revision.Metadata(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
-	if err := p.Snapshot.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
-		return false, err
-	}
-	return p.store.Derived(ctx, meta)
+// Derived reports whether what looks like a revision in the snapshot is proven to be one that the controller may delete (rule 20). It reads
+// its data.
+func (p *Planner) Derived(ctx context.Context, obj client.Object) (bool, error) {
+	return p.store.Derived(ctx, obj.(*metav1.PartialObjectMetadata))
 }
 
 // Pods returns the metadata of a looked-at workload's pods that have not ended and are not ending (Snapshot.TakePods).
@@ -195,16 +193,16 @@ func (p *Planner) UsersOf(ctx context.Context, namespace string, source pin.Sour
 
 // PinnersOf returns the holders and workloads whose templates pin a revision.
 func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.Source) ([]client.Object, error) {
-	var all []client.Object
+	var lists []client.ObjectList
 	for _, kind := range p.Kinds {
-		found, err := index.List(ctx, p.Snapshot, kind.NewList(), namespace, index.ByPin, revision.String())
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
+		lists = append(lists, kind.NewList())
 	}
 	for _, holder := range p.kinds.Holders() {
-		found, err := index.List(ctx, p.Snapshot, holder.NewList(), namespace, index.ByPin, revision.String())
+		lists = append(lists, holder.NewList())
+	}
+	var all []client.Object
+	for _, list := range lists {
+		found, err := index.List(ctx, p.Snapshot, list, namespace, index.ByPin, revision.String())
 		if err != nil {
 			return nil, err
 		}
@@ -227,12 +225,4 @@ func (p *Planner) engine(kind workload.Kind) *rollout.Engine {
 		Kind: kind, Kinds: p.kinds, Options: p.Options.Options, Client: p.Snapshot, Live: p.live, Whole: p.Snapshot, Store: p.store, Triggers: p.triggers,
 		Accounts: p.accounts, Now: time.Now,
 	}
-}
-
-// Unanswered reports whether the workload webhook left something to do of a request that would make obj of old, or create it if old is
-// nil, as a dry run shows it. The webhook changes nothing of what it has changed before, so what the same plan adds is what it missed:
-// it is not there, does not answer, or does not do it for now.
-func (p *Planner) Unanswered(ctx context.Context, kind workload.Kind, obj, old client.Object) (bool, error) {
-	answer, err := p.engine(kind).Admit(ctx, rollout.Request{Object: obj, Old: old, DryRun: true})
-	return len(answer.Patch) > 0, err
 }

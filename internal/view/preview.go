@@ -85,11 +85,13 @@ func unanswered(ctx context.Context, live client.Client, namespace string, edits
 			}
 		}
 		kind := installed.Kinds()[i]
-		missed, err := planner.Unanswered(ctx, kind, e.After, e.Before)
+		answer, err := planner.engine(kind).Admit(ctx, rollout.Request{Object: e.After, Old: e.Before, DryRun: true})
 		if err != nil {
 			return nil, fmt.Errorf("look at %s %s: %w", kind.Resource(), client.ObjectKeyFromObject(e.After), err)
 		}
-		if missed {
+		// The webhook changes nothing of what it has changed before, so what the same plan adds is what it missed: it is not there, does
+		// not answer, or does not do it for now.
+		if len(answer.Patch) > 0 {
 			notes = append(notes, fmt.Sprintf("confrev's webhook did not answer for %s/%s: what is shown is what the controller does afterwards, "+
 				"in a rollout of its own, and an undo is not told from a deploy", kind.Resource(), e.After.GetName()))
 		}
@@ -102,7 +104,7 @@ func forecast(ctx context.Context, live client.Client, namespace string, edits E
 	overlaid := &overlay{Client: live, edits: edits}
 	options := installed.Options
 	if installed.Deployment == nil {
-		options.Secrets = edits.secrets(namespace)
+		options.Secrets = slices.ContainsFunc(edits.of(namespace), func(e Edit) bool { return e.GVK == revision.GVK(pin.Secret) })
 	}
 	planner, err := NewPlanner(ctx, overlaid, options, namespace)
 	if err != nil {
@@ -265,12 +267,7 @@ func convert(from runtime.Object, into client.Object) error {
 
 // Source returns the source that an edit is of, if it is of one.
 func (e *Edit) Source() (pin.Source, bool) {
-	for _, kind := range pin.Kinds {
-		if revision.GVK(kind) == e.GVK {
-			return pin.Source{Kind: kind, Name: e.After.GetName()}, true
-		}
-	}
-	return pin.Source{}, false
+	return Object{GroupKind: e.GVK.GroupKind(), Name: e.After.GetName()}.Source()
 }
 
 func (e Edits) namespaces() []string {
@@ -283,11 +280,6 @@ func (e Edits) namespaces() []string {
 
 func (e Edits) of(namespace string) []Edit {
 	return slices.DeleteFunc(slices.Clone(e), func(one Edit) bool { return one.After.GetNamespace() != namespace })
-}
-
-// secrets reports whether Secrets matter in a namespace: some are edited.
-func (e Edits) secrets(namespace string) bool {
-	return slices.ContainsFunc(e.of(namespace), func(one Edit) bool { return one.GVK == revision.GVK(pin.Secret) })
 }
 
 // editOf returns the edit of an object; nil when there is none.

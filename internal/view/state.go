@@ -9,7 +9,6 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
-	"confrev.io/confrev/internal/workload"
 )
 
 // State is how far a workload is with a source's present content.
@@ -122,18 +121,15 @@ func (p progress) without(d plan.Decision) (n int) {
 	return n
 }
 
-// worst returns the state that most needs attention.
-func worst(all []State) State {
+// worst returns the state of the sources that most needs attention.
+func worst(all []SourceStatus) State {
 	for _, s := range byUrgency {
-		if slices.Contains(all, s) {
+		if slices.ContainsFunc(all, func(source SourceStatus) bool { return source.State == s }) {
 			return s
 		}
 	}
 	return Untracked
 }
-
-// runsOn reports whether pods of a kind live on and are replaced, rather than end with the configuration that they began with.
-func runsOn(kind workload.Kind) bool { return !kind.RunsJobs() }
 
 // ExplainVerdict returns what the verdict on a source means for a workload. status, preview and the verbs that move pins use these words.
 func ExplainVerdict(d plan.Decision) string {

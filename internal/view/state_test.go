@@ -63,7 +63,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestWorst(t *testing.T) {
-	if got := worst([]State{RolledOut, Advancing, Missing, Held}); got != Missing {
+	if got := worst([]SourceStatus{{State: RolledOut}, {State: Advancing}, {State: Missing}, {State: Held}}); got != Missing {
 		t.Error(got)
 	}
 	if got := worst(nil); got != Untracked {
@@ -73,7 +73,7 @@ func TestWorst(t *testing.T) {
 
 func TestSourceCountsPodsFromTheNewestNumber(t *testing.T) {
 	p := progress{pods: []pin.Set{{app: one}, {app: two}, {}, {app: two}}}
-	got := p.source(plan.Decision{Source: app, Verdict: plan.InSync, From: two, To: two, Current: two}, p.pods)
+	got := p.source(plan.Decision{Source: app, Verdict: plan.InSync, From: two, To: two, Current: two})
 	want := []PodCount{{revisionName(two), 2}, {revisionName(one), 1}, {nil, 1}}
 	if diff := cmp.Diff(want, got.Pods); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

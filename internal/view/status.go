@@ -220,14 +220,13 @@ func statusOf(look rollout.Assessment) WorkloadStatus {
 func (w *WorkloadStatus) judge(v *View, look rollout.Assessment) {
 	p := v.progress(look)
 	w.resumes = p.resumes
-	var all []State
 	for _, d := range look.Pins.Decisions {
-		w.Sources = append(w.Sources, p.source(d, p.pods))
+		w.Sources = append(w.Sources, p.source(d))
 	}
-	withoutPods := p
-	withoutPods.pods = nil
+	// Pods carry no hashes.
+	p.pods = nil
 	for _, d := range look.Hashes.Decisions {
-		source := withoutPods.source(d, nil)
+		source := p.source(d)
 		if look.Rotates(d.Source) {
 			source.Policy = optin.PolicyRotate.Name
 		}
@@ -235,10 +234,7 @@ func (w *WorkloadStatus) judge(v *View, look rollout.Assessment) {
 	}
 	w.addRest(look)
 	w.inferred = inferred(look.Workload, w.Sources)
-	for _, source := range w.Sources {
-		all = append(all, source.State)
-	}
-	w.State = worst(all)
+	w.State = worst(w.Sources)
 	if len(look.Pins.Decisions)+len(look.Hashes.Decisions) == 0 && look.Config.Mode.Attaches && look.Config.Track.Enabled() {
 		w.State, w.Message = p.rollout()
 	}
@@ -266,11 +262,11 @@ func (w *WorkloadStatus) addRest(look rollout.Assessment) {
 }
 
 // source judges one source.
-func (p progress) source(d plan.Decision, pods []pin.Set) SourceStatus {
+func (p progress) source(d plan.Decision) SourceStatus {
 	result := SourceStatus{Source: d.Source.String(), Pinned: revisionName(d.From), Current: revisionName(d.Current)}
 	result.State, result.Message = p.judge(d)
 	counts := map[pin.Pin]int{}
-	for _, pod := range pods {
+	for _, pod := range p.pods {
 		counts[pod[d.Source]]++
 	}
 	newest := func(a, b pin.Pin) int {
@@ -305,7 +301,8 @@ func (v *View) progress(look rollout.Assessment) progress {
 	if waits := look.Workload.GetAnnotations()[keys.Paused]; waits != "" && p.paused != "" {
 		p.paused, p.resumes = "confrev paused it at its creation, until there is "+waits, true
 	}
-	if !runsOn(look.Kind) || !v.seesPods() {
+	// Pods of Jobs end with the configuration that they began with; others live on and are replaced.
+	if look.Kind.RunsJobs() || !v.seesPods() {
 		return p
 	}
 	pods, err := v.Pods(look)

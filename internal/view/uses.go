@@ -153,7 +153,10 @@ func (v *View) effect(look rollout.Assessment, d plan.Decision) (Effect, string)
 // whyNot reports why a workload does not follow a source that its template refers to.
 func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
 	asked := look.Config
-	traits := v.traits(look, source)
+	traits := optin.Traits{}
+	if meta, exists := v.metadataOf(look.Workload.GetNamespace(), source); exists {
+		traits, _ = v.Options.Compat.Describe(source, meta, look.Workload.GetUID())
+	}
 	switch {
 	case look.Hidden && source.Kind == pin.Secret:
 		return "you may not list Secrets, so this is not known"
@@ -175,16 +178,6 @@ func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
 		}
 	}
 	return "not tracked: see the annotation " + keys.Track
-}
-
-// traits returns what a source says of itself.
-func (v *View) traits(look rollout.Assessment, source pin.Source) optin.Traits {
-	meta, exists := v.metadataOf(look.Workload.GetNamespace(), source)
-	if !exists {
-		return optin.Traits{}
-	}
-	traits, _ := v.Options.Compat.Describe(source, meta, look.Workload.GetUID())
-	return traits
 }
 
 // jobs returns the Jobs that no controller made and that use a source: their templates never change.

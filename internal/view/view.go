@@ -152,11 +152,7 @@ func (v *View) secretsHandled() bool {
 
 // noteRefusals notes what the user may not see. With no kind of workloads to see, that is an error.
 func (v *View) noteRefusals() error {
-	seen := false
-	for _, kind := range v.Kinds {
-		seen = seen || v.Snapshot.Refused(kind.GVK) == nil
-	}
-	if !seen {
+	if !slices.ContainsFunc(v.Kinds, func(kind workload.Kind) bool { return v.Snapshot.Refused(kind.GVK) == nil }) {
 		return v.Snapshot.Refused(workload.Deployment.GVK)
 	}
 	for _, gvk := range v.Snapshot.RefusedKinds() {
@@ -175,10 +171,8 @@ func (v *View) meaning(gvk schema.GroupVersionKind) string {
 	case "ConfigMap", "Secret":
 		return ": what became of those is not known"
 	}
-	for _, kind := range v.Kinds {
-		if kind.GVK == gvk {
-			return ": they are left out"
-		}
+	if slices.ContainsFunc(v.Kinds, func(kind workload.Kind) bool { return kind.GVK == gvk }) {
+		return ": they are left out"
 	}
 	return ": a workload that was rolled back may look as if it were advancing"
 }
