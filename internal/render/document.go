@@ -264,20 +264,16 @@ func (d *document) encode(node *yaml.Node) (string, error) {
 			unlike = differences(written, read)
 		}
 		if len(unlike) == 0 {
-			return text, d.checkSame(node, read)
+			// The tree may have been restyled before it was written.
+			if unlike = differences(node, read); len(unlike) > 0 {
+				return "", d.ambiguous(unlike[0])
+			}
+			return text, nil
 		}
 		if !requote(unlike) {
 			return "", d.ambiguous(unlike[0])
 		}
 	}
-}
-
-// checkSame returns an error if what was written is not the tree, which may have been restyled before.
-func (d *document) checkSame(node *yaml.Node, read any) error {
-	if unlike := differences(node, read); len(unlike) > 0 {
-		return d.ambiguous(unlike[0])
-	}
-	return nil
 }
 
 func (d *document) print(node *yaml.Node) (string, error) {

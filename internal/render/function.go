@@ -85,14 +85,11 @@ func (r *renderer) configure(list *document) error {
 	if err != nil || values["functionConfig"] == nil {
 		return err
 	}
-	wrong := func(err error) error {
-		return list.errorAt(child(root(list.node), "functionConfig").Line, "functionConfig: %v", err)
-	}
 	function := &unstructured.Unstructured{}
 	function.Object, _ = values["functionConfig"].(map[string]any)
 	options, err := functionOptions(function)
 	if err != nil {
-		return wrong(err)
+		return list.errorAt(child(root(list.node), "functionConfig").Line, "functionConfig: %v", err)
 	}
 	r.Options = r.overriddenBy(options)
 	return nil

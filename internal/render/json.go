@@ -24,7 +24,9 @@ func parseJSON(file string, line int, data []byte) (documents []*document, ok bo
 		if err := decoder.Decode(&raw); err != nil {
 			return documents, errors.Is(err, io.EOF)
 		}
-		node, err := jsonTree(raw)
+		tokens := json.NewDecoder(bytes.NewReader(raw))
+		tokens.UseNumber()
+		node, err := jsonNode(tokens)
 		if err != nil || !isMapping(node) {
 			return nil, false
 		}
@@ -37,13 +39,7 @@ func parseJSON(file string, line int, data []byte) (documents []*document, ok bo
 	}
 }
 
-// jsonTree returns the YAML tree of a JSON value, in its order.
-func jsonTree(raw []byte) (*yaml.Node, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	return jsonNode(decoder)
-}
-
+// jsonNode returns the YAML tree of the next JSON value, in its order.
 func jsonNode(decoder *json.Decoder) (*yaml.Node, error) {
 	token, err := decoder.Token()
 	if err != nil {

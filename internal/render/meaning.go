@@ -159,7 +159,7 @@ func kubectlReads(text []byte, into any) error {
 // merge key overrides those before it and is overridden by those after it.
 func resolve(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
-		named := clone(node.Alias)
+		named := yaml.CopyYNode(node.Alias)
 		if node.HeadComment+node.LineComment+node.FootComment != "" {
 			named.HeadComment, named.LineComment, named.FootComment = node.HeadComment, node.LineComment, node.FootComment
 		}

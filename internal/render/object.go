@@ -1,7 +1,6 @@
 package render
 
 import (
-	"encoding/json"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,15 +90,6 @@ func (o *object) values() (*unstructured.Unstructured, error) {
 	}
 	o.value = &unstructured.Unstructured{Object: values}
 	return o.value, nil
-}
-
-// marshal returns the object as JSON.
-func (o *object) marshal() ([]byte, error) {
-	value, err := o.values()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(value.Object)
 }
 
 // annotate sets an annotation in the metadata below parent, and notes whether that was a change.

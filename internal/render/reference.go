@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/kustomize/kyaml/resid"
 	"sigs.k8s.io/kustomize/kyaml/utils"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -17,30 +17,19 @@ import (
 // Reference is a field that names a source.
 type Reference struct {
 	Kind pin.Kind
-	// Of selects the objects that have the field.
-	Of Selector
+	// Of selects the objects that have the field, by their kind. An empty field of it selects anything.
+	Of resid.Gvk
 	// Path is the path of the field, through all items of lists.
 	Path []string
-}
-
-// Selector selects objects by their kind, as kustomize does. An empty field selects anything.
-type Selector struct {
-	Group   string `json:"group"`
-	Version string `json:"version"`
-	Kind    string `json:"kind"`
-}
-
-func (s Selector) selects(gvk schema.GroupVersionKind) bool {
-	return (s.Group == "" || s.Group == gvk.Group) && (s.Version == "" || s.Version == gvk.Version) && (s.Kind == "" || s.Kind == gvk.Kind)
 }
 
 // nameReferences is the part of kustomize's transformer configuration that says which fields contain names. Its other parts are
 // ignored.
 type nameReferences struct {
 	NameReference []struct {
-		Selector
+		resid.Gvk
 		FieldSpecs []struct {
-			Selector
+			resid.Gvk
 			Path string `json:"path"`
 			// Create has no effect on names, but kustomize's own configuration contains it.
 			Create bool `json:"create"`
@@ -72,7 +61,7 @@ func (c nameReferences) references() ([]Reference, error) {
 			if field.Path == "" {
 				return nil, fmt.Errorf("nameReference[%d].fieldSpecs[%d]: it has no path", i, j)
 			}
-			references = append(references, Reference{kind, field.Selector, utils.PathSplitter(field.Path, "/")})
+			references = append(references, Reference{kind, field.Gvk, utils.PathSplitter(field.Path, "/")})
 		}
 	}
 	return references, nil
@@ -80,8 +69,9 @@ func (c nameReferences) references() ([]Reference, error) {
 
 // references makes the configured fields of an object name revisions.
 func (r *renderer) references(o *object) error {
+	kind := resid.Gvk{Group: o.gvk.Group, Version: o.gvk.Version, Kind: o.gvk.Kind}
 	for _, reference := range r.References {
-		if !reference.Of.selects(o.gvk) {
+		if !kind.IsSelected(&reference.Of) {
 			continue
 		}
 		for _, name := range fields(o.node, reference.Path) {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -49,7 +50,6 @@ type revision struct {
 func (o *object) sourceKind() (kind pin.Kind, is bool) {
 	switch o.gvk.GroupKind() {
 	case corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind():
-		// The controller created it, and maintains it.
 		return pin.ConfigMap, true
 	case corev1.SchemeGroupVersion.WithKind("Secret").GroupKind():
 		return pin.Secret, true
@@ -100,7 +100,11 @@ func (s *source) read() (*content.Content, error) {
 
 // content returns an object's content as the API server will store it.
 func (o *object) content(kind pin.Kind) (content.Content, error) {
-	data, err := o.marshal()
+	values, err := o.values()
+	if err != nil {
+		return content.Content{}, err
+	}
+	data, err := json.Marshal(values.Object)
 	if err != nil {
 		return content.Content{}, err
 	}
@@ -270,14 +274,14 @@ func (v *revision) write(keep []Tool) {
 // copyOf inserts a copy of an object after it.
 func (o *object) copyOf() *object {
 	made := *o
-	made.node = clone(o.node)
+	made.node = yaml.CopyYNode(o.node)
 	if o.list == nil {
 		o.document.added = append(o.document.added, made.node)
 		// The document stays as it is; the copy gets one of its own.
 		made.document = &document{}
 		return &made
 	}
-	insertAfter(o.list, o.node, made.node)
+	o.list.Content = slices.Insert(o.list.Content, slices.Index(o.list.Content, o.node)+1, made.node)
 	o.document.changed = true
 	return &made
 }

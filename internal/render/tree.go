@@ -133,12 +133,3 @@ func repeated(node *yaml.Node) *yaml.Node {
 	}
 	return nil
 }
-
-// clone copies a tree, with its comments.
-func clone(node *yaml.Node) *yaml.Node { return yaml.CopyYNode(node) }
-
-// insertAfter inserts an item into a sequence after another one.
-func insertAfter(sequence, item, added *yaml.Node) {
-	at := slices.Index(sequence.Content, item)
-	sequence.Content = slices.Insert(sequence.Content, at+1, added)
-}
