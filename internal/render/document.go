@@ -43,7 +43,6 @@ type document struct {
 	added   []*yaml.Node
 }
 
-// parse reads a file's documents.
 func parse(file File) ([]*document, error) {
 	data := bytes.TrimPrefix(file.Data, []byte("\ufeff"))
 	if !utf8.Valid(data) {
@@ -144,7 +143,6 @@ func (d *document) empty() bool {
 	return true
 }
 
-// root returns the content of a document node.
 func root(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.DocumentNode && len(node.Content) == 1 {
 		return node.Content[0]
@@ -172,7 +170,6 @@ func (d *document) readJSON() error {
 	return nil
 }
 
-// values returns the document as plain values.
 func (d *document) values() (map[string]any, error) {
 	if d.value != nil {
 		return d.value, nil
@@ -318,7 +315,6 @@ func spellOut(node *yaml.Node, within bool) {
 	}
 }
 
-// lineEnd returns the line ending of the document.
 func (d *document) lineEnd() string {
 	if strings.Contains(d.body, "\r\n") {
 		return "\r\n"
@@ -344,7 +340,6 @@ func endLine(text string) string {
 	return text
 }
 
-// write returns the stream of all documents.
 func write(documents []*document) ([]byte, error) {
 	var out strings.Builder
 	for _, d := range documents {

@@ -145,7 +145,6 @@ func fromTexts(data any) (map[string]any, error) {
 // result is a message of a function. Severities are info, warning and error.
 type result struct{ severity, message string }
 
-// results describes what was done.
 func (r *renderer) results() []result {
 	var results []result
 	for _, made := range r.made() {

@@ -66,7 +66,6 @@ type Output struct {
 	Warnings []string
 }
 
-// renderer is the state of one rendering.
 type renderer struct {
 	Options
 	documents []*document
@@ -79,7 +78,6 @@ type renderer struct {
 	warnings  []warning
 }
 
-// warning is a note about an object.
 type warning struct {
 	object *object
 	note   string

@@ -46,7 +46,6 @@ type revision struct {
 	live bool
 }
 
-// sourceKind returns the kind of source that an object is.
 func (o *object) sourceKind() (kind pin.Kind, is bool) {
 	switch o.gvk.GroupKind() {
 	case corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind():
@@ -57,7 +56,6 @@ func (o *object) sourceKind() (kind pin.Kind, is bool) {
 	return "", false
 }
 
-// index returns the sources of a stream.
 func index(objects []*object) map[place]*source {
 	sources := map[place]*source{}
 	for _, o := range objects {

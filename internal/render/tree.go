@@ -87,7 +87,6 @@ func mapping(parent *yaml.Node, key string) *yaml.Node {
 	return made
 }
 
-// remove removes keys from a mapping.
 func remove(mapping *yaml.Node, unwanted func(key string) bool) {
 	if !isMapping(mapping) {
 		return

@@ -19,7 +19,6 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// workload renders one workload.
 func (r *renderer) workload(o *object, kind workload.Kind) error {
 	values, err := o.values()
 	if err != nil {

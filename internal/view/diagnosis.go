@@ -94,7 +94,6 @@ type doctor struct {
 	DiagnosisOptions
 }
 
-// addFinding adds a finding about an object.
 func (d *doctor) addFinding(s Severity, reason string, gvk schema.GroupVersionKind, obj client.ObjectKey, fix, format string, args ...any) {
 	d.Findings = append(d.Findings, Finding{
 		Severity: s, Reason: reason, Namespace: obj.Namespace, Object: resourceName(gvk.Kind, obj.Name),

@@ -189,7 +189,6 @@ func (v *View) sizes(ctx context.Context, kind pin.Kind, selector client.ListOpt
 // unreadable are the reasons for which the hashes of Secrets cannot be compared.
 var unreadable = []string{revision.KeyUnreadable, revision.KeyHidden}
 
-// history looks at the revisions of one source.
 func (v *View) history(ctx context.Context, source pin.Source) (SourceHistory, error) {
 	history := SourceHistory{Namespace: v.namespace, Source: source.String(), of: source, Revisions: []RevisionEntry{}}
 	seen, err := v.Observe(ctx, v.namespace, source)

@@ -303,7 +303,6 @@ type overlay struct {
 	edits Edits
 }
 
-// Get reads an object as it would be.
 func (o *overlay) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
 	if err != nil {
@@ -316,7 +315,6 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return o.Client.Get(ctx, key, obj, options...)
 }
 
-// List lists objects as they would be.
 func (o *overlay) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if err := o.Client.List(ctx, list, options...); err != nil {
 		return err

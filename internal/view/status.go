@@ -138,7 +138,6 @@ func (v *View) status(ctx context.Context, which Which) (*StatusList, error) {
 	return list, nil
 }
 
-// choose returns the workloads that are asked about.
 func (v *View) choose(which Which) ([]rollout.Assessment, error) {
 	if !which.Named() {
 		return slices.DeleteFunc(v.Workloads(), func(l rollout.Assessment) bool {
@@ -261,7 +260,6 @@ func (w *WorkloadStatus) addRest(look rollout.Assessment) {
 	slices.SortFunc(w.Sources, func(a, b SourceStatus) int { return cmp.Compare(a.Source, b.Source) })
 }
 
-// source judges one source.
 func (p progress) source(d plan.Decision) SourceStatus {
 	result := SourceStatus{Source: d.Source.String(), Pinned: revisionName(d.From), Current: revisionName(d.Current)}
 	result.State, result.Message = p.judge(d)

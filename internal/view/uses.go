@@ -80,7 +80,6 @@ func (v *View) Uses(ctx context.Context, objects []Object) (*UseList, error) {
 	return list, nil
 }
 
-// uses returns the workloads that use a source.
 func (v *View) uses(ctx context.Context, source pin.Source) ([]UseEntry, error) {
 	candidates, err := v.UsersOf(ctx, v.namespace, source)
 	if err != nil {

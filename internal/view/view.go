@@ -132,7 +132,6 @@ func (v *View) metadataOf(namespace string, source pin.Source) (meta *metav1.Par
 	return found[0].(*metav1.PartialObjectMetadata), true
 }
 
-// seesPods reports whether the user may list pods.
 func (v *View) seesPods() bool { return v.Snapshot.Refused(snapshot.Pod) == nil }
 
 // secretsHandled reports whether there is a trace of the controller handling Secrets, for users who may not look at the

@@ -101,7 +101,6 @@ func newOwnable(p *session.Session, cmd *cobra.Command, example string, options 
 	return session.Command(cmd, o)
 }
 
-// Fill reads the flags that kubectl's command has got.
 func (o *ownable) Fill(cmd *cobra.Command, args []string) (err error) {
 	o.args, o.print, o.fieldManager = args, printFlagsOf(cmd, "created"), cmdutil.GetFlagString(cmd, "field-manager")
 	if o.validation, err = cmdutil.GetValidationDirective(cmd); err != nil {

@@ -167,7 +167,6 @@ type volumeRequest struct {
 	readOnly                                                 bool
 }
 
-// add returns the operations that mount the volume.
 func (r volumeRequest) add(spec *corev1.PodSpec) ([]jsonpatch.Operation, error) {
 	volume, err := r.volume()
 	if err != nil {
@@ -218,7 +217,6 @@ func (r volumeRequest) mounts(spec *corev1.PodSpec, mount corev1.VolumeMount) ([
 	return ops, nil
 }
 
-// volume makes the volume of a request.
 func (r volumeRequest) volume() (corev1.Volume, error) {
 	named := map[string]string{"configmap": r.configMap, "secret": r.secret, "pvc": r.claim, "emptydir": "scratch"}
 	flags := map[string]string{"configmap": "--configmap-name", "secret": "--secret-name", "pvc": "--claim-name"}

@@ -62,7 +62,6 @@ func NewUndo(p *session.Session) *cobra.Command {
 	return session.Command(cmd, u)
 }
 
-// Fill reads what to roll back, and how far.
 func (u *undo) Fill(cmd *cobra.Command, args []string) error {
 	if err := u.onWorkload.Fill(cmd, args); err != nil {
 		return err
@@ -76,7 +75,6 @@ func (u *undo) Fill(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// Run pins the workload to earlier revisions, or writes the content of one back into its source.
 func (u *undo) Run(ctx context.Context) error {
 	if u.restore {
 		return u.restoreSource(ctx)

@@ -80,7 +80,6 @@ func (d *diff) Fill(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Run compares. The exit status reports whether there are differences.
 func (d *diff) Run(ctx context.Context) error {
 	differ, err := d.run(ctx)
 	switch {
@@ -103,7 +102,6 @@ func (d *diff) run(ctx context.Context) (differ bool, err error) {
 	return d.ofWorkload(ctx, c, d.name)
 }
 
-// ofSource compares two revisions of a source.
 func (d *diff) ofSource(ctx context.Context, c *session.Connection, source pin.Source) (differ bool, err error) {
 	list := revision.NewMetadataList(source.Kind)
 	if err := c.List(ctx, list, client.InNamespace(c.Namespace), client.HasLabels{keys.Content}); err != nil {
@@ -182,7 +180,6 @@ func (d *diff) sides(use podspec.Use, old, now contents) [2]side {
 	return [2]side{before, after}
 }
 
-// used returns the values that a workload uses.
 func used(use podspec.Use, all map[string][]byte) map[string][]byte {
 	if use.All {
 		return all
@@ -196,7 +193,6 @@ func used(use podspec.Use, all map[string][]byte) map[string][]byte {
 	return some
 }
 
-// compare runs the user's program on two sides.
 func (d *diff) compare(both [2]side) (differ bool, err error) {
 	err = runDiff(d.IOStreams, both)
 	var exit exec.ExitError
@@ -212,7 +208,6 @@ type contents struct {
 	pin    pin.Pin
 }
 
-// read reads a source or revision.
 func read(ctx context.Context, c *session.Connection, source pin.Source, at pin.Pin) (contents, error) {
 	obj := revision.NewSource(source.Kind)
 	return contents{obj, at}, c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: at.Revision}, obj)
@@ -243,7 +238,6 @@ func revisionsOf(source pin.Source, metas []metav1.PartialObjectMetadata) revisi
 	return r
 }
 
-// choose returns what to compare.
 func (r revisions) choose(from, to string) (old, now pin.Pin, err error) {
 	if len(r.all) == 0 {
 		return old, now, fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", r.of)

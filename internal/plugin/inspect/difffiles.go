@@ -31,7 +31,6 @@ func values(obj client.Object) map[string][]byte {
 	return all
 }
 
-// addFiles adds a file for each key of two contents.
 func addFiles(before, after files, old, now map[string][]byte, masked bool) {
 	for key, value := range old {
 		other, both := now[key]

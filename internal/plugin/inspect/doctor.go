@@ -79,7 +79,6 @@ func (o *doctorOptions) Run(ctx context.Context) error {
 	return err
 }
 
-// printDiagnosis prints for people.
 func printDiagnosis(out io.Writer, d *view.Diagnosis) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "server %s, plugin %s, controller %s\n", d.Versions.Server, d.Versions.Plugin, cmp.Or(d.Versions.Controller, "unknown"))

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,31 @@ const historyExample = `
 
 		# The names of all revisions
 		kubectl confrev history configmap/app -o name`
+
+// question is a verb about objects that have to be named.
+type question struct {
+	*session.Session
+	printer.Output
+	objects []view.Object
+}
+
+func (q *question) Fill(_ *cobra.Command, args []string) (err error) {
+	if err := q.Check(); err != nil {
+		return err
+	}
+	q.objects, err = q.Objects(args)
+	return err
+}
+
+// answer prints what was found. In place of an empty table people read what none means.
+func (q *question) answer(data any, notes []string, table *metav1.Table, none string) error {
+	q.PrintNotes(notes)
+	if len(table.Rows) == 0 && q.IsTable() {
+		_, err := fmt.Fprintln(q.ErrOut, none)
+		return err
+	}
+	return q.Print(q.Out, data, table, false)
+}
 
 type history struct{ question }
 
@@ -67,11 +93,7 @@ const shownKeys = 3
 func changesText(c view.Changes) string {
 	var parts []string
 	add := func(sign string, keys []string) {
-		for i, key := range keys {
-			if i == shownKeys {
-				parts = append(parts, fmt.Sprintf("%s%d more", sign, len(keys)-shownKeys))
-				break
-			}
+		for _, key := range first(keys, shownKeys, "%d more") {
 			parts = append(parts, sign+key)
 		}
 	}
@@ -81,7 +103,6 @@ func changesText(c view.Changes) string {
 	return printer.OrDash(strings.Join(parts, " "))
 }
 
-// historyTable has a row for each revision.
 func historyTable(list *view.HistoryList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns(
 		[]string{"Source", "Number", "Current", "Age", "Used By", "Pods", "Changes", "Change-Cause"}, "Revision", "Bytes", "Held By")}
@@ -99,35 +120,14 @@ func historyTable(list *view.HistoryList) *metav1.Table {
 	return table
 }
 
-// firstNames shows the first names of many.
 func firstNames(names []string) string {
-	if len(names) > shownKeys {
-		return strings.Join(names[:shownKeys], ",") + fmt.Sprintf(",+%d more", len(names)-shownKeys)
-	}
-	return printer.OrDash(strings.Join(names, ","))
+	return printer.OrDash(strings.Join(first(names, shownKeys, "+%d more"), ","))
 }
 
-// question is a verb about objects that have to be named.
-type question struct {
-	*session.Session
-	printer.Output
-	objects []view.Object
-}
-
-func (q *question) Fill(_ *cobra.Command, args []string) (err error) {
-	if err := q.Check(); err != nil {
-		return err
+// first shortens a list to its first items. The last one says in place of the others how many more there are.
+func first(all []string, shown int, more string) []string {
+	if len(all) > shown {
+		return append(slices.Clone(all[:shown]), fmt.Sprintf(more, len(all)-shown))
 	}
-	q.objects, err = q.Objects(args)
-	return err
-}
-
-// answer prints what was found. In place of an empty table people read what none means.
-func (q *question) answer(data any, notes []string, table *metav1.Table, none string) error {
-	q.PrintNotes(notes)
-	if len(table.Rows) == 0 && q.IsTable() {
-		_, err := fmt.Fprintln(q.ErrOut, none)
-		return err
-	}
-	return q.Print(q.Out, data, table, false)
+	return all
 }

@@ -140,7 +140,6 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	return o.show(list)
 }
 
-// show prints the status and returns the exit status.
 func (o *statusOptions) show(list *view.StatusList) error {
 	o.PrintNotes(list.Notes)
 	if len(list.Items) == 0 && o.IsTable() {
@@ -190,7 +189,6 @@ func (o *statusOptions) nothing() error {
 	return fmt.Errorf("nothing to wait for: no workload%s that confrev follows was found%s", with, o.where())
 }
 
-// end returns how it came out.
 func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
@@ -233,7 +231,6 @@ func (o *statusOptions) redraw(before, list *view.StatusList) error {
 	return o.PrintTable(o.Out, table, o.all)
 }
 
-// where returns where the command looked.
 func (o *statusOptions) where() string {
 	if o.all {
 		return ""
@@ -260,13 +257,9 @@ func listed(list *view.StatusList, chosen func(view.WorkloadStatus) bool) string
 			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", item.Workload, item.State, item.Message), ": "))
 		}
 	}
-	if more := len(all) - shownLeft; more > 0 {
-		all = append(all[:shownLeft], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(all, "; ")
+	return strings.Join(first(all, shownLeft, "and %d more"), "; ")
 }
 
-// statusTable has a row for each source of a workload.
 func statusTable(list *view.StatusList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns(
 		[]string{"Workload", "Source", "Pinned", "Current", printer.StateColumn, "Pods"}, "Mode", "Revision", "Message")}
@@ -320,8 +313,5 @@ func unusedChanges(list *view.StatusList) []string {
 			}
 		}
 	}
-	if more := len(notes) - shownLeft; more > 0 {
-		notes = append(notes[:shownLeft], fmt.Sprintf("and %d more; -o wide shows them", more))
-	}
-	return notes
+	return first(notes, shownLeft, "and %d more; -o wide shows them")
 }

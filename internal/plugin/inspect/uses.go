@@ -59,7 +59,6 @@ func (o *uses) Run(ctx context.Context) error {
 	return o.answer(list, list.Notes, usesTable(list), "No workload of the namespace "+o.Namespace()+" uses it.")
 }
 
-// usesTable has a row for each workload.
 func usesTable(list *view.UseList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns([]string{"Source", "Workload", "Effect", "Keys", "Pods", "Reason"}, "Mode")}
 	for _, e := range list.Items {

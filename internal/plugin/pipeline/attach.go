@@ -51,7 +51,6 @@ const attachExamples = `
 	# To the newest ReplicaSet with a label, whatever created it
 	kubectl confrev attach --replicaset-selector configMap=app-7 --configmaps app-7`
 
-// attachOptions are what is attached to what.
 type attachOptions struct {
 	*session.Session
 	rollout, deployment  string
@@ -95,7 +94,6 @@ func (o *attachOptions) Fill(*cobra.Command, []string) (err error) {
 	return nil
 }
 
-// Run waits for the ReplicaSet, and makes it an owner.
 func (o *attachOptions) Run(ctx context.Context) error {
 	c, err := o.Connect()
 	if err != nil {
@@ -151,7 +149,6 @@ func (o *attachOptions) choose(ctx context.Context, c *session.Connection, repli
 	return slices.CompactFunc(uses, func(a, b podspec.Use) bool { return a.Source == b.Source }), nil
 }
 
-// attach appends the ReplicaSet to the owners of one object.
 func (o *attachOptions) attach(ctx context.Context, c *session.Connection, replicaSet *appsv1.ReplicaSet, use podspec.Use) error {
 	source, owner := use.Source, revision.Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet.Name, UID: replicaSet.UID}
 	added := false

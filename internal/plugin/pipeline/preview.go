@@ -62,7 +62,6 @@ func NewPreview(p *session.Session) *cobra.Command {
 	return session.Command(cmd, o)
 }
 
-// Fill reads which files to preview, and how they would be applied.
 func (o *previewOptions) Fill(cmd *cobra.Command, _ []string) error {
 	o.serverSide, o.force = cmdutil.GetServerSideApplyFlag(cmd), cmdutil.GetForceConflictsFlag(cmd)
 	return errors.Join(o.files.RequireFilenameOrKustomize(), o.Check())
@@ -182,7 +181,6 @@ func previewTable(list *view.PreviewList) *metav1.Table {
 	return table
 }
 
-// reasonsOf returns why a workload rolls out or not.
 func reasonsOf(w view.Preview) []string {
 	var reasons []string
 	if w.Template {

@@ -120,7 +120,6 @@ func parseFile[T any](path string, parse func([]byte) (T, error)) (parsed T, err
 	return parse(data)
 }
 
-// read reads the manifests.
 func (r *renderOptions) read() ([]render.File, error) {
 	filenames := r.filenames
 	if len(filenames) == 0 {
