@@ -9,10 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/pin"
 )
 
 // sharedEdits is how often the shared ConfigMap is edited.
@@ -42,7 +40,7 @@ func benchmarkShared(b *testing.B, users int) {
 	}
 	requests := w.requests(mark, len(times.last))
 	cpu = (confrev.cpu() - cpu) / time.Duration(len(times.last))
-	writes := owners.stop()
+	writes := owners()
 	revision := w.revisionOf(names[0])
 	confrev.stop()
 	best := w.reportFloor(users, w.floors(users))
@@ -77,13 +75,8 @@ func (s *sharedTimes) add(edited time.Time, pinned []time.Time) {
 // revisionOf returns the revision that a Deployment is pinned to.
 func (w *world) revisionOf(name string) *corev1.ConfigMap {
 	w.Helper()
-	d := deployment(name, "app")
-	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.NS, Name: name}, d))
-	pins, err := pin.Parse(d.Spec.Template.Annotations[keys.Pins])
-	w.Must(err)
-	revision, _ := pins.Resolve(pin.Source{Kind: pin.ConfigMap, Name: "app"})
 	cm := &corev1.ConfigMap{}
-	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.NS, Name: revision}, cm))
+	w.Must(w.Get(w.PinOf(name, "app").Revision, cm))
 	return cm
 }
 

@@ -30,8 +30,8 @@ func benchmarkKind(b *testing.B, kind workload.Kind) {
 	w := newWorld(b)
 	w.Must(w.TryCreate(configMap("web", "first")))
 	w.Must(w.TryCreate(w.object(kind, "web")))
-	confrev := w.start("--settle", "0s", "--revisions-per-hour", "100000")
 	pins := w.watchPins(kind)
+	confrev := w.start("--settle", "0s", "--revisions-per-hour", "100000")
 	pins.next()
 	confrev.idle()
 	var taken []time.Duration
@@ -92,9 +92,7 @@ type pinned struct {
 
 func (w *world) watchPins(kind workload.Kind) *pinned {
 	w.Helper()
-	stream, err := w.watcher().Watch(w.Ctx, kind.NewList(), client.InNamespace(w.NS))
-	w.Must(err)
-	w.Cleanup(stream.Stop)
+	stream := w.watch(kind.NewList(), nil)
 	p := &pinned{w: w, times: make(chan time.Time, watchBuffer)}
 	go func() {
 		last := ""

@@ -31,13 +31,8 @@ func BenchmarkPlugin(b *testing.B) {
 	names := w.tracked("web", pluginWorkloads)
 	confrev := w.start("--settle", "0s")
 	confrev.idle()
-	plugin := filepath.Join(cluster.Dir, "kubectl-confrev")
-	build := exec.CommandContext(w.Ctx, "go", "build", "-o", plugin, "./cmd/kubectl-confrev")
-	build.Dir = env.Root()
-	out, err := build.CombinedOutput()
-	if err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	plugin, err := cluster.BuildPlugin(w.Ctx)
+	w.Must(err)
 	kubectl, err := cluster.Tool(w.Ctx, "kubectl")
 	w.Must(err)
 	w.many(pluginPods, creating, func(i int) error { return w.patch(names[i], `{"spec":{"replicas":1}}`) })

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -44,7 +43,7 @@ const (
 // One iteration is one pod of each variant; the metrics are medians in milliseconds and ratios to the pod that nothing
 // looks at. Where a cluster has a Service, the webhook has a relay here, which costs about a tenth of a millisecond.
 func BenchmarkPolicies(b *testing.B) {
-	c := newClient(b)
+	c := cluster.Client
 	newWorld(b).start()
 	installed := load(b, c)
 	variants := []variant{
@@ -190,20 +189,6 @@ func normalPod() *corev1.Pod {
 				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: app}}}},
 		},
 	}
-}
-
-func newClient(b *testing.B) client.Client {
-	b.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
-	if err != nil {
-		b.Fatalf("read the kubeconfig that KUBECONFIG names: %v", err)
-	}
-	config.QPS = -1 // the client must not be what is measured
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		b.Fatalf("make a client: %v", err)
-	}
-	return c
 }
 
 // load reads the chart's policies. Of the webhooks, the chart installs only one in addition to them; the other is at the same place.

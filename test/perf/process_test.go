@@ -4,11 +4,10 @@ package perf
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/env"
@@ -20,8 +19,9 @@ type process struct {
 	w       *world
 	started time.Time
 	// ready is how long it took to become ready.
-	ready   time.Duration
-	stopped bool
+	ready time.Duration
+	// stop may be called again.
+	stop func()
 }
 
 // start starts confrev with the given flags, and stops it at the end. It logs as in production.
@@ -31,6 +31,11 @@ func (w *world) start(args ...string) *process {
 	confrev, err := cluster.Confrev(w.Ctx, "confrev", binary, args...)
 	w.Must(err)
 	p := &process{Confrev: confrev, w: w, started: time.Now()}
+	p.stop = sync.OnceFunc(func() {
+		if err := p.Stop(); err != nil {
+			w.Errorf("confrev did not end well, see %s: %v", p.Log, err)
+		}
+	})
 	err = confrev.Start(w.Ctx)
 	p.ready = time.Since(p.started)
 	// Also when it did not become ready: it runs anyway, and would continue to pin in everyone's measurements.
@@ -38,16 +43,6 @@ func (w *world) start(args ...string) *process {
 	w.Must(err)
 	w.Must(cluster.WaitWebhook(w.Ctx))
 	return p
-}
-
-func (p *process) stop() {
-	if p.stopped {
-		return
-	}
-	p.stopped = true
-	if err := p.Stop(); err != nil {
-		p.w.Errorf("confrev did not end well, see %s: %v", p.Log, err)
-	}
 }
 
 func (p *process) metrics() env.Metrics {
@@ -108,20 +103,9 @@ type memory struct{ now, peak, heap float64 }
 func (p *process) memory() memory {
 	p.w.Helper()
 	// Before the metrics are read: that costs memory too.
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	process, err := procfs.NewProc(p.PID())
 	p.w.Must(err)
-	return memory{
-		now: kilobytes(string(status), "VmRSS:"), peak: kilobytes(string(status), "VmHWM:"),
-		heap: p.metrics().Sum("go_memstats_heap_alloc_bytes"),
-	}
-}
-
-// kilobytes reads a line of /proc/PID/status (proc_pid_status(5)) as bytes; 0 when there is none.
-func kilobytes(status, name string) float64 {
-	_, rest, _ := strings.Cut(status, name)
-	if fields := strings.Fields(rest); len(fields) > 0 {
-		n, _ := strconv.ParseFloat(fields[0], 64)
-		return n * 1024
-	}
-	return 0
+	status, err := process.NewStatus()
+	p.w.Must(err)
+	return memory{now: float64(status.VmRSS), peak: float64(status.VmHWM), heap: p.metrics().Sum("go_memstats_heap_alloc_bytes")}
 }

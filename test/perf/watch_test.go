@@ -3,7 +3,7 @@
 package perf
 
 import (
-	"strings"
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,30 +32,29 @@ type sighting struct {
 // watchBuffer holds all that a benchmark may see while it does not look.
 const watchBuffer = 100_000
 
-func (w *world) watcher() client.WithWatch {
+// watch lists objects of the namespace, and watches from then on those of them with some labels.
+func (w *world) watch(list client.ObjectList, labels client.HasLabels) watch.Interface {
 	w.Helper()
 	c, err := client.NewWithWatch(cluster.Config, client.Options{})
 	w.Must(err)
-	return c
+	w.List(list)
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	stream, err := c.Watch(w.Ctx, list, client.InNamespace(w.NS), labels, from)
+	w.Must(err)
+	w.Cleanup(stream.Stop)
+	return stream
 }
 
 func (w *world) watchTemplates() *templates {
 	w.Helper()
-	c, list := w.watcher(), &appsv1.DeploymentList{}
-	w.Must(c.List(w.Ctx, list, client.InNamespace(w.NS)))
+	list := &appsv1.DeploymentList{}
+	stream := w.watch(list, nil)
 	t := &templates{w: w, events: make(chan sighting, watchBuffer), seen: map[string]map[string]string{}}
 	for _, d := range list.Items {
 		t.seen[d.Name] = d.Spec.Template.Annotations
 	}
-	stream, err := c.Watch(w.Ctx, &appsv1.DeploymentList{}, client.InNamespace(w.NS), from(list.ResourceVersion))
-	w.Must(err)
-	w.Cleanup(stream.Stop)
 	go t.follow(stream)
 	return t
-}
-
-func from(resourceVersion string) client.ListOption {
-	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: resourceVersion}}
 }
 
 // follow takes the time right at the watch, so that it does not matter when the benchmark looks.
@@ -96,47 +95,27 @@ func (t *templates) changed(annotation string, names ...string) []time.Time {
 	return times
 }
 
-// ownerWrites follows the owners of a namespace's revisions, as a watch shows them.
-type ownerWrites struct {
-	stream watch.Interface
-	counts chan []int
-}
-
-func (w *world) watchOwners() *ownerWrites {
+// watchOwners follows the owners of a namespace's revisions, as a watch shows them. stop ends that and returns the number of owners after
+// each write of them: whenever they are others than before, which tells these writes from all others.
+func (w *world) watchOwners() (stop func() []int) {
 	w.Helper()
-	c, list := w.watcher(), &metav1.PartialObjectMetadataList{}
+	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	w.Must(c.List(w.Ctx, list, client.InNamespace(w.NS)))
-	stream, err := c.Watch(w.Ctx, list, client.InNamespace(w.NS), client.HasLabels{keys.Content}, from(list.ResourceVersion))
-	w.Must(err)
-	o := &ownerWrites{stream: stream, counts: make(chan []int, 1)}
-	go o.follow()
-	return o
-}
-
-// follow notes the number of owners whenever they are others than before, which tells writes of owners from all others.
-func (o *ownerWrites) follow() {
-	var counts []int
-	last := map[string]string{}
-	for event := range o.stream.ResultChan() {
-		meta, ok := event.Object.(*metav1.PartialObjectMetadata)
-		if !ok {
-			continue
+	stream, counts := w.watch(list, client.HasLabels{keys.Content}), make(chan []int, 1)
+	go func() {
+		var all []int
+		last := map[string][]metav1.OwnerReference{}
+		for event := range stream.ResultChan() {
+			meta, ok := event.Object.(*metav1.PartialObjectMetadata)
+			if ok && event.Type != watch.Deleted && !reflect.DeepEqual(meta.OwnerReferences, last[meta.Name]) {
+				last[meta.Name] = meta.OwnerReferences
+				all = append(all, len(meta.OwnerReferences))
+			}
 		}
-		var owners strings.Builder
-		for _, o := range meta.OwnerReferences {
-			owners.WriteString(string(o.UID) + " ")
-		}
-		if event.Type != watch.Deleted && owners.String() != last[meta.Name] {
-			last[meta.Name] = owners.String()
-			counts = append(counts, len(meta.OwnerReferences))
-		}
+		counts <- all
+	}()
+	return func() []int {
+		stream.Stop()
+		return <-counts
 	}
-	o.counts <- counts
-}
-
-// stop returns the number of owners after each write.
-func (o *ownerWrites) stop() []int {
-	o.stream.Stop()
-	return <-o.counts
 }

@@ -53,10 +53,9 @@ func BenchmarkWebhook(b *testing.B) {
 // settled waits until a Deployment is pinned and stays out of the measurement's way.
 func (w *world) settled(name string) {
 	w.Helper()
+	// Not Eventually, whose looks become rare: how long it takes is measured.
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		d := &appsv1.Deployment{}
-		w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.NS, Name: name}, d))
-		if d.Status.ObservedGeneration == d.Generation && len(d.Spec.Template.Annotations) > 0 {
+		if d := w.Deployment(name); d.Status.ObservedGeneration == d.Generation && len(d.Spec.Template.Annotations) > 0 {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -140,7 +139,7 @@ func (w *world) deployFirst(t *table, name string, workloadFirst bool) {
 		return nil
 	})
 	all := &appsv1.ReplicaSetList{}
-	w.Must(cluster.Client.List(w.Ctx, all, client.InNamespace(w.NS)))
+	w.List(all)
 	extra := -firstDeploys
 	for _, rs := range all.Items {
 		if len(rs.OwnerReferences) > 0 && len(rs.OwnerReferences[0].Name) > len(name) && rs.OwnerReferences[0].Name[:len(name)] == name {
