@@ -15,7 +15,8 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newUpCommand(), newDownCommand(), newListCommand(), newBuildCommand(), newPathCommand(), newNodeCommand(),
+	root.AddCommand(newUpCommand(), newListCommand(), newBuildCommand(), newPathCommand(), newNodeCommand(),
+		newNamedCommand("down", "Stop a cluster and remove its data; fine if there is none", down),
 		newFileCommand("kubeconfig", "Print the path of a cluster's kubeconfig", layout.kubeconfig),
 		newFileCommand("audit-log", "Print the path of a cluster's audit log", layout.auditLog))
 	return root
@@ -49,27 +50,6 @@ func newUpCommand() *cobra.Command {
 	cmd.Flags().StringVar(&minor, "kubernetes", defaultKubernetes.minor, "version of the control plane: "+kubernetesMinors())
 	cmd.Flags().BoolVar(&options.rollouts, "argo-rollouts", false, "also run the Argo Rollouts controller")
 	cmd.Flags().BoolVar(&options.realNode, "real-node", false, "also run a real node, with a kubelet and containers (Linux, root)")
-	return cmd
-}
-
-func newDownCommand() *cobra.Command {
-	var name string
-	cmd := &cobra.Command{
-		Use:   "down",
-		Short: "Stop a cluster and remove its data; fine if there is none",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := validateName(name); err != nil {
-				return err
-			}
-			l, err := newLayout()
-			if err != nil {
-				return err
-			}
-			return down(cmd.Context(), l, name)
-		},
-	}
-	addNameFlag(cmd, &name)
 	return cmd
 }
 
@@ -133,6 +113,17 @@ func newPathCommand() *cobra.Command {
 
 // newFileCommand makes a verb that prints the path of one of a cluster's files.
 func newFileCommand(verb, short string, path func(layout, string) string) *cobra.Command {
+	return newNamedCommand(verb, short, func(cmd *cobra.Command, l layout, name string) error {
+		if !l.exists(name) {
+			return fmt.Errorf("there is no cluster %q: create it with '%s up --name %s'", name, project.command, name)
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), path(l, name))
+		return err
+	})
+}
+
+// newNamedCommand makes a verb about the cluster that --name names.
+func newNamedCommand(verb, short string, do func(cmd *cobra.Command, l layout, name string) error) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   verb,
@@ -146,11 +137,7 @@ func newFileCommand(verb, short string, path func(layout, string) string) *cobra
 			if err != nil {
 				return err
 			}
-			if !l.exists(name) {
-				return fmt.Errorf("there is no cluster %q: create it with '%s up --name %s'", name, project.command, name)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), path(l, name))
-			return err
+			return do(cmd, l, name)
 		},
 	}
 	addNameFlag(cmd, &name)

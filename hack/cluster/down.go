@@ -1,16 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"text/tabwriter"
+
+	"github.com/spf13/cobra"
 )
 
-func down(ctx context.Context, l layout, name string) error {
+func down(cmd *cobra.Command, l layout, name string) error {
+	ctx := cmd.Context()
 	if _, err := os.Stat(l.cluster(name)); errors.Is(err, fs.ErrNotExist) {
 		say("there is no cluster %q", name)
 		return nil

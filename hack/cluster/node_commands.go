@@ -17,32 +17,17 @@ func newNodeCommand() *cobra.Command {
 }
 
 func newNodeVerb(verb, short string, do func(context.Context, layout, cluster) error) *cobra.Command {
-	var name string
-	cmd := &cobra.Command{
-		Use:   verb,
-		Short: short,
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := validateName(name); err != nil {
-				return err
-			}
-			l, err := newLayout()
-			if err != nil {
-				return err
-			}
-			if !l.hasNode(name) {
-				return fmt.Errorf("cluster %q has no real node: use '%s up --real-node --name %s'", name, project.command, name)
-			}
-			c, err := newCluster(l, name)
-			if err != nil {
-				return err
-			}
-			c.log = l.verbLog("node-"+verb, name)
-			return do(cmd.Context(), l, c)
-		},
-	}
-	addNameFlag(cmd, &name)
-	return cmd
+	return newNamedCommand(verb, short, func(cmd *cobra.Command, l layout, name string) error {
+		if !l.hasNode(name) {
+			return fmt.Errorf("cluster %q has no real node: use '%s up --real-node --name %s'", name, project.command, name)
+		}
+		c, err := newCluster(l, name)
+		if err != nil {
+			return err
+		}
+		c.log = l.verbLog("node-"+verb, name)
+		return do(cmd.Context(), l, c)
+	})
 }
 
 func startNode(ctx context.Context, l layout, c cluster) error {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/test/env"
 )
 
 // does shows commands and what they print.
@@ -54,16 +55,12 @@ func pinned(as, workload, content string) action {
 			}
 			s.names[as], s.names[as+"pin"] = p.Revision, p.String()
 			s.names["next"] = fmt.Sprintf("configmap/%s@%d", source, p.Number+1)
-			return differs(s.output(contentOf(p.Revision)), content)
+			if seen := s.output(contentOf(p.Revision)); seen != content {
+				return "have " + seen
+			}
+			return ""
 		})
 	}
-}
-
-func differs(seen, want string) string {
-	if seen == want {
-		return ""
-	}
-	return "have " + seen
 }
 
 // contentOf returns the command that prints the content of a ConfigMap, which has one key.
@@ -90,11 +87,16 @@ func pods(app string, lines ...string) fact {
 		strings.Join(lines, "\n")}
 }
 
+// podOf returns the command that names one of the workload's pods that read a ConfigMap.
+func podOf(app, configMap string) string {
+	return "kubectl get pods -l app=" + app + " --no-headers -o custom-columns=N:.metadata.name,V:.spec.volumes[*].configMap.name" +
+		` | awk '$2 == "` + configMap + `" {print $1; exit}'`
+}
+
 // losePod deletes a pod that reads a ConfigMap, as the loss of its node would, and claims that its replacement reads the same.
 func losePod(app, configMap, content string, same fact) action {
 	return func(s *stage) {
-		remember("lost", "kubectl get pods -l app="+app+" --no-headers -o custom-columns=N:.metadata.name,V:.spec.volumes[*].configMap.name"+
-			" | awk '$2 == \""+configMap+"\" {print $1; exit}'")(s)
+		remember("lost", podOf(app, configMap))(s)
 		s.show("kubectl delete pod {{lost}}")
 		until("the pod is replaced", same)(s)
 		s.show(get("pods", "-l app="+app))
@@ -105,44 +107,40 @@ func losePod(app, configMap, content string, same fact) action {
 }
 
 // moves returns the command that shows any movement of a workload: its generation, its ReplicaSets and its pods.
-func moves(workload, app string) string {
+func moves(workload string) string {
+	_, app, _ := strings.Cut(workload, "/")
 	return "kubectl get " + workload + " -o jsonpath='{.metadata.generation}'; " +
 		"kubectl get replicasets,pods -l app=" + app + " --no-headers -o custom-columns=N:.metadata.name,R:.spec.replicas | sort"
 }
 
-// end ends confrev, by force or as Kubernetes would.
-func end(byForce bool) action {
+// withoutConfrev ends confrev by a signal, lets something happen, and starts it again. It claims that confrev, which deals with all
+// that was changed before, writes nothing for it, and that nothing of a workload moves.
+func withoutConfrev(signal string, end func(*env.Confrev) error, workload string, meanwhile action) action {
 	return func(s *stage) {
-		if byForce {
-			s.print(cyan, fmt.Sprintf("$ kill -KILL %d", s.confrev.PID()))
-			s.Must(s.confrev.Kill())
-		} else {
-			s.print(cyan, fmt.Sprintf("$ kill -TERM %d", s.confrev.PID()))
-			s.Must(s.confrev.Stop())
-		}
+		s.print(cyan, fmt.Sprintf("$ kill -%s %d", signal, s.confrev.PID()))
+		s.Must(end(s.confrev))
 		s.print(green, "✓ confrev has ended")
+		meanwhile(s)
+		before := s.output(moves(workload))
+		s.print("", "\nStart confrev again; it finds everything as it should be.")
+		mark, err := s.Cluster.AuditNow()
+		s.Must(err)
+		s.Must(s.confrev.Start(s.ctx))
+		barrier(s)
+		s.wroteNothing(mark)
+		s.claim(check{"nothing moved: the same generation, ReplicaSets and pods", fact{moves(workload), before}})
 	}
 }
 
-// start starts confrev again, and lets it deal with all that was changed before.
-func start(s *stage) {
-	s.print("", "\nStart confrev again; it finds everything as it should be.")
-	mark, err := s.Cluster.AuditNow()
-	s.Must(err)
-	s.restarted = mark
-	s.Must(s.confrev.Start(s.ctx))
-	barrier(s)
-}
-
-// barrier returns confrev something later to do, and waits until it has done that.
+// barrier makes a later change, and waits until confrev has dealt with it.
 func barrier(s *stage) {
 	s.print(dim, "  … confrev is given something later to do: another ConfigMap is edited")
 	s.Barrier()
 }
 
-// wroteNothing claims that confrev has written nothing since it was started again, except for the barrier.
-func wroteNothing(s *stage) {
-	requests, err := s.Cluster.ConfrevRequests(s.restarted)
+// wroteNothing claims that confrev has written nothing since a mark, except for the barrier.
+func (s *stage) wroteNothing(since env.AuditMark) {
+	requests, err := s.Cluster.ConfrevRequests(since)
 	s.Must(err)
 	for _, r := range requests {
 		if r.Writes() && r.Object.Namespace == s.NS && !strings.HasPrefix(r.Object.Name, "barrier") {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"confrev.io/confrev/test/env"
 )
 
 // grace is for how long confrev keeps what nothing uses any more. It is minutes by default, and no one wants to watch that.
@@ -240,13 +242,11 @@ replacements must not be canaries as well:`,
 	{
 		name: "a third one goes while confrev is down",
 		says: "confrev is not in the pod-creation path. End it the hard way, and lose one more:",
-		does: []action{end(true), losePod("app", "{{stable}}", greetingFirst, stuck), remember("before", moves("rollout/app", "app")),
-			start, wroteNothing},
-		checks: []check{{"nothing moved: the same generation, ReplicaSets and pods", fact{moves("rollout/app", "app"), "{{before}}"}}},
+		does: []action{withoutConfrev("KILL", (*env.Confrev).Kill, "rollout/app", losePod("app", "{{stable}}", greetingFirst, stuck))},
 	},
 	{
 		name: "abort the canary: the stable pods are not touched",
-		does: []action{remember("old", "kubectl get pods -l app=app -o name --sort-by=.metadata.name | xargs"), remember("canary", podOf("faulty")),
+		does: []action{remember("old", "kubectl get pods -l app=app -o name --sort-by=.metadata.name | xargs"), remember("canary", podOf("app", "{{faulty}}")),
 			does("kubectl argo rollouts abort app"), until("stable is back at 5 pods", allRead("stable"))},
 		sees: []string{rollout, rolloutPods},
 		checks: []check{
@@ -295,10 +295,4 @@ nothing special:`,
 			checks: []check{{"all 5 pods read {{fixed}} again", allRead("fixed")}},
 		},
 	}
-}
-
-// podOf returns the command that names a pod that reads a ConfigMap.
-func podOf(configMap string) string {
-	return "kubectl get pods -l app=app --no-headers -o custom-columns=N:.metadata.name,V:.spec.volumes[*].configMap.name | awk '$2 == \"{{" +
-		configMap + "}}\" {print $1; exit}'"
 }

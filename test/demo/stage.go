@@ -1,21 +1,65 @@
+// Command demo tells confrev's story on a real control plane of hack/cluster, shows with kubectl what happens, and checks
+// each thing that it says. A story is a list of steps (web.go, canary.go), made of actions (actions.go); stage.go tells it.
 package main
 
 import (
 	"context"
 	"embed"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
+	"golang.org/x/term"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"confrev.io/confrev/test/env"
 )
+
+// stories are those that can be told, by the word on the command line.
+var stories = map[string]story{"": webStory, "canary": canaryStory}
+
+func main() {
+	name := flag.String("name", "confrev", "name of the cluster")
+	flag.Parse()
+	told, ok := stories[flag.Arg(0)]
+	if !ok || flag.NArg() > 1 {
+		fmt.Fprintln(os.Stderr, "usage: demo [--name CLUSTER] [canary]")
+		os.Exit(2)
+	}
+	os.Exit(run(*name, told))
+}
+
+// run plays a story and returns the exit status.
+func run(name string, told story) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &stage{ctx: ctx, story: told, names: map[string]string{}, colours: term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""}
+	err := s.tell(name)
+	if err == nil && term.IsTerminal(int(os.Stdin.Fd())) {
+		s.stay()
+	}
+	switch {
+	case err == nil:
+		err = s.leave()
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		s.lookHere()
+	}
+	if err != nil {
+		s.print(red, "✗ "+err.Error())
+		return 1
+	}
+	return 0
+}
 
 // story is what the demo tells: a list of steps. All texts and commands may have {{names}}, for which the stage puts what was
 // remembered under that name.
@@ -67,8 +111,6 @@ type stage struct {
 	confrev *env.Confrev
 	// dir has the user's files, folder is the one in which commands run; path is where they find kubectl and its plugins.
 	dir, folder, path, kubeconfig string
-	// restarted is the place in the audit log at which confrev was started again.
-	restarted env.AuditMark
 }
 
 // failure ends a story.
@@ -142,17 +184,7 @@ func (s *stage) setUp(name string) error {
 		s.path += filepath.Dir(path) + ":"
 	}
 	s.print(dim, "The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …")
-	if err := cluster.Install(s.ctx); err != nil {
-		return err
-	}
-	binary, err := cluster.Build(s.ctx, false)
-	if err != nil {
-		return err
-	}
-	if s.confrev, err = cluster.Confrev(s.ctx, "confrev", binary, s.flags...); err != nil {
-		return err
-	}
-	if err := errors.Join(s.confrev.Start(s.ctx), cluster.WaitWebhook(s.ctx)); err != nil {
+	if s.confrev, err = cluster.StartConfrev(s.ctx, nil, s.flags...); err != nil {
 		return err
 	}
 	s.World = env.NewWorld(s, cluster, "demo")
