@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/env"
 )
 
@@ -156,7 +157,7 @@ func (a *arena) blank(target string) *unstructured.Unstructured {
 	case "secret":
 		obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	default:
-		obj.SetGroupVersionKind(deploymentKind)
+		obj.SetGroupVersionKind(workload.Deployment.GVK)
 	}
 	obj.SetNamespace(a.NS)
 	obj.SetName(name)
@@ -173,7 +174,7 @@ func (a *arena) creates(name, on, key, claim string) []attempt {
 		meta.Labels = map[string]string{keys.Content: "v1-" + strings.Repeat("b", 52)}
 	}
 	forged := &corev1.ConfigMap{ObjectMeta: meta, Immutable: new(true), Data: map[string]string{"key": "forged"}}
-	rollout := objectOf(rolloutKind, meta.Name, scaled(strategy("canary", map[string]any{}))(meta.Name, everyForm(meta.Name, "plain", "victim-secret")))
+	rollout := objectOf(workload.Rollout.GVK, meta.Name, scaled(strategy("canary", map[string]any{}))(meta.Name, everyForm(meta.Name, "plain", "victim-secret")))
 	rollout.SetNamespace(a.NS)
 	put(rollout.Object, "spec.replicas", int64(0))
 	rollout.SetAnnotations(meta.Annotations)

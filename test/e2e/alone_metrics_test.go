@@ -59,30 +59,24 @@ func TestMetrics(t *testing.T) {
 		return ""
 	})
 
-	deployments := func(name string) func(env.Metrics) float64 {
-		return func(m env.Metrics) float64 { return m.SumWith(name, "workload", "deployment") }
-	}
-	all := func(name string) func(env.Metrics) float64 {
-		return func(m env.Metrics) float64 { return m.Sum(name) }
-	}
-	counts := func(name string, labels ...string) func(env.Metrics) float64 {
-		return func(m env.Metrics) float64 { return m.Count(name, labels...) }
+	sum := func(name string, labels ...string) func(env.Metrics) float64 {
+		return func(m env.Metrics) float64 { return m.Sum(name, labels...) }
 	}
 	grow := map[string]func(env.Metrics) float64{
-		"confrev_advances_total":                              deployments("confrev_advances_total"),
-		"confrev_pinned_total":                                deployments("confrev_pinned_total"),
-		"confrev_holds_total":                                 deployments("confrev_holds_total"),
-		"confrev_restarts_total":                              deployments("confrev_restarts_total"),
-		"confrev_revisions_created_total":                     all("confrev_revisions_created_total"),
-		"confrev_revisions_recreated_total":                   all("confrev_revisions_recreated_total"),
-		"confrev_revisions_deleted_total":                     all("confrev_revisions_deleted_total"),
-		"confrev_owners_attached_total":                       all("confrev_owners_attached_total"),
-		"confrev_plan_duration_seconds":                       counts("confrev_plan_duration_seconds"),
-		"confrev_admission_duration_seconds":                  counts("confrev_admission_duration_seconds", "workload", "deployment", "result", "patched"),
-		"confrev_change_to_pin_seconds":                       counts("confrev_change_to_pin_seconds"),
-		"confrev_admission_duration_seconds, where it failed": counts("confrev_admission_duration_seconds", "workload", "deployment", "result", "error"),
+		"confrev_advances_total":                              sum("confrev_advances_total", "workload", "deployment"),
+		"confrev_pinned_total":                                sum("confrev_pinned_total", "workload", "deployment"),
+		"confrev_holds_total":                                 sum("confrev_holds_total", "workload", "deployment"),
+		"confrev_restarts_total":                              sum("confrev_restarts_total", "workload", "deployment"),
+		"confrev_revisions_created_total":                     sum("confrev_revisions_created_total"),
+		"confrev_revisions_recreated_total":                   sum("confrev_revisions_recreated_total"),
+		"confrev_revisions_deleted_total":                     sum("confrev_revisions_deleted_total"),
+		"confrev_owners_attached_total":                       sum("confrev_owners_attached_total"),
+		"confrev_plan_duration_seconds":                       sum("confrev_plan_duration_seconds"),
+		"confrev_admission_duration_seconds":                  sum("confrev_admission_duration_seconds", "workload", "deployment", "result", "patched"),
+		"confrev_change_to_pin_seconds":                       sum("confrev_change_to_pin_seconds"),
+		"confrev_admission_duration_seconds, where it failed": sum("confrev_admission_duration_seconds", "workload", "deployment", "result", "error"),
 		"confrev_warnings_total": func(m env.Metrics) float64 {
-			return min(m.SumWith("confrev_warnings_total", "reason", "SourceMissing"), m.SumWith("confrev_warnings_total", "reason", "RevisionMissing"))
+			return min(m.Sum("confrev_warnings_total", "reason", "SourceMissing"), m.Sum("confrev_warnings_total", "reason", "RevisionMissing"))
 		},
 	}
 	after := w.metrics()
@@ -91,7 +85,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s went from %v to %v", name, was, now)
 		}
 	}
-	if by := after.SumWith("confrev_pod_admission", "by", "policy") + after.SumWith("confrev_pod_admission", "by", "webhook"); by != 1 {
+	if by := after.Sum("confrev_pod_admission", "by", "policy") + after.Sum("confrev_pod_admission", "by", "webhook"); by != 1 {
 		t.Errorf("confrev_pod_admission says that %v things resolve pins", by)
 	}
 	for _, name := range metricsOfDocs(t) {

@@ -76,7 +76,7 @@ func (w *world) asked() float64 {
 	w.Helper()
 	metrics, err := confrev.ReadMetrics(w.Ctx)
 	w.Must(err)
-	return metrics.SumWith("controller_runtime_webhook_requests_total", "webhook", "/resolve-pins")
+	return metrics.Sum("controller_runtime_webhook_requests_total", "webhook", "/resolve-pins")
 }
 
 // What the policies do, the webhook does.

@@ -18,6 +18,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
@@ -133,8 +134,8 @@ func TestRequestsOfOneEditOfEachKind(t *testing.T) {
 			}
 			return ""
 		})
-		if a.rollingOut != nil {
-			a.Eventually("the edit rolls out", func() string { return a.rollingOut(a) })
+		if a.start == nil {
+			a.Eventually("the edit rolls out", a.rollingOut)
 			a.waitOwned(after[a])
 		}
 		a.WaitEvent("RolledForward", a.name, after[a].conf.String())
@@ -162,7 +163,7 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 	for i := range users {
 		name := fmt.Sprintf("web-%d", i)
 		names = append(names, name)
-		job := objectOf(cronJobKind, fmt.Sprintf("job-%d", i), cron)
+		job := objectOf(workload.CronJob.GVK, fmt.Sprintf("job-%d", i), cron)
 		job.SetAnnotations(map[string]string{keys.Track: "all"})
 		w.Create(deployment(name, envFrom("web"), gen.Replicas(0)), job)
 	}
@@ -173,8 +174,8 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 	w.WaitOwned(a.Revision, names...)
 	pinnedJobs := func() map[string]bool {
 		pins := map[string]bool{}
-		for _, job := range w.list(cronJobKind) {
-			pins[templatePins(job.Object, "spec.jobTemplate.spec.template")] = true
+		for _, job := range w.list(workload.CronJob.GVK) {
+			pins[workload.CronJob.PinsText(&job)] = true
 		}
 		return pins
 	}
@@ -242,19 +243,19 @@ func (a *app) checkRequests(since env.AuditMark, took time.Duration) (writes int
 		holders = 2
 	}
 	most := map[string]int{
-		"get configmaps":               2,           // the source to hash it, and to copy it
-		aRevisionsData:                 1,           // to prove it, as above
-		"create configmaps":            1,           // the revision
-		"patch " + plural(a.templated): 1,           // the pin
-		"get " + plural(a.holder):      2 * holders, // is the owner of both revisions alive
-		"patch configmaps":             holders,     // the owner of the new revision
-		"patch secrets":                holders,     // the owner of the other one that the new template pins
-		"create events":                2,           // RevisionCreated, RolledForward
+		"get configmaps":                   2,           // the source to hash it, and to copy it
+		aRevisionsData:                     1,           // to prove it, as above
+		"create configmaps":                1,           // the revision
+		"patch " + plural(a.templated.GVK): 1,           // the pin
+		"get " + plural(a.kind.Holder.GVK): 2 * holders, // is the owner of both revisions alive
+		"patch configmaps":                 holders,     // the owner of the new revision
+		"patch secrets":                    holders,     // the owner of the other one that the new template pins
+		"create events":                    2,           // RevisionCreated, RolledForward
 		// Which Secrets it may mount, which it asks again after ten seconds.
 		"get serviceaccounts": 1 + int(took/(10*time.Second)),
 	}
 	if a.templated != a.kind {
-		most["get "+plural(a.kind)]++ // is the Rollout, as an owner, alive
+		most["get "+plural(a.kind.GVK)]++ // is the Rollout, as an owner, alive
 	}
 	counts := map[string]int{}
 	for _, r := range requests {
@@ -263,9 +264,9 @@ func (a *app) checkRequests(since env.AuditMark, took time.Duration) (writes int
 		}
 		if r.Response.Code == http.StatusConflict {
 			// As above. It asks for every owner that it has not seen on the revision yet.
-			most["get "+plural(a.holder)] += holders
+			most["get "+plural(a.kind.Holder.GVK)] += holders
 			if a.templated != a.kind {
-				most["get "+plural(a.kind)]++
+				most["get "+plural(a.kind.GVK)]++
 			}
 			continue
 		}

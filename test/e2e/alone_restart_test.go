@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -159,7 +160,7 @@ func TestRestartsWriteNothing(t *testing.T) {
 	for i, s := range subjects {
 		a, pinned := w.launch(s, fmt.Sprintf("kind-%d", i))
 		a.waitOwned(pinned)
-		if s.kind == statefulSetKind {
+		if s.kind == workload.StatefulSet {
 			a.editTo("B")
 			a.rollBack(a)
 			a.waitHolds()

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/workload"
 )
 
 // app is a workload of some kind, and its ConfigMap and Secret, which its pods refer to in every form.
@@ -30,7 +32,7 @@ type app struct {
 	conf, secret string
 	// job is the last Job of a kind that has such holders.
 	job string
-	// form returns the template. Nil is everyForm.
+	// form returns the template: everyForm, unless a test sets another.
 	form func(name, conf, secret string) map[string]any
 	// referrerFirst makes what refers to the template before what has it.
 	referrerFirst bool
@@ -38,7 +40,7 @@ type app struct {
 
 // app names a workload that is not there yet, with sources of its own.
 func (w *world) app(s subject, name string) *app {
-	return &app{world: w, subject: s, name: name, conf: name + "-conf", secret: name + "-cred"}
+	return &app{world: w, subject: s, name: name, conf: name + "-conf", secret: name + "-cred", form: everyForm}
 }
 
 // sourceKey is the key of the sources that all references take.
@@ -60,11 +62,7 @@ func (a *app) createWorkload(annotations map[string]string) {
 
 // objects returns the workload and what it needs, in the order in which they are made.
 func (a *app) objects(annotations map[string]string) []*unstructured.Unstructured {
-	form := a.form
-	if form == nil {
-		form = everyForm
-	}
-	template := form(a.name, a.conf, a.secret)
+	template := a.form(a.name, a.conf, a.secret)
 	var all []*unstructured.Unstructured
 	if a.others != nil {
 		all = a.others(a.name, template)
@@ -73,7 +71,7 @@ func (a *app) objects(annotations map[string]string) []*unstructured.Unstructure
 		// What opts in is for the object with the template to say; all else may be on the workload that refers to it.
 		other.SetAnnotations(optingIn(annotations))
 	}
-	obj := objectOf(a.kind, a.name, a.spec(a.name, template))
+	obj := objectOf(a.kind.GVK, a.name, a.spec(a.name, template))
 	obj.SetAnnotations(annotations)
 	if a.referrerFirst {
 		return append([]*unstructured.Unstructured{obj}, all...)
@@ -120,20 +118,17 @@ func (p pins) String() string { return p.conf.String() + " " + p.secret.String()
 // revisions returns the names that pods read.
 func (p pins) revisions() string { return p.conf.Revision + " " + p.secret.Revision }
 
-func (a *app) resource() string { return strings.ToLower(a.kind.Kind) + "/" + a.name }
+func (a *app) resource() string { return a.kind.Resource() + "/" + a.name }
 
-// templateResource returns the object with the template, which reports whether it is opted in.
-func (a *app) templateResource() string { return strings.ToLower(a.templated.Kind) + "/" + a.name }
-
-func (a *app) read(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+func (a *app) read(kind workload.Kind) *unstructured.Unstructured {
 	a.Helper()
 	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(gvk)
+	obj.SetGroupVersionKind(kind.GVK)
 	a.Must(a.Get(a.name, obj))
 	return obj
 }
 
-// object returns the workload as its user sees it, templateObject the one with the template.
+// object returns the workload as its user sees it, templateObject the one with the template, on which it is opted in.
 func (a *app) object() *unstructured.Unstructured         { return a.read(a.kind) }
 func (a *app) templateObject() *unstructured.Unstructured { return a.read(a.templated) }
 
@@ -143,16 +138,10 @@ func (a *app) patch(text string) {
 	a.Kubectl("patch", a.resource(), "--type=merge", "-p", text)
 }
 
-func templatePins(object map[string]any, path string) string {
-	text, _ := at(object, path+".metadata.annotations").(map[string]any)
-	value, _ := text[keys.Pins].(string)
-	return value
-}
-
 // pinned reads the pins of the template.
 func (a *app) pinned() pins {
 	a.Helper()
-	set, err := pin.Parse(templatePins(a.templateObject().Object, a.path))
+	set, err := a.templated.Pins(a.templateObject())
 	a.Must(err)
 	return pins{set[pin.Source{Kind: pin.ConfigMap, Name: a.conf}], set[pin.Source{Kind: pin.Secret, Name: a.secret}]}
 }
@@ -180,20 +169,20 @@ func (a *app) waitPinnedTo(value string) pins {
 		if complaint := a.notHolding(p, value); complaint != "" {
 			return complaint
 		}
-		if a.rollingOut == nil {
-			return ""
-		}
-		return a.rollingOut(a)
+		return a.rollingOut()
 	})
 	return p
 }
 
-func (a *app) notHolding(p pins, value string) string {
+// revisionsOf reads the revisions that both sources are pinned to.
+func (a *app) revisionsOf(p pins) (*corev1.ConfigMap, *corev1.Secret, error) {
 	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	if err := a.Get(p.conf.Revision, conf); err != nil {
-		return err.Error()
-	}
-	if err := a.Get(p.secret.Revision, secret); err != nil {
+	return conf, secret, errors.Join(a.Get(p.conf.Revision, conf), a.Get(p.secret.Revision, secret))
+}
+
+func (a *app) notHolding(p pins, value string) string {
+	conf, secret, err := a.revisionsOf(p)
+	if err != nil {
 		return err.Error()
 	}
 	if conf.Data[sourceKey] != value || string(secret.Data[sourceKey]) != value {
@@ -216,13 +205,7 @@ func (a *app) allRead(p pins) {
 // living returns the pods that are not being deleted; of a kind with Jobs, those of the last one.
 func (a *app) living() []corev1.Pod {
 	a.Helper()
-	labels := client.MatchingLabels{"app": a.name}
-	if a.job != "" {
-		labels["job-name"] = a.job
-	}
-	list := &corev1.PodList{}
-	a.Must(cluster.Client.List(a.Ctx, list, client.InNamespace(a.NS), labels))
-	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	return slices.DeleteFunc(a.Pods(a.name), func(pod corev1.Pod) bool { return pod.Labels["job-name"] != a.job })
 }
 
 // readers counts the pods by the revisions that they read.
@@ -253,7 +236,7 @@ func readBy(pod *corev1.Pod) string {
 func (a *app) holders() []unstructured.Unstructured {
 	a.Helper()
 	uid := a.object().GetUID()
-	return slices.DeleteFunc(a.list(a.holder), func(o unstructured.Unstructured) bool {
+	return slices.DeleteFunc(a.list(a.kind.Holder.GVK), func(o unstructured.Unstructured) bool {
 		owner := metav1.GetControllerOf(&o)
 		return owner == nil || owner.UID != uid
 	})
@@ -263,8 +246,16 @@ func (w *world) list(gvk schema.GroupVersionKind) []unstructured.Unstructured {
 	w.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
-	w.Must(cluster.Client.List(w.Ctx, list, client.InNamespace(w.NS)))
+	w.List(list)
 	return list.Items
+}
+
+// pinsOf returns the text of the pins of the template that a holder keeps.
+func (w *world) pinsOf(kind workload.HolderKind, holder *unstructured.Unstructured) string {
+	w.Helper()
+	obj := kind.New()
+	w.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(holder.Object, obj))
+	return kind.Facts(obj).Pins
 }
 
 // brokenPromise complains when a pod does not read what the holder that it came from was rolled out with.
@@ -276,7 +267,7 @@ func (a *app) brokenPromise() string {
 		if i < 0 {
 			return "no holder of pod " + pod.Name
 		}
-		set, err := pin.Parse(templatePins(holders[i].Object, a.holderPath))
+		set, err := pin.Parse(a.pinsOf(a.kind.Holder, &holders[i]))
 		a.Must(err)
 		var want []string
 		for _, source := range set.Sources() {
@@ -330,16 +321,15 @@ func (a *app) remove() {
 	a.Helper()
 	a.Kubectl("delete", a.resource(), "--wait=false")
 	if a.templated != a.kind {
-		a.Kubectl("delete", strings.ToLower(a.templated.Kind), a.name, "--wait=false")
+		a.Kubectl("delete", a.templated.Resource(), a.name, "--wait=false")
 	}
 }
 
 // owners returns the owners of both revisions.
 func (a *app) owners(p pins) []metav1.OwnerReference {
 	a.Helper()
-	conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	a.Must(a.Get(p.conf.Revision, conf))
-	a.Must(a.Get(p.secret.Revision, secret))
+	conf, secret, err := a.revisionsOf(p)
+	a.Must(err)
 	return append(conf.OwnerReferences, secret.OwnerReferences...)
 }
 
@@ -367,17 +357,17 @@ func (a *app) waitMade(all ...pins) {
 func (a *app) waitOwned(p pins) {
 	a.Helper()
 	a.Eventually(fmt.Sprintf("%s and its holders own %s", a.resource(), p), func() string {
-		want := map[types.UID]string{a.templateObject().GetUID(): a.templated.Kind}
+		want := map[types.UID]string{a.templateObject().GetUID(): a.templated.Resource()}
 		for _, holder := range a.holders() {
-			if strings.Contains(templatePins(holder.Object, a.holderPath), "="+p.conf.Revision+"@") {
+			if strings.Contains(a.pinsOf(a.kind.Holder, &holder), "="+p.conf.Revision+"@") {
 				want[holder.GetUID()] = holder.GetName()
 			}
 		}
 		if len(want) < 2 && a.start == nil {
 			return "no holder pins it"
 		}
-		conf, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-		if err := errors.Join(a.Get(p.conf.Revision, conf), a.Get(p.secret.Revision, secret)); err != nil {
+		conf, secret, err := a.revisionsOf(p)
+		if err != nil {
 			return err.Error()
 		}
 		for _, revision := range []client.Object{conf, secret} {

@@ -54,14 +54,10 @@ func TestConfrevsOwnAccountWritesNothingElse(t *testing.T) {
 	for _, s := range []subject{aDeployment, aStatefulSet, aDaemonSet, aCronJob, aCanary, aWebApp} {
 		t.Run(s.name, func(t *testing.T) {
 			w := worldIn(t, w.NS)
-			path := s.path
-			if path == "" {
-				path = "spec.template"
-			}
-			at := "/" + strings.ReplaceAll(path, ".", "/")
+			path, at := s.kind.Path, s.kind.TemplatePointer()
 			name := strings.ToLower(s.name)
 			template := everyForm(name, "conf", "cred")
-			obj := objectOf(s.kind, name, s.spec(name, template))
+			obj := objectOf(s.kind.GVK, name, s.spec(name, template))
 			// The webhook pins nothing: the sources do not exist. A pause is reverted, so that one kind is like the others.
 			obj.SetAnnotations(map[string]string{keys.Track: "all", "own": "own"})
 			w.Create(obj)

@@ -71,7 +71,7 @@ func TestEveryKindsFirstHolderIsPinned(t *testing.T) {
 			w.Errorf("%d holders, want 1", len(holders))
 		}
 		for _, holder := range holders {
-			if got := templatePins(holder.Object, a.holderPath); !strings.Contains(got, first.conf.String()) || !strings.Contains(got, first.secret.String()) {
+			if got := w.pinsOf(a.kind.Holder, &holder); !strings.Contains(got, first.conf.String()) || !strings.Contains(got, first.secret.String()) {
 				w.Errorf("%s is pinned to %q, want %s", holder.GetName(), got, first)
 			}
 		}
@@ -110,9 +110,8 @@ func TestEveryKindStaysHeldWhenItsImageChanges(t *testing.T) {
 func (a *app) setImage(image string) {
 	a.Helper()
 	o := a.templateObject()
-	path := strings.ReplaceAll(a.path, ".", "/")
 	a.Kubectl("patch", strings.ToLower(o.GetKind())+"/"+a.name, "--type=json", "-p",
-		fmt.Sprintf(`[{"op":"replace","path":"/%s/spec/containers/0/image","value":%q}]`, path, image))
+		fmt.Sprintf(`[{"op":"replace","path":"%s/spec/containers/0/image","value":%q}]`, a.kind.TemplatePointer(), image))
 }
 
 // Rules 3 and 6: an unused key rolls nothing; a key or a source that goes leaves the pin; one that comes back is a change like others.
@@ -178,11 +177,11 @@ func TestEveryKindIsAppliedAgain(t *testing.T) {
 		w.KubectlIn(manifest, "apply", "-f", "-")
 		first := a.reads("A")
 		w.Barrier()
-		template := at(a.templateObject().Object, a.path)
+		template := at(a.templateObject().Object, a.kind.Path)
 		unchanged := func(how string) {
 			w.Helper()
 			w.Barrier()
-			if diff := cmp.Diff(template, at(a.templateObject().Object, a.path)); diff != "" {
+			if diff := cmp.Diff(template, at(a.templateObject().Object, a.kind.Path)); diff != "" {
 				w.Fatalf("%s changed the template (-before +after):\n%s", how, diff)
 			}
 		}
@@ -253,7 +252,7 @@ func TestModeRestartOfEveryKind(t *testing.T) {
 		a.createWorkload(map[string]string{keys.Track: "all", keys.Mode: optin.Restart.Name})
 		follows := func() string {
 			o := a.templateObject()
-			inTemplate, _ := at(o.Object, a.path+".metadata.annotations").(map[string]any)
+			inTemplate, _ := at(o.Object, a.kind.Path+".metadata.annotations").(map[string]any)
 			return fmt.Sprint(o.GetAnnotations()[keys.Hashes], ",", inTemplate[keys.Hashes])
 		}
 		w.Eventually("it follows both sources", func() string {
@@ -360,9 +359,8 @@ func TestInjectionIntoTheTemplateOfEveryKind(t *testing.T) {
 func (a *app) waitNames(p pins) {
 	a.Helper()
 	a.Eventually("the template names "+p.revisions(), func() string {
-		template := &corev1.PodTemplateSpec{}
-		object, _ := at(a.templateObject().Object, a.path).(map[string]any)
-		a.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(object, template))
+		template, err := a.templated.Template(a.templateObject())
+		a.Must(err)
 		if got := readBy(&corev1.Pod{Spec: template.Spec}); got != p.revisions() {
 			return "it names " + got
 		}

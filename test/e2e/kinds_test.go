@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 )
 
 // forEachKind runs a test for every kind of workload, in a namespace of its own.
@@ -129,7 +130,7 @@ func (a *app) replace(revisions string) {
 // the same of Jobs.
 func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
-		if s.rollingOut == nil {
+		if s.start != nil {
 			w.Skip("nothing rolls out")
 		}
 		a, before := w.launch(s, "web")
@@ -168,7 +169,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 			return
 		}
 		release()
-		w.Eventually("the rollout continues", func() string { return s.rollingOut(a) })
+		w.Eventually("the rollout continues", a.rollingOut)
 		a.allRead(after)
 	})
 }
@@ -177,7 +178,7 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 func TestOnDeleteIsRespected(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects {
-		if s.holder != historyKind {
+		if s.kind.Holder != workload.ControllerRevision {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

@@ -84,14 +84,7 @@ func reinstallAfter(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
-	if err == nil && code == 0 {
-		err = cluster.Discard()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
-	}
-	os.Exit(code)
+	cluster.Exit(code, err)
 }
 
 func run(m *testing.M) (code int, err error) {

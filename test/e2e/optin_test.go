@@ -45,7 +45,7 @@ func TestOptingOutLeavesEveryKindAsItIs(t *testing.T) {
 		a, before := w.launch(s, "web")
 		a.waitOwned(before)
 		w.Barrier()
-		w.Kubectl("annotate", a.templateResource(), keys.Track+"=none", "--overwrite")
+		w.Kubectl("annotate", a.templated.Resource(), a.name, keys.Track+"=none", "--overwrite")
 		a.staysAsItIs(before)
 	})
 }
@@ -202,7 +202,7 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 	w.Eventually("a template without metadata is pinned", func() string {
 		obj := newWebApp()
 		w.Must(w.Get("bare", obj))
-		if text := templatePins(obj.Object, "spec.template"); !strings.HasPrefix(text, "configmap/bare=bare-") {
+		if text := aWebApp.kind.PinsText(obj); !strings.HasPrefix(text, "configmap/bare=bare-") {
 			return text
 		}
 		return ""

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 )
 
 // rolloutWithCertificate makes a Rollout whose canary waits for a promotion, and that mounts Secret cert.
@@ -21,7 +22,7 @@ func (w *world) rolloutWithCertificate(replicas int64, annotations map[string]st
 	w.Helper()
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&deployment("web", secretVolume("cert")).Spec.Template)
 	w.Must(err)
-	rollout := objectOf(rolloutKind, "web", aStepwiseCanary.spec("web", template))
+	rollout := objectOf(workload.Rollout.GVK, "web", aStepwiseCanary.spec("web", template))
 	rollout.SetAnnotations(annotations)
 	put(rollout.Object, "spec.replicas", replicas)
 	w.Create(rollout)

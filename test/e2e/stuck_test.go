@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
 )
 
 // subjectOf returns the subject of a name.
@@ -139,7 +140,7 @@ func TestAbortedCanaryLeavesWhatItSharesWithStable(t *testing.T) {
 	a.allRead(stable)
 
 	for _, holder := range a.holders() {
-		set, err := pin.Parse(templatePins(holder.Object, a.holderPath))
+		set, err := pin.Parse(a.pinsOf(a.kind.Holder, &holder))
 		w.Must(err)
 		if set[pin.Source{Kind: pin.ConfigMap, Name: a.conf}] == canary.conf {
 			w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, &holder)))
@@ -187,9 +188,9 @@ func TestPodsOfACanarysExperimentReadItsRevisions(t *testing.T) {
 	var experiment unstructured.Unstructured
 	w.Eventually("a pod of the experiment reads the new revisions", func() string {
 		canary = a.pinned()
-		for _, rs := range w.list(replicaSetKind) {
+		for _, rs := range w.list(workload.ReplicaSet.GVK) {
 			owner := metav1.GetControllerOf(&rs)
-			if owner == nil || owner.Kind != "Experiment" || !strings.Contains(templatePins(rs.Object, "spec.template"), canary.conf.Revision) {
+			if owner == nil || owner.Kind != "Experiment" || !strings.Contains(w.pinsOf(workload.ReplicaSet, &rs), canary.conf.Revision) {
 				continue
 			}
 			for _, pod := range a.living() {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,20 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/workload"
 )
 
 // subject is a kind of workload: all that the tests know of one kind and not of the others.
 type subject struct {
 	name string
 	// kind is what a user makes and opts in.
-	kind schema.GroupVersionKind
-	// templated is the kind of the object of the same name that has the pod template, at path. It is kind itself except for a
-	// Rollout's workloadRef.
-	templated schema.GroupVersionKind
-	path      string
-	// holder is the kind of holders, which have their templates at holderPath.
-	holder     schema.GroupVersionKind
-	holderPath string
+	kind workload.Kind
+	// templated is the kind of the object of the same name that has the pod template. It is kind itself except for a Rollout's
+	// workloadRef.
+	templated workload.Kind
 	// spec returns the spec of an object of kind around the template.
 	spec func(name string, template map[string]any) map[string]any
 	// others returns what must exist in addition to it.
@@ -40,11 +36,9 @@ type subject struct {
 	// history is where kind says how many holders are kept, kept that number for the holders of one earlier template.
 	history string
 	kept    int64
-	// rollingOut complains until the workload has rolled out its template; it may promote. Nil where nothing rolls out.
-	rollingOut func(a *app) string
 	// rollBack undoes the last rollout as a user of the kind does. Nil where there is no such thing.
 	rollBack func(a *app)
-	// start makes pods of the template where the workload itself does not.
+	// start makes pods of the template where the workload itself does not, and rolls nothing out.
 	start func(a *app)
 	// partly makes the next rollout stop half-way, where unready pods alone do not.
 	partly func(a *app)
@@ -56,54 +50,39 @@ type subject struct {
 
 func (s subject) String() string { return s.name }
 
-var (
-	deploymentKind  = appsv1.SchemeGroupVersion.WithKind("Deployment")
-	statefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
-	daemonSetKind   = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
-	replicaSetKind  = appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
-	historyKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
-	cronJobKind     = batchv1.SchemeGroupVersion.WithKind("CronJob")
-	jobKind         = batchv1.SchemeGroupVersion.WithKind("Job")
-	rolloutKind     = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
-)
-
 // replicasOfSubjects is how many pods a workload has that is scaled.
 const replicasOfSubjects = 2
 
 var (
 	aDeployment = subject{
-		name: "Deployment", kind: deploymentKind, holder: replicaSetKind,
-		spec:     scaled(map[string]any{"strategy": map[string]any{"rollingUpdate": surge}}),
-		rollBack: kubectlUndo, rollingOut: func(a *app) string { return notReplaced(a.object(), "replicas") },
+		name: "Deployment", kind: workload.Deployment, rollBack: kubectlUndo,
+		spec: scaled(map[string]any{"strategy": map[string]any{"rollingUpdate": surge}}),
 	}
 	aStatefulSet = subject{
-		name: "StatefulSet", kind: statefulSetKind, holder: historyKind, holderPath: "data.spec.template",
-		spec:     scaled(map[string]any{"serviceName": "none"}),
-		rollBack: kubectlUndo, rollingOut: statefulSetRollingOut,
+		name: "StatefulSet", kind: workload.StatefulSet, rollBack: kubectlUndo,
+		spec:   scaled(map[string]any{"serviceName": "none"}),
 		partly: func(a *app) { a.patch(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":1}}}}`) },
 		old:    1,
 	}
 	aDaemonSet = subject{
-		name: "DaemonSet", kind: daemonSetKind, holder: historyKind, holderPath: "data.spec.template",
+		name: "DaemonSet", kind: workload.DaemonSet, rollBack: kubectlUndo,
 		spec: func(name string, template map[string]any) map[string]any {
 			return map[string]any{"selector": selectorOf(name), "template": template}
 		},
-		rollBack: kubectlUndo, rollingOut: daemonSetRollingOut, pods: 3, old: 2, renewed: true,
+		pods: 3, old: 2, renewed: true,
 	}
 	aCanary = subject{
-		name: "RolloutCanary", kind: rolloutKind, holder: replicaSetKind, spec: scaled(strategy("canary", surge)),
-		rollBack: argoUndo, rollingOut: rolloutRollingOut,
+		name: "RolloutCanary", kind: workload.Rollout, rollBack: argoUndo, spec: scaled(strategy("canary", surge)),
 	}
 	aStepwiseCanary = subject{
-		name: "RolloutStepwise", kind: rolloutKind, holder: replicaSetKind,
+		name: "RolloutStepwise", kind: workload.Rollout, rollBack: argoUndo,
 		spec: scaled(strategy("canary", map[string]any{
 			"maxSurge": int64(1), "maxUnavailable": int64(0),
 			"steps": []any{map[string]any{"setWeight": int64(50)}, map[string]any{"pause": map[string]any{}}},
 		})),
-		rollBack: argoUndo, rollingOut: rolloutRollingOut,
 	}
 	aBlueGreen = subject{
-		name: "RolloutBlueGreen", kind: rolloutKind, holder: replicaSetKind,
+		name: "RolloutBlueGreen", kind: workload.Rollout, rollBack: argoUndo,
 		spec: func(name string, template map[string]any) map[string]any {
 			fields := map[string]any{"activeService": name, "scaleDownDelaySeconds": int64(1)}
 			return scaled(strategy("blueGreen", fields))(name, template)
@@ -111,10 +90,9 @@ var (
 		others: func(name string, _ map[string]any) []*unstructured.Unstructured {
 			return []*unstructured.Unstructured{service(name)}
 		},
-		rollBack: argoUndo, rollingOut: rolloutRollingOut,
 	}
 	aReferringRollout = subject{
-		name: "RolloutWorkloadRef", kind: rolloutKind, templated: deploymentKind, holder: replicaSetKind,
+		name: "RolloutWorkloadRef", kind: workload.Rollout, templated: workload.Deployment, rollBack: argoUndo,
 		spec: func(name string, template map[string]any) map[string]any {
 			spec := scaled(strategy("canary", surge))(name, template)
 			delete(spec, "template")
@@ -122,13 +100,12 @@ var (
 			return spec
 		},
 		others: func(name string, template map[string]any) []*unstructured.Unstructured {
-			return []*unstructured.Unstructured{objectOf(deploymentKind, name, map[string]any{
+			return []*unstructured.Unstructured{objectOf(workload.Deployment.GVK, name, map[string]any{
 				"replicas": int64(0), "selector": selectorOf(name), "template": template, "revisionHistoryLimit": int64(1)})}
 		},
-		rollBack: argoUndo, rollingOut: rolloutRollingOut,
 	}
 	aCronJob = subject{
-		name: "CronJob", kind: cronJobKind, path: "spec.jobTemplate.spec.template", holder: jobKind,
+		name: "CronJob", kind: workload.CronJob,
 		spec: func(_ string, template map[string]any) map[string]any {
 			put(template, "spec.restartPolicy", "Never")
 			return map[string]any{
@@ -139,8 +116,8 @@ var (
 		history: "spec.successfulJobsHistoryLimit", kept: 2, start: startJob, pods: 1,
 	}
 	aWebApp = subject{
-		name: "Configured", kind: webApp, holder: replicaSetKind, spec: scaled(nil),
-		rollBack: webAppUndo, rollingOut: func(a *app) string { return notReplaced(a.object(), "replicas") },
+		name: "Configured", kind: workload.Kind{GVK: webApp, Path: "spec.template", Holder: workload.ReplicaSet},
+		rollBack: webAppUndo, spec: scaled(nil),
 	}
 )
 
@@ -153,24 +130,12 @@ var subjects = complete(
 func complete(all ...subject) []subject {
 	for i := range all {
 		s := &all[i]
-		if s.templated.Empty() {
+		if s.templated == (workload.Kind{}) {
 			s.templated = s.kind
 		}
-		if s.path == "" {
-			s.path = "spec.template"
-		}
-		if s.holderPath == "" {
-			s.holderPath = "spec.template"
-		}
-		if s.history == "" {
-			s.history, s.kept = "spec.revisionHistoryLimit", 1
-		}
-		if s.pods == 0 {
-			s.pods = replicasOfSubjects
-		}
-		if s.old == 0 {
-			s.old = s.pods
-		}
+		s.history, s.kept = cmp.Or(s.history, "spec.revisionHistoryLimit"), cmp.Or(s.kept, 1)
+		s.pods = cmp.Or(s.pods, replicasOfSubjects)
+		s.old = cmp.Or(s.old, s.pods)
 	}
 	return all
 }
@@ -227,66 +192,32 @@ func put(object map[string]any, path string, value any) {
 	}
 }
 
-// notReplaced complains until a workload with the usual status has nothing but available pods of its template.
-func notReplaced(o *unstructured.Unstructured, total string) string {
-	want := count(o.Object, "spec.replicas")
-	if count(o.Object, "status.observedGeneration") < o.GetGeneration() {
-		return "its controller has not seen it yet"
-	}
-	for _, field := range []string{total, "updatedReplicas", "availableReplicas"} {
-		if got := count(o.Object, "status."+field); got != want {
-			return fmt.Sprintf("%s is %d, want %d", field, got, want)
-		}
-	}
-	return ""
-}
-
-func statefulSetRollingOut(a *app) string {
-	o := a.object()
-	if at(o.Object, "status.currentRevision") != at(o.Object, "status.updateRevision") {
-		return "rollout under way"
-	}
-	return notReplaced(o, "replicas")
-}
-
-func daemonSetRollingOut(a *app) string {
-	o := a.object()
-	want := count(o.Object, "status.desiredNumberScheduled")
-	if count(o.Object, "status.observedGeneration") < o.GetGeneration() || want == 0 {
-		return "its controller has not seen it yet"
-	}
-	if updated, available := count(o.Object, "status.updatedNumberScheduled"), count(o.Object, "status.numberAvailable"); updated != want || available != want {
-		return fmt.Sprintf("%d updated, %d available, want %d", updated, available, want)
-	}
-	return ""
-}
-
-// rolloutRollingOut promotes a Rollout that has paused, or waits for an experiment, as its user would.
-func rolloutRollingOut(a *app) string {
-	o := a.object()
-	if at(o.Object, "status.observedGeneration") != strconv.FormatInt(o.GetGeneration(), 10) {
-		return "its controller has not seen it yet"
+// rollingOut complains until the workload has rolled out its template. It promotes a Rollout that has paused, or waits for an
+// experiment, as its user would.
+func (a *app) rollingOut() string {
+	a.Helper()
+	obj := a.kind.New()
+	a.Must(a.Get(a.name, obj))
+	left := a.kind.Progress(obj).Left
+	o, ok := obj.(*unstructured.Unstructured)
+	if !ok || a.kind != workload.Rollout || at(o.Object, "status.observedGeneration") != strconv.FormatInt(o.GetGeneration(), 10) {
+		return left
 	}
 	if a.templated != a.kind {
 		if seen := at(o.Object, "status.workloadObservedGeneration"); seen != strconv.FormatInt(a.templateObject().GetGeneration(), 10) {
 			return "its controller has not seen its Deployment yet"
 		}
 	}
-	if phase := at(o.Object, "status.phase"); phase == "Paused" || at(o.Object, "status.canary.currentExperiment") != nil {
+	if at(o.Object, "status.phase") == "Paused" || at(o.Object, "status.canary.currentExperiment") != nil {
 		a.argo("promote", a.name, "--full")
 		return "promoted"
-	} else if phase != "Healthy" || at(o.Object, "status.stableRS") != at(o.Object, "status.currentPodHash") {
-		return fmt.Sprint("phase is ", phase)
 	}
-	return notReplacedBy(o)
-}
-
-func notReplacedBy(o *unstructured.Unstructured) string {
+	// A Rollout is healthy while old pods are still there.
 	want := count(o.Object, "spec.replicas")
-	if updated, all := count(o.Object, "status.updatedReplicas"), count(o.Object, "status.replicas"); updated != want || all != want {
+	if updated, all := count(o.Object, "status.updatedReplicas"), count(o.Object, "status.replicas"); left == "" && (updated != want || all != want) {
 		return fmt.Sprintf("%d of %d updated, want %d", updated, all, want)
 	}
-	return ""
+	return left
 }
 
 func kubectlUndo(a *app) { a.Kubectl("rollout", "undo", a.resource()) }
@@ -305,12 +236,12 @@ func argoUndo(a *app) { a.argo("undo", a.name) }
 func webAppUndo(a *app) {
 	sets := a.holders()
 	slices.SortFunc(sets, func(x, y unstructured.Unstructured) int { return int(numberOf(y) - numberOf(x)) })
-	template := at(sets[1].Object, a.holderPath).(map[string]any)
+	template := at(sets[1].Object, a.kind.Path).(map[string]any)
 	labels := at(template, "metadata.labels").(map[string]any)
 	delete(labels, webAppHash)
 	a.Eventually("the template before is back", func() string {
 		o := a.object()
-		put(o.Object, a.path, template)
+		put(o.Object, a.kind.Path, template)
 		err := cluster.Client.Update(a.Ctx, o)
 		// Its operator writes the status at any time.
 		if apierrors.IsConflict(err) {

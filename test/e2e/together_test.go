@@ -82,12 +82,11 @@ func (s *stretch) change() {
 	if s.waiting == 0 || s.waiting < s.present {
 		return
 	}
-	if len(s.changes) == 0 {
-		s.failure = errors.Join(s.failure, errors.New("a test waits for a change that no one makes"))
-	} else {
-		s.failure = errors.Join(s.failure, s.changes[0]())
-		s.changes = s.changes[1:]
+	next := func() error { return errors.New("a test waits for a change that no one makes") }
+	if len(s.changes) > 0 {
+		next, s.changes = s.changes[0], s.changes[1:]
 	}
+	s.failure = errors.Join(s.failure, next())
 	s.waiting = 0
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -75,9 +75,9 @@ func (c *Cluster) AuditNow() (AuditMark, error) {
 	var mark AuditMark
 	err = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
 		mark = AuditMark(before.Size())
-		err := c.eachLine(mark, func(line string) bool {
+		err := c.eachLine(mark, func(line string) (bool, error) {
 			mark += AuditMark(len(line))
-			return !strings.Contains(line, name)
+			return strings.Contains(line, name), nil
 		})
 		if errors.Is(err, io.EOF) {
 			return false, nil
@@ -87,9 +87,9 @@ func (c *Cluster) AuditNow() (AuditMark, error) {
 	return mark, err
 }
 
-// eachLine calls do with each complete line of the audit log since a mark, until do returns false. Its error is io.EOF when
-// do never did.
-func (c *Cluster) eachLine(since AuditMark, do func(line string) bool) error {
+// eachLine calls do with each complete line of the audit log since a mark, until do has what it wants or fails. Its error is io.EOF
+// when there are no more lines.
+func (c *Cluster) eachLine(since AuditMark, do func(line string) (done bool, err error)) error {
 	file, err := os.Open(c.AuditLog)
 	if err != nil {
 		return err
@@ -103,8 +103,8 @@ func (c *Cluster) eachLine(since AuditMark, do func(line string) bool) error {
 		if err != nil {
 			return err
 		}
-		if !do(line) {
-			return nil
+		if done, err := do(line); done || err != nil {
+			return err
 		}
 	}
 }
@@ -126,19 +126,17 @@ func (c *Cluster) Requests(since AuditMark, want func(Request) bool) ([]Request,
 		return nil, err
 	}
 	var requests []Request
-	var broken error
 	at := since
-	err = c.eachLine(since, func(line string) bool {
+	err = c.eachLine(since, func(line string) (bool, error) {
 		var r Request
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			broken = fmt.Errorf("line of the audit log: %w", err)
-			return false
+			return false, fmt.Errorf("line of the audit log: %w", err)
 		}
 		if r.Stage == "ResponseComplete" && r.Response.Code != http.StatusTooManyRequests && want(r) {
 			requests = append(requests, r)
 		}
 		at += AuditMark(len(line))
-		return at < now
+		return at >= now, nil
 	})
-	return requests, errors.Join(err, broken)
+	return requests, err
 }

@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strings"
 	"syscall"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,15 +22,13 @@ import (
 // serviceAccount is the one of the chart.
 const serviceAccount = "confrev"
 
-// tokenSeconds is longer than any run.
-const tokenSeconds = 24 * 3600
-
 // Build builds confrev and returns the binary's path. With race it has the race detector, whose findings end it.
 func (c *Cluster) Build(ctx context.Context, race bool) (string, error) {
+	flags := stripped
 	if race {
-		return c.build(ctx, "confrev", "-race")
+		flags = "-race"
 	}
-	return c.build(ctx, "confrev", stripped)
+	return c.build(ctx, "confrev", flags)
 }
 
 // stripped is how 'make build' and releases build.
@@ -45,9 +40,9 @@ func (c *Cluster) BuildPlugin(ctx context.Context) (string, error) {
 }
 
 // build builds a command, unless it is already where CONFREV_TEST_BINARIES says, for several runs at a time.
-func (c *Cluster) build(ctx context.Context, command string, flags ...string) (string, error) {
+func (c *Cluster) build(ctx context.Context, command, flag string) (string, error) {
 	path := filepath.Join(cmp.Or(os.Getenv("CONFREV_TEST_BINARIES"), c.Dir), command)
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", path}, flags, []string{"./cmd/" + command})...)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, flag, "./cmd/"+command)
 	cmd.Dir = Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
@@ -101,10 +96,9 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 
 // serviceAccountKubeconfig writes a kubeconfig with a token of the chart's ServiceAccount.
 func (c *Cluster) serviceAccountKubeconfig(ctx context.Context) (string, error) {
-	seconds := int64(tokenSeconds)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: serviceAccount}}
-	if err := c.Client.SubResource("token").Create(ctx, account, request); err != nil {
+	// Longer than any run.
+	token, err := c.Kubectl(ctx, "--namespace", Namespace, "create", "token", serviceAccount, "--duration=24h")
+	if err != nil {
 		return "", fmt.Errorf("get a token of the chart's ServiceAccount: %w", err)
 	}
 	admin, err := clientcmd.LoadFromFile(c.Kubeconfig)
@@ -113,7 +107,7 @@ func (c *Cluster) serviceAccountKubeconfig(ctx context.Context) (string, error) 
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters = admin.Clusters
-	config.AuthInfos["confrev"] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	config.AuthInfos["confrev"] = &clientcmdapi.AuthInfo{Token: strings.TrimSpace(token)}
 	config.Contexts["confrev"] = &clientcmdapi.Context{Cluster: admin.Contexts[admin.CurrentContext].Cluster, AuthInfo: "confrev"}
 	config.CurrentContext = "confrev"
 	path := filepath.Join(c.Dir, "confrev.kubeconfig")
@@ -130,6 +124,22 @@ func freeAddress() (string, error) {
 
 // startTimeout bounds how long confrev may take to become ready.
 const startTimeout = 60 * time.Second
+
+// StartConfrev installs the chart with these values, builds confrev, starts it with these flags, and waits until it pins.
+func (c *Cluster) StartConfrev(ctx context.Context, values []string, flags ...string) (*Confrev, error) {
+	if err := c.Install(ctx, values...); err != nil {
+		return nil, err
+	}
+	binary, err := c.Build(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	confrev, err := c.Confrev(ctx, "confrev", binary, flags...)
+	if err != nil {
+		return nil, err
+	}
+	return confrev, errors.Join(confrev.Start(ctx), c.WaitWebhook(ctx))
+}
 
 // Start starts confrev and waits until it is ready.
 func (c *Confrev) Start(ctx context.Context) error {
@@ -162,39 +172,24 @@ func (c *Confrev) Launch() error {
 
 // WaitReady waits until confrev says that it is ready, and that pins would be resolved.
 func (c *Confrev) WaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		missing := c.missing(ctx)
-		if missing == nil {
-			return nil
+	var missing error
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		if c.Ended() {
+			return false, fmt.Errorf("confrev ended before it was ready: %w", c.wait())
 		}
-		select {
-		case err := <-c.ended:
-			c.ended <- err
-			return fmt.Errorf("confrev ended before it was ready (log: %s): %w", c.Log, err)
-		case <-ctx.Done():
-			return fmt.Errorf("confrev is not ready (log: %s): %w", c.Log, missing)
-		case <-time.After(20 * time.Millisecond):
-		}
+		missing = c.missing(ctx)
+		return missing == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("confrev is not ready (log: %s): %w", c.Log, errors.Join(err, missing))
 	}
+	return nil
 }
 
 // missing returns what confrev lacks to be ready and to pin.
 func (c *Confrev) missing(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.health, nil)
-	if err != nil {
+	if _, err := get(ctx, c.health); err != nil {
 		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if err := response.Body.Close(); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", c.health, response.Status)
 	}
 	by, err := c.PodAdmission(ctx)
 	if err == nil && by == "none" {

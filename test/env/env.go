@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,8 +27,14 @@ import (
 // Namespace is where the chart is installed.
 const Namespace = "confrev-system"
 
-// ArgoRollouts makes Up start the real controller of Argo Rollouts too.
-const ArgoRollouts = "--argo-rollouts"
+const (
+	// ArgoRollouts makes Up start the real controller of Argo Rollouts too.
+	ArgoRollouts = "--argo-rollouts"
+	// RealNode makes Up start a real node in addition to KWOK's: a kubelet and containerd, whose containers really run.
+	RealNode = "--real-node"
+	// ProbeImage is the one image that the real node has for containers; hack/cluster/probe says what it does.
+	ProbeImage = "confrev.io/probe:latest"
+)
 
 // Kubernetes makes Up start a control plane of that version, such as 1.35.
 func Kubernetes(version string) string { return "--kubernetes=" + version }
@@ -75,23 +82,46 @@ func Up(ctx context.Context, name string, progress *os.File, flags ...string) (*
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	return c, c.connect()
+	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
+		return nil, err
+	}
+	c.Config.QPS = -1
+	// Else controller-runtime complains, with a stack trace, that no one reads the log of the client.
+	log.SetLogger(logr.Discard())
+	c.Client, err = client.New(c.Config, client.Options{Scheme: clientgoscheme.Scheme})
+	return c, err
 }
 
 // Discard removes what belongs to this run: binaries of hundreds of megabytes, and logs that show nothing when nothing failed.
 func (c *Cluster) Discard() error { return os.RemoveAll(c.Dir) }
 
-func (c *Cluster) connect() error {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
-		return err
+// Exit ends the process of a package's tests with their exit status, or with an error of their set-up. If all went well, it removes
+// what belongs to the run.
+func (c *Cluster) Exit(code int, err error) {
+	if err == nil && code == 0 {
+		err = c.Discard()
 	}
-	config.QPS = -1
-	// Else controller-runtime complains, with a stack trace, that no one reads the log of the client.
-	log.SetLogger(logr.Discard())
-	c.Config = config
-	c.Client, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Node stops or starts the real node. To stop it ends its kubelet and all its containers, as a reboot does; to the API server, the node
+// and its pods stay what they were. To start it waits until the kubelet is ready, which then starts the containers of the pods that
+// it had.
+func (c *Cluster) Node(ctx context.Context, verb string) error {
+	_, err := hackCluster(ctx, os.Stderr, "node", verb, "--name", c.Name)
 	return err
+}
+
+// OnRealNode makes a pod run on the real node, in the machine's network: the node has no other. The key is that of its label and taint.
+func OnRealNode(spec *corev1.PodSpec) {
+	const key = "confrev.io/node"
+	spec.HostNetwork = true
+	spec.NodeSelector = map[string]string{key: "real"}
+	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 }
 
 // Down stops the named cluster and removes it. It is fine if there is none.
@@ -142,17 +172,14 @@ func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool st
 	cmd.Dir = Root()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	if err := run(cmd); err != nil {
+	err = Start(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
 		return stdout.String(), fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
-}
-
-func run(cmd *exec.Cmd) error {
-	if err := Start(cmd); err != nil {
-		return err
-	}
-	return cmd.Wait()
 }
 
 // Kubectl runs kubectl as the admin.

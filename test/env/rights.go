@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -28,35 +29,31 @@ func (c *Cluster) Granted(ctx context.Context) ([]Right, error) {
 	if err := c.Client.List(ctx, roles, ours, client.InNamespace(Namespace)); err != nil {
 		return nil, err
 	}
-	var rules []rbacv1.PolicyRule
+	var granted []Right
 	for _, role := range clusterRoles.Items {
-		rules = append(rules, role.Rules...)
+		granted = append(granted, RightsOf(role.Rules...)...)
 	}
 	for _, role := range roles.Items {
-		rules = append(rules, role.Rules...)
-	}
-	var granted []Right
-	for _, rule := range rules {
-		granted = append(granted, RightsOf(rule)...)
+		granted = append(granted, RightsOf(role.Rules...)...)
 	}
 	return granted, nil
 }
 
-// RightsOf returns the rights that a rule of RBAC gives.
-func RightsOf(rule rbacv1.PolicyRule) []Right {
+// RightsOf returns the rights that rules of RBAC give.
+func RightsOf(rules ...rbacv1.PolicyRule) []Right {
 	var all []Right
-	names := rule.ResourceNames
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	for _, group := range rule.APIGroups {
-		for _, resource := range rule.Resources {
-			if group != "" {
-				resource += "." + group
-			}
-			for _, verb := range rule.Verbs {
-				for _, name := range names {
-					all = append(all, Right{verb, resource, name})
+	for _, rule := range rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				kind := schema.GroupResource{Group: group, Resource: resource}
+				for _, verb := range rule.Verbs {
+					for _, name := range names {
+						all = append(all, Right{verb, kind.String(), name})
+					}
 				}
 			}
 		}
@@ -66,26 +63,16 @@ func RightsOf(rule rbacv1.PolicyRule) []Right {
 
 // uses reports whether a request needed this right.
 func (r Right) uses(request Request) bool {
-	resource := request.Object.Resource
+	kind := schema.GroupResource{Group: request.Object.Group, Resource: request.Object.Resource}
 	if request.Object.Subresource != "" {
-		resource += "/" + request.Object.Subresource
+		kind.Resource += "/" + request.Object.Subresource
 	}
-	if request.Object.Group != "" {
-		resource += "." + request.Object.Group
-	}
-	return r.Verb == request.Verb && r.Resource == resource && (r.Name == "" || r.Name == request.Object.Name)
+	return r.Verb == request.Verb && r.Resource == kind.String() && (r.Name == "" || r.Name == request.Object.Name)
 }
 
-// Used parts rights in those that some of the requests needed and those that none did.
-func Used(granted []Right, requests []Request) (used, unused []Right) {
-	for _, right := range granted {
-		if slices.ContainsFunc(requests, right.uses) {
-			used = append(used, right)
-			continue
-		}
-		unused = append(unused, right)
-	}
-	return used, unused
+// unused returns the rights that none of the requests needed.
+func unused(granted []Right, requests []Request) []Right {
+	return slices.DeleteFunc(slices.Clone(granted), func(r Right) bool { return slices.ContainsFunc(requests, r.uses) })
 }
 
 // ReportRights returns how many of the rights that the chart gives confrev were used since a mark, and which were not.
@@ -98,10 +85,6 @@ func (c *Cluster) ReportRights(ctx context.Context, since AuditMark) (string, er
 	if err != nil {
 		return "", err
 	}
-	used, unused := Used(granted, requests)
-	texts := make([]string, 0, len(unused))
-	for _, right := range unused {
-		texts = append(texts, right.String())
-	}
-	return fmt.Sprintf("rights granted: %d, used: %d; unused: %s", len(granted), len(used), strings.Join(texts, ", ")), nil
+	unused := unused(granted, requests)
+	return fmt.Sprintf("rights granted: %d, used: %d; unused: %q", len(granted), len(granted)-len(unused), unused), nil
 }

@@ -2,40 +2,140 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/test/gen"
 )
 
-// WaitWebhook waits until the API server asks confrev about workloads: it has to learn of the webhook's configuration, and
-// of its certificate, first.
-func (c *Cluster) WaitWebhook(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
+// WebhookHost is the name under which the API server reaches the webhooks.
+const WebhookHost = "localhost"
+
+// relay does for the webhooks what a Service does in a cluster: one address for all the confrevs that run. It passes bytes
+// on and knows nothing of what they are.
+type relay struct {
+	listener net.Listener
+
+	mu       sync.Mutex
+	backends []string
+	next     int
+	// cut is true while nothing is passed on; open are the connections that are passed on now.
+	cut  bool
+	open map[*net.TCPConn]bool
+}
+
+func newRelay() (*relay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{listener: listener, open: map[*net.TCPConn]bool{}}
+	go r.serve()
+	return r, nil
+}
+
+func (r *relay) url() string {
+	_, port, err := net.SplitHostPort(r.listener.Addr().String())
+	if err != nil {
+		// A listener's own address is well-formed.
+		panic(err)
+	}
+	return "https://" + net.JoinHostPort(WebhookHost, port)
+}
+
+// add makes an address one of those behind the relay. One that no one listens on is passed over.
+func (r *relay) add(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backends = append(r.backends, address)
+}
+
+func (r *relay) serve() {
 	for {
-		// A dry run leaves nothing behind. Its source does not exist, so confrev pauses it (rule 7).
-		probe := probeOfWebhook()
-		if err := c.Client.Create(ctx, probe, client.DryRunAll); err != nil {
-			return fmt.Errorf("try the workload webhook: %w", err)
+		from, err := r.listener.Accept()
+		if err != nil {
+			return
 		}
-		if probe.Spec.Paused {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the workload webhook does not answer: %w", ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
+		go r.pass(from.(*net.TCPConn))
 	}
 }
 
-func probeOfWebhook() *appsv1.Deployment {
-	probe := gen.Unsaved(gen.Deployment("webhook-probe", gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/webhook-probe"))))
-	probe.Namespace = metav1.NamespaceDefault
-	return probe
+// dial connects to the next of the backends that listens.
+func (r *relay) dial() (*net.TCPConn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cut {
+		return nil, errors.New("the webhook is cut off")
+	}
+	for range r.backends {
+		address := r.backends[r.next%len(r.backends)]
+		r.next++
+		if to, err := net.Dial("tcp", address); err == nil {
+			r.open[to.(*net.TCPConn)] = true
+			return to.(*net.TCPConn), nil
+		}
+	}
+	return nil, errors.New("no confrev serves webhooks")
+}
+
+func (r *relay) pass(from *net.TCPConn) {
+	to, err := r.dial()
+	if err != nil {
+		// As when a Service has no endpoints: refused. No one hears of an error here.
+		_ = from.Close()
+		return
+	}
+	go copyAndClose(to, from)
+	copyAndClose(from, to)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, to)
+}
+
+// CutWebhook makes the API server reach no confrev, as when all are down; they continue to reconcile. MendWebhook ends it.
+func (c *Cluster) CutWebhook() {
+	c.relay.mu.Lock()
+	defer c.relay.mu.Unlock()
+	c.relay.cut = true
+	for connection := range c.relay.open {
+		_ = connection.Close()
+	}
+}
+
+// MendWebhook ends what CutWebhook began.
+func (c *Cluster) MendWebhook() {
+	c.relay.mu.Lock()
+	defer c.relay.mu.Unlock()
+	c.relay.cut = false
+}
+
+// copyAndClose passes on what comes until its sender ends, and tells the other side.
+func copyAndClose(to, from *net.TCPConn) {
+	_, _ = io.Copy(to, from)
+	_ = to.CloseWrite()
+	_ = from.CloseRead()
+}
+
+// WaitWebhook waits until the API server asks confrev about workloads: it has to learn of the webhook's configuration, and
+// of its certificate, first.
+func (c *Cluster) WaitWebhook(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		probe := gen.Unsaved(gen.Deployment("webhook-probe", gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/webhook-probe"))))
+		probe.Namespace = metav1.NamespaceDefault
+		// A dry run leaves nothing behind. Its source does not exist, so confrev pauses it (rule 7).
+		err := c.Client.Create(ctx, probe, client.DryRunAll)
+		return probe.Spec.Paused, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the workload webhook answers: %w", err)
+	}
+	return nil
 }

@@ -50,13 +50,13 @@ func TestAFaultyCanary(t *testing.T) {
 	c.allRead("the fixed canary", pods[fixed], "green")
 	c.argo("promote")
 	c.allRead("promoted", c.waitGenerations(generations{fixed: 5})[fixed], "green")
-	c.run(c.kind.status)
+	c.waitRolledOut(c.kind)
 
 	c.argo("undo", "--to-revision="+c.revision(c.stable))
 	c.waitPhase("Paused")
 	c.argo("promote")
 	c.allRead("undone", c.waitGenerations(generations{c.stable: 5})[c.stable], "blue")
-	c.run(c.kind.status)
+	c.waitRolledOut(c.kind)
 	if got := c.pins(c.kind); got != c.stable {
 		c.Errorf("after the undo, confrev pinned the Rollout to %s", got)
 	}
@@ -129,7 +129,8 @@ func (c *canary) untouched(pod corev1.Pod, now []corev1.Pod) {
 // argo runs kubectl argo rollouts on the Rollout.
 func (c *canary) argo(verb string, args ...string) {
 	c.Helper()
-	c.run(append([]string{"kubectl-argo-rollouts", verb, web}, args...))
+	_, err := cluster.Run(c.Ctx, "", "kubectl-argo-rollouts", append([]string{"--namespace", c.NS, verb, web}, args...)...)
+	c.Must(err)
 }
 
 // waitPhase waits until Argo Rollouts has dealt with the Rollout as it is now, and says that phase of it.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
@@ -22,10 +23,6 @@ type kind struct {
 	workload.Kind
 	// spec is what an object has in addition to template and selector.
 	spec fields
-	// start is what makes pods once the workload is pinned, where it does not do so itself. It is a command, as status.
-	start []string
-	// status waits until a rollout is through.
-	status []string
 	// hold is a merge patch after which a rollout stops half-way.
 	hold string
 	// pods is how many the workload has, old and young how many in the middle of a rollout have the template before and after.
@@ -39,34 +36,29 @@ type fields map[string]any
 
 var (
 	deployment = kind{
-		Kind:   workload.Deployment,
-		status: []string{"kubectl", "rollout", "status", "deployment/web"},
+		Kind: workload.Deployment,
 		// A new pod that is not available yet stops the rollout. The limit is below that of progressDeadlineSeconds.
 		hold: `{"spec":{"minReadySeconds":599}}`,
 		pods: 1, old: 1, young: 1,
 	}
 	statefulSet = kind{
-		Kind:   workload.StatefulSet,
-		status: []string{"kubectl", "rollout", "status", "statefulset/web"},
-		spec:   fields{"replicas": int64(2), "serviceName": "none", "podManagementPolicy": "Parallel"},
-		hold:   `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":1}}}}`,
-		pods:   2, old: 1, young: 1,
+		Kind: workload.StatefulSet,
+		spec: fields{"replicas": int64(2), "serviceName": "none", "podManagementPolicy": "Parallel"},
+		hold: `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":1}}}}`,
+		pods: 2, old: 1, young: 1,
 	}
 	daemonSet = kind{
-		Kind:   workload.DaemonSet,
-		status: []string{"kubectl", "rollout", "status", "daemonset/web"},
-		hold:   `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`,
-		pods:   1, old: 1, renewed: true,
+		Kind: workload.DaemonSet,
+		hold: `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}`,
+		pods: 1, old: 1, renewed: true,
 	}
 	cronJob = kind{
-		Kind:  workload.CronJob,
-		spec:  fields{"schedule": "0 0 1 1 *", "suspend": true, "jobTemplate.spec.backoffLimit": int64(100)},
-		start: []string{"kubectl", "create", "job", "web", "--from=cronjob/web"},
-		pods:  1, old: 1,
+		Kind: workload.CronJob,
+		spec: fields{"schedule": "0 0 1 1 *", "suspend": true, "jobTemplate.spec.backoffLimit": int64(100)},
+		pods: 1, old: 1,
 	}
 	rollout = kind{
-		Kind:   workload.Rollout,
-		status: []string{"kubectl-argo-rollouts", "status", "web"},
+		Kind: workload.Rollout,
 		// Without steps at first, or the first pin might be a canary. Not even one that is created paused waits for it.
 		spec: fields{"replicas": int64(2), "strategy.canary": map[string]any{}},
 		hold: canaryAt(50),
@@ -129,15 +121,23 @@ func tracked(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// deploy makes a tracked workload, and waits until all its pods are pinned. It gives the pins.
+// deploy makes a tracked workload, and waits until all its pods are pinned. It returns the pins.
 func (w *world) deploy(k kind, pod corev1.PodSpec) (pins string) {
 	w.Helper()
 	w.Create(tracked(k.new(pod)))
 	pins = w.waitOtherPins(k, "")
-	w.run(k.start)
+	if k.StartsJobs() {
+		w.Kubectl("create", "job", web, "--from=cronjob/"+web)
+	}
 	w.waitGenerations(generations{pins: k.pods})
-	w.run(k.status)
+	w.waitRolledOut(k)
 	return pins
+}
+
+// waitRolledOut waits until a workload's rollout is through.
+func (w *world) waitRolledOut(k kind) {
+	w.Helper()
+	w.Eventually("the rollout is through", func() string { return k.Progress(w.object(k)).Left })
 }
 
 // waitOtherPins waits until a workload's template has other pins, and returns them.
@@ -155,9 +155,14 @@ func (w *world) waitOtherPins(k kind, before string) (pins string) {
 // pins returns the pins of a workload's template.
 func (w *world) pins(k kind) string {
 	w.Helper()
+	return k.PinsText(w.object(k))
+}
+
+func (w *world) object(k kind) client.Object {
+	w.Helper()
 	obj := k.New()
 	w.Must(w.Get(web, obj))
-	return k.PinsText(obj)
+	return obj
 }
 
 // halt makes the workload's next rollout stop half-way.

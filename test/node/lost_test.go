@@ -4,7 +4,6 @@ package node
 
 import (
 	"fmt"
-	"path"
 	"strings"
 	"testing"
 
@@ -23,18 +22,9 @@ func TestAPodWaitsForARevisionThatIsLost(t *testing.T) {
 	t.Parallel()
 	const revision = "app-5f7d8c9b2k"
 	whole := map[string]option{
-		"envFrom": func(spec *corev1.PodSpec) {
-			gen.EnvFrom("configmap/app", gen.Optional(true))(spec)
-			spec.Containers[0].EnvFrom[0].Prefix = "CFG_ENVFROM_"
-		},
-		"volume": func(spec *corev1.PodSpec) {
-			gen.Volume("configmap/app", gen.Optional(true))(spec)
-			mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume")})
-		},
-		"projected": func(spec *corev1.PodSpec) {
-			gen.Projected(gen.Part("configmap/app", gen.Optional(true)))(spec)
-			mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "projected")})
-		},
+		"envFrom":   byEnvFrom("configmap/app", gen.Optional(true)),
+		"volume":    byVolume("configmap/app", gen.Optional(true)),
+		"projected": byProjected(gen.Part("configmap/app", gen.Optional(true))),
 	}
 	for way, option := range whole {
 		t.Run(way, func(t *testing.T) {
@@ -88,14 +78,8 @@ func (w *world) saysMissing(pod, object string) string {
 func TestContainersStartWithoutDeletedSource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	lenient := func(spec *corev1.PodSpec) {
-		gen.EnvFrom("configmap/app", gen.Optional(true))(spec)
-		spec.Containers[0].EnvFrom[0].Prefix = "CFG_ENVFROM_"
-		gen.Volume("configmap/app", gen.Optional(true))(spec)
-		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume/configmap/app")})
-	}
 	w.Create(configMap("app", "mode", "blue"))
-	pins := w.deploy(deployment, probe(lenient))
+	pins := w.deploy(deployment, probe(byEnvFrom("configmap/app", gen.Optional(true)), byVolume("configmap/app", gen.Optional(true))))
 	blue := reading{Env: map[string]string{"CFG_ENVFROM_mode": "blue"}, Files: map[string]string{volumePath("configmap/app", "mode"): "blue"}}
 	w.checkReading("at first", w.startedWith(w.waitPods(1)[0]), blue)
 	w.Kubectl("delete", "configmap", "app")

@@ -21,7 +21,7 @@ const configDir = "/cfg"
 // option changes a pod that is about to be made. Sources are written as pins write them: "configmap/app", "secret/db".
 type option = gen.PodSpecModifier
 
-// probe makes a pod on the real node, whose container tells what it reads.
+// probe makes a pod on the real node, whose container prints what it reads.
 func probe(options ...option) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		TerminationGracePeriodSeconds: new(int64(1)),
@@ -37,37 +37,27 @@ func probe(options ...option) corev1.PodSpec {
 }
 
 // byVolume mounts a source; see volumePath.
-func byVolume(source string) option {
-	return func(spec *corev1.PodSpec) {
-		gen.Volume(source)(spec)
-		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "volume", source)})
-	}
+func byVolume(source string, options ...gen.RefOption) option {
+	return mounted(gen.Volume(source, options...), corev1.VolumeMount{MountPath: volumePath(source, "")})
 }
 
 // bySubPath mounts one key of a source as a file; see subPath.
 func bySubPath(source, key string) option {
-	return func(spec *corev1.PodSpec) {
-		gen.Volume(source)(spec)
-		mountLast(spec, corev1.VolumeMount{MountPath: subPath(source, key), SubPath: key})
-	}
+	return mounted(gen.Volume(source), corev1.VolumeMount{MountPath: subPath(source, key), SubPath: key})
 }
 
 // byProjected mounts the keys of several sources as one volume; see projectedPath.
-func byProjected(sources ...string) option {
-	return func(spec *corev1.PodSpec) {
-		var parts []corev1.VolumeProjection
-		for _, source := range sources {
-			parts = append(parts, gen.Part(source))
-		}
-		gen.Projected(parts...)(spec)
-		mountLast(spec, corev1.VolumeMount{MountPath: path.Join(configDir, "projected")})
-	}
+func byProjected(parts ...corev1.VolumeProjection) option {
+	return mounted(gen.Projected(parts...), corev1.VolumeMount{MountPath: projectedPath("")})
 }
 
-// mountLast mounts into the container the volume that was added last.
-func mountLast(spec *corev1.PodSpec, mount corev1.VolumeMount) {
-	mount.Name = spec.Volumes[len(spec.Volumes)-1].Name
-	spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
+// mounted adds a volume and mounts it into the container.
+func mounted(volume option, mount corev1.VolumeMount) option {
+	return func(spec *corev1.PodSpec) {
+		volume(spec)
+		mount.Name = spec.Volumes[len(spec.Volumes)-1].Name
+		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, mount)
+	}
 }
 
 // volumePath returns where the probe finds a key of a source that byVolume mounts.
@@ -79,7 +69,7 @@ func subPath(source, key string) string { return path.Join(configDir, "subPath",
 // projectedPath returns where the probe finds a key of byProjected's sources.
 func projectedPath(key string) string { return path.Join(configDir, "projected", key) }
 
-// byEnv adds to the container one key of a source as a variable CFG_ENV_<key>. (The probe tells those that begin with CFG_.)
+// byEnv adds to the container one key of a source as a variable CFG_ENV_<key>. (The probe prints those that begin with CFG_.)
 func byEnv(source, key string) option {
 	return func(spec *corev1.PodSpec) {
 		gen.Env(source, key)(spec)
@@ -89,15 +79,15 @@ func byEnv(source, key string) option {
 }
 
 // byEnvFrom adds to the container all keys of a source as variables CFG_ENVFROM_<key>.
-func byEnvFrom(source string) option {
+func byEnvFrom(source string, options ...gen.RefOption) option {
 	return func(spec *corev1.PodSpec) {
-		gen.EnvFrom(source)(spec)
+		gen.EnvFrom(source, options...)(spec)
 		from := spec.Containers[0].EnvFrom
 		from[len(from)-1].Prefix = "CFG_ENVFROM_"
 	}
 }
 
-// inInit makes an init container, which refers to all that the container has referred to so far, and tells what it reads
+// inInit makes an init container, which refers to all that the container has referred to so far, and prints what it reads
 // too.
 func inInit(spec *corev1.PodSpec) {
 	first := spec.Containers[0].DeepCopy()
@@ -112,7 +102,7 @@ func (w *world) createSources() {
 	w.Create(configMap("app", "mode", "blue"), gen.Unsaved(gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{"password": []byte("blue")})))
 }
 
-// editSources returns the sources another value.
+// editSources sets both sources to a value.
 func (w *world) editSources(value string) {
 	w.Helper()
 	w.Edit("app", "mode", value)
@@ -124,7 +114,7 @@ func everyWay(spec *corev1.PodSpec) {
 	for _, option := range []option{
 		byVolume("configmap/app"), bySubPath("configmap/app", "mode"), byEnv("configmap/app", "mode"), byEnvFrom("configmap/app"),
 		byVolume("secret/db"), bySubPath("secret/db", "password"), byEnv("secret/db", "password"), byEnvFrom("secret/db"),
-		byProjected("configmap/app", "secret/db"), inInit,
+		byProjected(gen.Part("configmap/app"), gen.Part("secret/db")), inInit,
 	} {
 		option(spec)
 	}
@@ -149,7 +139,7 @@ func everything(value string) reading {
 func (w *world) startedWithEverything(what string, pod corev1.Pod, value string) {
 	w.Helper()
 	w.checkReading(what, w.startedWith(pod), everything(value))
-	w.checkReading(what+", init container", w.firstReading(pod.Name, "--container=init"), everything(value))
+	w.checkReading(what+", init container", w.startedWith(pod, "--container=init"), everything(value))
 }
 
 func (w *world) checkReading(what string, got, want reading) {
@@ -170,11 +160,11 @@ type reading struct {
 	Files map[string]string `json:"files"`
 }
 
-// readings returns all that a pod's current container has told, or with previous, the one before. The first is what it
-// started with; others follow when files change.
+// readings returns all that a pod's current container has printed, or with --previous, the one before. The first is what it started with;
+// others follow when files change. args are those of kubectl logs.
 func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	w.Helper()
-	out, err := cluster.Logs(w.Ctx, w.NS, pod, args...)
+	out, err := cluster.Kubectl(w.Ctx, append([]string{"--namespace", w.NS, "logs", pod}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -192,28 +182,17 @@ func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	return all, nil
 }
 
-// startedWith returns what a pod's current container started with.
-func (w *world) startedWith(pod corev1.Pod) reading {
-	w.Helper()
-	return w.firstReading(pod.Name)
-}
-
-// previouslyStartedWith returns what the container before the current one started with.
-func (w *world) previouslyStartedWith(pod corev1.Pod) reading {
-	w.Helper()
-	return w.firstReading(pod.Name, "--previous")
-}
-
-func (w *world) firstReading(pod string, args ...string) reading {
+// startedWith returns what a pod's current container started with; args are as those of readings.
+func (w *world) startedWith(pod corev1.Pod, args ...string) reading {
 	w.Helper()
 	var first reading
-	w.Eventually("what "+pod+" read", func() string {
-		all, err := w.readings(pod, args...)
+	w.Eventually("what "+pod.Name+" read", func() string {
+		all, err := w.readings(pod.Name, args...)
 		if err != nil {
 			return err.Error()
 		}
 		if len(all) == 0 {
-			return "it has told nothing"
+			return "it has printed nothing"
 		}
 		first = all[0]
 		return ""

@@ -20,7 +20,7 @@ func TestPodsComeBackAfterTheNodeWasRestarted(t *testing.T) {
 	for _, pod := range before {
 		pod = w.waitRestarted(pod)
 		w.startedWithEverything("after the restart", pod, "green")
-		w.checkReading("before it", w.previouslyStartedWith(pod), everything("blue"))
+		w.checkReading("before it", w.startedWith(pod, "--previous"), everything("blue"))
 	}
 }
 

@@ -1,16 +1,47 @@
 //go:build node
 
+// Package node tests what only a real kubelet can show: with which configuration containers really start and restart. It
+// needs a machine on which 'go run -C hack/cluster . node check' succeeds.
+//
+// Tests that stop the node or confrev run first, one after the other; those that call t.Parallel share the running ones.
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/test/env"
 )
+
+var (
+	cluster *env.Cluster
+	confrev *env.Confrev
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	cluster.Exit(code, err)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	name := cmp.Or(os.Getenv("CONFREV_NODE_CLUSTER"), "node")
+	if cluster, err = env.Up(ctx, name, os.Stderr, env.RealNode, env.ArgoRollouts); err != nil {
+		return 1, err
+	}
+	if confrev, err = cluster.StartConfrev(ctx, []string{"secrets.enabled=true"}, "--settle", "1s", "--secrets"); err != nil {
+		return 1, err
+	}
+	fmt.Fprintln(os.Stderr, "node: confrev logs to", confrev.Log)
+	defer func() { err = errors.Join(err, confrev.Stop()) }()
+	return m.Run(), nil
+}
 
 // world is a namespace of its own for one test, and what a user does in it.
 type world struct {
@@ -25,19 +56,6 @@ func newWorld(t *testing.T) *world {
 
 // in returns the same world for a subtest.
 func (w *world) in(t *testing.T) *world { return &world{t, cluster.WorldIn(t, w.NS)} }
-
-// run runs a command of hack/cluster in the namespace, if there is one, and returns what it printed.
-func (w *world) run(command []string) string {
-	w.Helper()
-	if len(command) == 0 {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(w.Ctx, w.Patience)
-	defer cancel()
-	out, err := cluster.Run(ctx, "", command[0], append([]string{"--namespace", w.NS}, command[1:]...)...)
-	w.Must(err)
-	return out
-}
 
 // pods lists the pods of the workload that are not on their way out.
 func (w *world) pods() []corev1.Pod { return w.Pods(web) }
@@ -103,8 +121,8 @@ func (w *world) restart(pod corev1.Pod) corev1.Pod {
 // rebootNode stops the real node, lets something happen meanwhile, and starts it again.
 func (w *world) rebootNode(meanwhile func()) {
 	w.Helper()
-	w.Must(cluster.NodeStop(w.Ctx))
+	w.Must(cluster.Node(w.Ctx, "stop"))
 	// Whatever happens, the other tests need the node.
-	defer func() { w.Must(cluster.NodeStart(context.WithoutCancel(w.Ctx))) }()
+	defer func() { w.Must(cluster.Node(context.WithoutCancel(w.Ctx), "start")) }()
 	meanwhile()
 }
