@@ -2,8 +2,12 @@
 package metadata
 
 import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // New returns an empty metadata-only object of a kind.
@@ -18,4 +22,62 @@ func NewList(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	return list
+}
+
+// Only returns those labels or annotations that have one of some keys; nil if there are none.
+func Only(all map[string]string, kept ...string) map[string]string {
+	var only map[string]string
+	for _, key := range kept {
+		if value, ok := all[key]; ok {
+			if only == nil {
+				only = map[string]string{}
+			}
+			only[key] = value
+		}
+	}
+	return only
+}
+
+type once struct {
+	client.Reader
+	read map[object]result
+}
+
+type object struct {
+	kind schema.GroupVersionKind
+	key  client.ObjectKey
+}
+
+// result is what the first read returned: the metadata, or the NotFound error. Other errors are not kept.
+type result struct {
+	meta *metav1.PartialObjectMetadata
+	err  error
+}
+
+// Once returns a reader that reads the metadata of each object only once and then repeats it, so that all decisions about an
+// object are about the same version. It must not be used by several goroutines.
+func Once(reader client.Reader) client.Reader { return once{reader, map[object]result{}} }
+
+// Get reads an object. It answers from memory if obj is metadata-only and that object was read before.
+func (r once) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+	meta, is := obj.(*metav1.PartialObjectMetadata)
+	if !is || len(options) > 0 {
+		return r.Reader.Get(ctx, key, obj, options...)
+	}
+	of := object{meta.GroupVersionKind(), key}
+	before, known := r.read[of]
+	if !known {
+		err := r.Reader.Get(ctx, key, meta)
+		switch {
+		case err == nil:
+			r.read[of] = result{meta: meta.DeepCopy()}
+		case apierrors.IsNotFound(err):
+			r.read[of] = result{err: err}
+		}
+		return err
+	}
+	if before.meta != nil {
+		before.meta.DeepCopyInto(meta)
+	}
+	return before.err
 }

@@ -165,7 +165,6 @@ func compileName(expression string) (nameForm, error) {
 	return nameForm{expression: compiled}, nil
 }
 
-// exactName returns the form that matches one name.
 func exactName(name string) nameForm {
 	return nameForm{name: name}
 }

@@ -68,7 +68,6 @@ var Policies = []Policy{PolicyRevision, PolicyRotate, PolicyLive, PolicyIgnore}
 // String returns the policy's name.
 func (p Policy) String() string { return p.Name }
 
-// policyNamed returns the policy of a name, if there is one.
 func policyNamed(name string) (Policy, bool) {
 	if i := slices.IndexFunc(Policies, func(p Policy) bool { return p.Name == name }); i >= 0 {
 		return Policies[i], true

@@ -18,7 +18,7 @@ type Note struct {
 	From Pin
 	// On is the template's pin at that time.
 	On Pin
-	// Keys is a digest of what the workload used of From (content.Digests.Used); it is empty if From itself is a digest. Once
+	// Keys is a digest of what the workload used of From (content.Digests.Sum); it is empty if From itself is a digest. Once
 	// From is deleted, it shows whether the source still has that content.
 	Keys string
 	// Ended is true if the hold has ended although the pin is the same. From, and everything that was rolled out before it, is then

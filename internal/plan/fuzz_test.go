@@ -47,7 +47,7 @@ func drawInput(t *rapid.T) plan.Input {
 			note.On = somePin.Draw(t, "on")
 		}
 		if rapid.Bool().Draw(t, "keys") {
-			note.Keys = digests(letters.Draw(t, "used")).Used(false, []string{"used"})
+			note.Keys = digests(letters.Draw(t, "used")).Sum(false, []string{"used"})
 		}
 		in.Held[source] = note
 	}

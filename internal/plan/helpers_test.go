@@ -293,7 +293,7 @@ func (c planCase) notes(text, on string) pin.Notes {
 	from, ended := strings.CutSuffix(text, " ended")
 	note := pin.Note{From: short(from), On: short(on), Ended: ended}
 	if letter, _, _ := strings.Cut(from, "@"); !ended {
-		note.Keys = digests(letter).Used(c.use.All, c.use.Keys)
+		note.Keys = digests(letter).Sum(c.use.All, c.use.Keys)
 	}
 	return pin.Notes{app: note}
 }

@@ -35,7 +35,7 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	}
 	if source.Digests != nil {
 		// Objects that are not sources have no keys.
-		h.keys = source.Scheme + source.Digests.Used(use.All, use.Keys)
+		h.keys = source.Scheme + source.Digests.Sum(use.All, use.Keys)
 	}
 	var newest int64
 	for _, holder := range in.Holders {
@@ -144,7 +144,7 @@ func (h history) hasNotedKeys() bool {
 	case stated == h.source.Scheme || h.source.Scheme == "":
 		return h.note.Keys == h.keys
 	case stated == "":
-		return h.note.Keys == h.source.PlainDigests.Used(h.use.All, h.use.Keys)
+		return h.note.Keys == h.source.PlainDigests.Sum(h.use.All, h.use.Keys)
 	}
 	return true
 }
@@ -199,7 +199,6 @@ func (h history) ended() int64 {
 	return 0
 }
 
-// heldNote returns the note of a hold: the workload was rolled back from one pin to another.
 func (h history) heldNote(from, on pin.Pin) pin.Note {
 	return pin.Note{From: from, On: on, Keys: h.keys}
 }

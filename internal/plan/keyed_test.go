@@ -12,7 +12,7 @@ import (
 // the present key.
 func TestHoldIsComparedUnderItsOwnKey(t *testing.T) {
 	const mine, other = "k1-aaaaaaa-", "k1-bbbbbbb-"
-	of := func(letter string) string { return digests(letter).Used(true, nil) }
+	of := func(letter string) string { return digests(letter).Sum(true, nil) }
 	tests := map[string]struct {
 		keys    string
 		verdict plan.Verdict

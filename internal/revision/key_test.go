@@ -303,7 +303,7 @@ func TestSecretRevisionNeedsTheKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	guess := content.FromSecret(c.source)
-	texts := []string{made.Name, made.Labels[keys.Content], made.Annotations[keys.KeyDigests], seen.Scheme + seen.Digests.Used(true, nil)}
+	texts := []string{made.Name, made.Labels[keys.Content], made.Annotations[keys.KeyDigests], seen.Scheme + seen.Digests.Sum(true, nil)}
 	texts = slices.AppendSeq(texts, content.RevisionNames("db", guess.Hash()))
 	text := strings.Join(texts[:4], " ")
 	for _, known := range append([]string{string(guess.Hash())[3:], guess.Digests()["pin"], guess.Digests().Sum(true, nil)}, texts[4:]...) {

@@ -1,10 +1,12 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -17,21 +19,18 @@ type Config struct {
 
 // ConfiguredKind describes a kind of workload that confrev does not know by itself.
 type ConfiguredKind struct {
+	ConfiguredObject
+	// Holder is the kind of the objects that keep the workload's templates alive, as its controller creates them; each must have
+	// the workload as its controller.
+	Holder ConfiguredObject `json:"holder"`
+}
+
+// ConfiguredObject describes the API kind of a workload or a holder.
+type ConfiguredObject struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
-	// Template is the path of the pod template; "spec.template" if empty.
-	Template string `json:"template"`
-	// Holder is the kind of the objects that keep the workload's templates alive, as its controller creates them; each must have
-	// the workload as its controller.
-	Holder ConfiguredHolder `json:"holder"`
-}
-
-// ConfiguredHolder describes a kind of holder. Template is the path of its pod template, for kinds that confrev does not know.
-type ConfiguredHolder struct {
-	Group    string `json:"group"`
-	Version  string `json:"version"`
-	Kind     string `json:"kind"`
+	// Template is the path of the pod template; "spec.template" if empty. It does not count for holders that confrev knows.
 	Template string `json:"template"`
 }
 
@@ -71,26 +70,15 @@ func ParseConfig(data []byte) ([]Kind, error) {
 }
 
 func (c ConfiguredKind) kind() Kind {
-	return Kind{
-		GVK:  schema.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind},
-		Path: orDefault(c.Template), Holder: c.Holder.kind(),
+	holder := HolderKind{GVK: c.Holder.gvk()}
+	if !typed.Recognizes(holder.GVK) {
+		holder.Path = cmp.Or(c.Holder.Template, defaultPath)
 	}
+	return Kind{GVK: c.gvk(), Path: cmp.Or(c.Template, defaultPath), Holder: holder}
 }
 
-// kind returns the holder's kind. For kinds that confrev knows, the path is known too.
-func (c ConfiguredHolder) kind() HolderKind {
-	gvk := schema.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind}
-	if _, known := typed[gvk]; known {
-		return HolderKind{GVK: gvk}
-	}
-	return HolderKind{GVK: gvk, Path: orDefault(c.Template)}
-}
-
-func orDefault(path string) string {
-	if path == "" {
-		return defaultPath
-	}
-	return path
+func (c ConfiguredObject) gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: c.Group, Version: c.Version, Kind: c.Kind}
 }
 
 func check(gvk schema.GroupVersionKind, path string) error {
@@ -103,4 +91,34 @@ func check(gvk schema.GroupVersionKind, path string) error {
 		return fmt.Errorf("template %q of %s is invalid: it must be a path such as spec.template", path, gvk.Kind)
 	}
 	return nil
+}
+
+// KeepsAnnotations reports whether the API server keeps the annotations of the pod template under a schema, which is that of a
+// version in a CustomResourceDefinition. The API server silently prunes what a structural schema does not specify:
+// https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
+func (k Kind) KeepsAnnotations(schema map[string]any) bool {
+	return keeps(schema, append(strings.Split(k.Path, "."), "metadata", "annotations", "any"))
+}
+
+// keeps follows a path into a schema. If a property has a schema of its own, that one counts, whether or not unknown fields are
+// preserved around it.
+func keeps(schema map[string]any, path []string) bool {
+	preserved := schema["x-kubernetes-preserve-unknown-fields"] == true
+	if len(path) == 0 {
+		return true
+	}
+	if schema["x-kubernetes-embedded-resource"] == true && slices.Contains([]string{"apiVersion", "kind", "metadata"}, path[0]) {
+		return true
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	if property, ok := properties[path[0]].(map[string]any); ok {
+		return keeps(property, path[1:])
+	}
+	switch additional := schema["additionalProperties"].(type) {
+	case map[string]any:
+		return keeps(additional, path[1:])
+	case bool:
+		return additional || preserved
+	}
+	return preserved
 }

@@ -141,7 +141,6 @@ func (h HolderKind) Compact(obj client.Object) {
 	}
 }
 
-// setMeta sets the metadata that a compacted holder keeps on an unstructured object.
 func setMeta(o *unstructured.Unstructured, m metav1.ObjectMeta) {
 	o.SetName(m.Name)
 	o.SetNamespace(m.Namespace)

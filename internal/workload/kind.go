@@ -3,7 +3,9 @@
 package workload
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
@@ -83,20 +86,15 @@ func (k Kind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
 }
 
 // Pins returns the pins of an object's template. If they are malformed, it returns an error and no pins.
-func (k Kind) Pins(obj client.Object) (pin.Set, error) {
-	return pin.Parse(k.annotation(obj, keys.Pins))
-}
+func (k Kind) Pins(obj client.Object) (pin.Set, error) { return pin.Parse(k.PinsText(obj)) }
 
-// PinsText returns the text of the pins of an object's template, which may be malformed.
-func (k Kind) PinsText(obj client.Object) string { return k.annotation(obj, keys.Pins) }
-
-// annotation returns an annotation of the template. It is empty if the object has no valid template.
-func (k Kind) annotation(obj client.Object, key string) string {
+// PinsText returns the text of the pins of an object's template, which may be malformed. It is empty if the object has no valid template.
+func (k Kind) PinsText(obj client.Object) string {
 	template, err := k.Template(obj)
 	if err != nil {
 		return ""
 	}
-	return template.Annotations[key]
+	return template.Annotations[keys.Pins]
 }
 
 // Paused reports whether an object is paused.
@@ -203,4 +201,106 @@ func (k Kind) Uses(obj client.Object, before ...pin.Set) ([]podspec.Use, error) 
 	// Malformed pins have injected nothing.
 	pins, _ := pin.Parse(template.Annotations[keys.Pins])
 	return podspec.Uses(podspec.Original(&template.Spec, append([]pin.Set{pins}, before...)...)), nil
+}
+
+// Kinds is the set of kinds of workloads that confrev handles: those that the cluster serves and that confrev may read. It grows
+// when a custom resource is installed while confrev runs. It is safe for concurrent use.
+type Kinds struct {
+	mu     sync.RWMutex
+	served []Kind
+}
+
+// Add adds a kind.
+func (k *Kinds) Add(kind Kind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.served = append(slices.Clone(k.served), kind)
+}
+
+// All returns the kinds, in a slice that the caller must not change.
+func (k *Kinds) All() []Kind {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.served
+}
+
+// Holders returns the kinds of holders, each once.
+func (k *Kinds) Holders() []HolderKind {
+	var holders []HolderKind
+	for _, kind := range k.All() {
+		if !slices.Contains(holders, kind.Holder) {
+			holders = append(holders, kind.Holder)
+		}
+	}
+	return holders
+}
+
+// Referring returns the kinds whose objects may use the template of another workload (Kind.Refers).
+func (k *Kinds) Referring() []Kind {
+	return slices.DeleteFunc(slices.Clone(k.All()), func(kind Kind) bool { return !kind.Refers })
+}
+
+// Of returns the kind of the workload that an owner reference names, and reports whether it is one of the kinds.
+func (k *Kinds) Of(reference metav1.OwnerReference) (Kind, bool) {
+	named := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).GroupKind()
+	for _, kind := range k.All() {
+		if kind.GVK.GroupKind() == named {
+			return kind, true
+		}
+	}
+	return Kind{}, false
+}
+
+// IsWorkload reports whether an owner reference names a workload.
+func (k *Kinds) IsWorkload(reference metav1.OwnerReference) bool {
+	_, is := k.Of(reference)
+	return is
+}
+
+// IsUser reports whether an owner reference names a workload or a holder.
+func (k *Kinds) IsUser(reference metav1.OwnerReference) bool {
+	named := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).GroupKind()
+	return k.IsWorkload(reference) || slices.ContainsFunc(k.Holders(), func(h HolderKind) bool { return h.GVK.GroupKind() == named })
+}
+
+// RestartAtPointer is the JSON pointer of the restart time, for kinds with Restarts. Their controller replaces pods that were created
+// before that time.
+const RestartAtPointer = "/spec/restartAt"
+
+// RestartAt returns an object's restart time in RFC 3339. It is empty if the object has none.
+func (k Kind) RestartAt(obj client.Object) string {
+	o, ok := obj.(*unstructured.Unstructured)
+	if !ok || !k.Restarts {
+		return ""
+	}
+	return text(o, "spec", "restartAt")
+}
+
+// RestartNow returns, in RFC 3339, the restart time that makes a controller replace all present pods.
+func RestartNow(now time.Time) string { return now.UTC().Format(time.RFC3339) }
+
+// CanRestart reports whether an object's pods can be replaced one by one while others serve. That takes at least two replicas.
+func (k Kind) CanRestart(obj client.Object) bool {
+	o, ok := obj.(*unstructured.Unstructured)
+	if !ok || !k.Restarts {
+		return false
+	}
+	replicas, set, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return err == nil && set && replicas > 1
+}
+
+// Config returns a workload's configuration. It reads the annotations and labels of the workload, of the workloads that refer to it,
+// and of its namespace.
+func (k Kind) Config(obj client.Object, referring []client.Object, namespace client.Object, defaults optin.Defaults) optin.Config {
+	var others, labels []map[string]string
+	for _, other := range referring {
+		others, labels = append(others, other.GetAnnotations()), append(labels, other.GetLabels())
+	}
+	written := optin.Metadata{Annotations: optin.Merge(obj.GetAnnotations(), others...),
+		Labels:          optin.Merge(obj.GetLabels(), labels...),
+		NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
+	if template, err := k.Template(obj); err == nil {
+		written.TemplateAnnotations = template.Annotations
+	}
+	return optin.Read(written, defaults)
 }

@@ -3,7 +3,6 @@ package workload
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,43 +11,33 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // typed has the kinds that are read into Go types, which take less memory than unstructured objects.
-var typed = map[schema.GroupVersionKind]struct {
-	object func() client.Object
-	list   func() client.ObjectList
-}{
-	Deployment.GVK:         {func() client.Object { return &appsv1.Deployment{} }, func() client.ObjectList { return &appsv1.DeploymentList{} }},
-	StatefulSet.GVK:        {func() client.Object { return &appsv1.StatefulSet{} }, func() client.ObjectList { return &appsv1.StatefulSetList{} }},
-	DaemonSet.GVK:          {func() client.Object { return &appsv1.DaemonSet{} }, func() client.ObjectList { return &appsv1.DaemonSetList{} }},
-	CronJob.GVK:            {func() client.Object { return &batchv1.CronJob{} }, func() client.ObjectList { return &batchv1.CronJobList{} }},
-	ReplicaSet.GVK:         {func() client.Object { return &appsv1.ReplicaSet{} }, func() client.ObjectList { return &appsv1.ReplicaSetList{} }},
-	ControllerRevision.GVK: {func() client.Object { return &appsv1.ControllerRevision{} }, func() client.ObjectList { return &appsv1.ControllerRevisionList{} }},
-	Job.GVK:                {func() client.Object { return &batchv1.Job{} }, func() client.ObjectList { return &batchv1.JobList{} }},
+var typed = runtime.NewScheme()
+
+func init() {
+	utilruntime.Must(appsv1.AddToScheme(typed))
+	utilruntime.Must(batchv1.AddToScheme(typed))
 }
 
-// GVKOf returns the API kind of an object, even if a typed client has left it empty.
+// GVKOf returns the API kind of an object, even if a typed client has left it empty. It is empty for an object of another type.
 func GVKOf(obj client.Object) schema.GroupVersionKind {
-	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
-		return gvk
+	gvk, err := apiutil.GVKForObject(obj, typed)
+	if err != nil {
+		return obj.GetObjectKind().GroupVersionKind()
 	}
-	return byType[reflect.TypeOf(obj)]
+	return gvk
 }
-
-// byType has the kinds of the typed objects.
-var byType = func() map[reflect.Type]schema.GroupVersionKind {
-	kinds := map[reflect.Type]schema.GroupVersionKind{}
-	for gvk, known := range typed {
-		kinds[reflect.TypeOf(known.object())] = gvk
-	}
-	return kinds
-}()
 
 func newObject(gvk schema.GroupVersionKind) client.Object {
-	if known, ok := typed[gvk]; ok {
-		return known.object()
+	if made, err := typed.New(gvk); err == nil {
+		if obj, ok := made.(client.Object); ok {
+			return obj
+		}
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
@@ -56,11 +45,14 @@ func newObject(gvk schema.GroupVersionKind) client.Object {
 }
 
 func newList(gvk schema.GroupVersionKind) client.ObjectList {
-	if known, ok := typed[gvk]; ok {
-		return known.list()
+	gvk.Kind += "List"
+	if made, err := typed.New(gvk); err == nil {
+		if list, ok := made.(client.ObjectList); ok {
+			return list
+		}
 	}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	list.SetGroupVersionKind(gvk)
 	return list
 }
 

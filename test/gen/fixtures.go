@@ -42,7 +42,7 @@ func HeldOn(from, on string) string {
 	app := Source("configmap/app")
 	for value := range map[string]bool{"a": true, "b": true} {
 		if p := Pins(from)[app]; p.Revision == NameOfRevision(value) {
-			keys := content.FromConfigMap(App(value)).Digests().Used(true, nil)
+			keys := content.FromConfigMap(App(value)).Digests().Sum(true, nil)
 			return pin.Notes{app: {From: p, On: Pins(on)[app], Keys: keys}}.String()
 		}
 	}
