@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +17,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -91,6 +90,16 @@ func (s *Store) readUnchanged(ctx context.Context, source Ref, seen Observation)
 	return data, checkCopyable(data)
 }
 
+// checkCopyable returns a TerminalError if the data of an object is never copied (rule 10).
+func checkCopyable(obj client.Object) error {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		if why := optin.NeverCopiedType(secret.Type); why != "" {
+			return notice.Terminal(NeverCopied, "secret/%s is not followed: %s", secret.Name, why)
+		}
+	}
+	return nil
+}
+
 func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, error) {
 	kind := ContentOf(revision).Kind
 	source := SourceOf(kind, revision)
@@ -108,15 +117,6 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)
 	}
 	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, s.remember(ctx, Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
-}
-
-// tooBig reports whether an object was refused because it is too big: by the API server, or by etcd, whose refusals the API
-// server reports by their text and without a reason.
-func tooBig(err error) bool {
-	if err == nil || apierrors.IsRequestEntityTooLargeError(err) {
-		return err != nil
-	}
-	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "etcdserver: request is too large")
 }
 
 // remember notes what a revision contains, by the UID of the object that was created or read.
@@ -334,16 +334,9 @@ func (s *Store) SetFinalizers(ctx context.Context, meta *metav1.PartialObjectMet
 	return s.patch(ctx, meta, map[string]any{"finalizers": finalizers})
 }
 
-// kindOf returns the source kind of a metadata-only object.
 func kindOf(meta *metav1.PartialObjectMetadata) pin.Kind {
 	if meta.Kind == "Secret" {
 		return pin.Secret
 	}
 	return pin.ConfigMap
-}
-
-// IsChanged reports whether an error only says that an object changed between reading and writing.
-func IsChanged(err error) bool {
-	_, ok := errors.AsType[*changedError](err)
-	return ok
 }

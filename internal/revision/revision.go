@@ -3,7 +3,6 @@
 package revision
 
 import (
-	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
-	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -34,7 +32,6 @@ type Ref struct {
 // String returns "configmap/namespace/name".
 func (r Ref) String() string { return string(r.Kind) + "/" + r.Namespace + "/" + r.Name }
 
-// key returns the object's name in the form that clients use.
 func (r Ref) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
@@ -67,8 +64,7 @@ func Metadata(ref Ref) *metav1.PartialObjectMetadata {
 
 // NewMetadataList returns an empty metadata-only list of a source's kind to read into.
 func NewMetadataList(kind pin.Kind) *metav1.PartialObjectMetadataList {
-	gvk := GVK(kind)
-	return metadata.NewList(gvk)
+	return metadata.NewList(GVK(kind))
 }
 
 // SourceOf returns the source of a revision.
@@ -90,26 +86,13 @@ func IndexBySource(kind pin.Kind) client.IndexerFunc {
 // cached.
 func Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
-	obj.SetAnnotations(keptOnly(obj.GetAnnotations()))
-	obj.SetLabels(keptOnly(obj.GetLabels()))
+	obj.SetAnnotations(metadata.Only(obj.GetAnnotations(), keptKeys...))
+	obj.SetLabels(metadata.Only(obj.GetLabels(), keptKeys...))
 }
 
 var keptKeys = append([]string{
 	keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed, keys.Anchor,
 }, optin.SourceKeys...)
-
-func keptOnly(all map[string]string) map[string]string {
-	var kept map[string]string
-	for _, key := range keptKeys {
-		if value, ok := all[key]; ok {
-			if kept == nil {
-				kept = map[string]string{}
-			}
-			kept[key] = value
-		}
-	}
-	return kept
-}
 
 // number returns a revision's number. A number that no pin can have counts as 0, which is below all others.
 func number(obj client.Object) int64 {
@@ -184,7 +167,6 @@ func ContentOf(obj client.Object) content.Content {
 	return content.FromConfigMap(obj.(*corev1.ConfigMap))
 }
 
-// isImmutable reports whether the data of a ConfigMap or Secret can no longer change.
 func isImmutable(obj client.Object) bool {
 	var immutable *bool
 	switch o := obj.(type) {
@@ -195,27 +177,6 @@ func isImmutable(obj client.Object) bool {
 	}
 	return immutable != nil && *immutable
 }
-
-// checkCopyable returns a TerminalError if the data of an object is never copied (rule 10).
-func checkCopyable(obj client.Object) error {
-	if secret, ok := obj.(*corev1.Secret); ok {
-		if why := optin.NeverCopiedType(secret.Type); why != "" {
-			return notice.Terminal(NeverCopied, "secret/%s is not followed: %s", secret.Name, why)
-		}
-	}
-	return nil
-}
-
-// NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).
-const NeverCopied = "NeverCopied"
-
-// changedError is the error that what was observed has changed. The caller observes it again.
-type changedError struct{ what string }
-
-func (e *changedError) Error() string { return e.what + " changed meanwhile; looking again" }
-
-// NewChanged returns an error that satisfies IsChanged: an object changed between reading and writing. The format is for its name.
-func NewChanged(format string, args ...any) error { return &changedError{fmt.Sprintf(format, args...)} }
 
 // SameContent reports whether two ConfigMaps, or two Secrets, have the same content.
 func SameContent(a, b client.Object) bool { return ContentOf(a).Hash() == ContentOf(b).Hash() }

@@ -7,13 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"golang.org/x/sync/singleflight"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -266,14 +265,6 @@ func (s *Store) describe(ctx context.Context, meta *metav1.PartialObjectMetadata
 	return described, proven, ignoreChanged(err)
 }
 
-// ignoreChanged drops an error that satisfies IsChanged: a cached object is gone or was replaced, and its event is on the way.
-func ignoreChanged(err error) error {
-	if IsChanged(err) {
-		return nil
-	}
-	return err
-}
-
 // snapshot returns the source's content at the given version or a later one, and reports whether the source still exists.
 func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen Observation, pinned string) (Snapshot, bool, error) {
 	for _, revision := range seen.Revisions {
@@ -365,4 +356,39 @@ func (s *Store) once(key string, write func() error) error {
 		return nil, err
 	})
 	return err
+}
+
+// KnownType returns the type of a Secret, which its metadata does not show, if the Secret was read before. The type of a Secret
+// never changes.
+func (s *Store) KnownType(meta *metav1.PartialObjectMetadata) (corev1.SecretType, bool) {
+	kept, ok := s.types.Get(meta.UID)
+	if !ok {
+		return "", false
+	}
+	return kept.(corev1.SecretType), true
+}
+
+// ReadType returns the type of a Secret, which it reads if the type is not known. The type is empty if the Secret was deleted or
+// replaced meanwhile.
+func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata) (corev1.SecretType, error) {
+	if known, ok := s.KnownType(meta); ok {
+		return known, nil
+	}
+	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
+	_, err, _ := s.flights.Do("type "+ref.String()+" "+string(meta.UID), func() (any, error) {
+		obj, err := s.fetch(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		// The type is known even if the key cannot be read.
+		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
+			s.snapshots.Add(ref, newSnapshot(key, obj, ref.Source()))
+		}
+		return nil, nil
+	})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	known, _ := s.KnownType(meta)
+	return known, err
 }
