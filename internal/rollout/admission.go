@@ -26,7 +26,7 @@ import (
 type Request struct {
 	Object, Old client.Object
 	DryRun      bool
-	// unresolved is true while nothing resolves pins. Then the reconciler writes the pins that only admission resolves.
+	// Unresolved is true while nothing resolves pins. Then the reconciler writes the pins that only admission resolves.
 	Unresolved bool
 	// ownAtOnce is true if no controller may be running that would add the workload to a revision's owners later.
 	OwnAtOnce bool
@@ -115,7 +115,6 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	return a, nil
 }
 
-// decideRequest plans for a request, and warns about sources that stay held.
 func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen *observed, isUndo bool) (want intent, held []notice.Notice, err error) {
 	want = seen.decide()
 	if old != nil && !isUndo {
@@ -133,7 +132,6 @@ func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen
 	return want, held, nil
 }
 
-// prepareRequest makes sure that the revisions exist which the request is about to be pinned to.
 func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen *observed, want *intent) (made, said []notice.Notice, err error) {
 	owner := r.ownerOf(obj, q)
 	// For a new workload, these are all its pins; for an existing one, those that the request chose.
@@ -217,9 +215,7 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 // The pins of the old object were rolled out, whether or not a holder shows them yet (rule 4). If the request changes nothing in the
 // template except pins, pins stay: sources settle first, and manually written pins are respected.
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
-	v := view{
-		old: old, reader: sources, readTypes: true, request: true, occasion: plan.Request,
-	}
+	v := view{old: old, reader: sources, readTypes: true, occasion: plan.Request}
 	if deploying {
 		v.occasion = plan.Deploy
 	}
@@ -236,7 +232,6 @@ func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying
 	return v
 }
 
-// admissionPatch returns the operations that bring a request's object to the intent.
 func (r *Engine) admissionPatch(obj, old client.Object, seen *observed, want intent, isUndo bool) []jsonpatch.Operation {
 	pins, hashes := seen.notes.pins, seen.notes.templateHashes
 	if want.changes() {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
@@ -120,20 +121,19 @@ type view struct {
 	wrote *Given
 	// reader reads the metadata of sources.
 	reader client.Reader
-	// occasion is why it is looked at.
+	// occasion is why it is looked at. Outside of admission it is Edit; within admission, what needs an event is left to the reconciler.
 	occasion plan.Occasion
-	// readTypes is true where types of Secrets are looked up although nothing else may change: in a request that changes the template.
+	// readTypes is true where the type of each Secret counts that is followed, although nothing else may change: in a request.
 	readTypes bool
-	// replaced is true for such a request.
+	// replaced is true for a request that changes the template.
 	replaced bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
-	// request is true within admission: what needs an event is left to the reconciler.
-	request bool
 }
 
 // observed is everything that the plans for one workload need, and warnings about what was found.
 type observed struct {
+	view
 	namespace string
 	// uids are those of the workload and of those that refer to it: a source is opted in when one of them owns it.
 	uids     []types.UID
@@ -144,19 +144,14 @@ type observed struct {
 	workloadHashes pin.Set
 	// before are the pins of the template that a request replaces, and request those that the template has in the request.
 	before, request pin.Set
-	// reader reads the metadata of sources, which metas remembers; nil for one that does not exist.
-	reader client.Reader
-	metas  map[pin.Source]*metav1.PartialObjectMetadata
-	// readTypes is true where the type of each Secret counts that is followed, whether or not anything is to change. Otherwise untyped are
-	// those whose type is not known.
-	readTypes bool
-	untyped   []pin.Source
+	// metas has the metadata of sources; nil for one that does not exist.
+	metas map[pin.Source]*metav1.PartialObjectMetadata
+	// untyped are the Secrets whose type counts and is not known, unless the view asks to read types.
+	untyped []pin.Source
 	// rotating are the sources that rotate, as far as that is known.
 	rotating map[pin.Source]bool
 	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
 	unbounded bool
-	// requested is true within admission.
-	requested bool
 	// holders are those that the plans know of; nil for what no holder shows yet.
 	holders []client.Object
 	// shown is true when a holder shows what was written last: from now on the holders speak for themselves, also when this one is pruned.
@@ -185,12 +180,17 @@ type contents struct {
 	plain string
 }
 
-func newObserved(namespace string, reader client.Reader) *observed {
+func newObserved(namespace string, v view) *observed {
 	return &observed{
-		namespace: namespace, reader: reader, metas: map[pin.Source]*metav1.PartialObjectMetadata{}, rotating: map[pin.Source]bool{},
+		namespace: namespace, view: v, metas: map[pin.Source]*metav1.PartialObjectMetadata{}, rotating: map[pin.Source]bool{},
 		sources: map[pin.Source]revision.Observation{}, contents: map[pin.Source]contents{}, optInHashes: pin.Set{},
 		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Live: true, Sources: map[pin.Source]plan.Source{}},
 	}
+}
+
+// warn adds a warning, about a source unless that is zero.
+func (seen *observed) warn(reason string, source pin.Source, format string, args ...any) {
+	seen.warnings = append(seen.warnings, notice.Warning(reason, source, format, args...))
 }
 
 // follows reports whether the workload is opted in to anything that is planned.
@@ -205,8 +205,8 @@ func (seen *observed) restartsOn(object pin.Source) bool {
 // content of those sources. What follows from that is derived afterwards. With an error, the sources that could not be read are missing
 // from the inputs.
 func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*observed, error) {
-	seen := newObserved(obj.GetNamespace(), v.reader)
-	seen.requested, seen.readTypes, seen.hashes.Replaced = v.request, v.readTypes, v.replaced
+	seen := newObserved(obj.GetNamespace(), v)
+	seen.hashes.Replaced = v.replaced
 	config, referring, err := Config(ctx, r.Client, r.Kinds, r.Options, r.Kind, obj)
 	if err != nil {
 		return seen, err
@@ -226,7 +226,7 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 	seen.warnings = append(seen.warnings, config.Problems...)
 	if seen.template, err = r.Kind.Template(obj); err != nil {
 		if config.Track.Enabled() {
-			seen.warnings = append(seen.warnings, notice.Warning(notice.NoPodTemplate, pin.Source{}, "%v", err))
+			seen.warn(notice.NoPodTemplate, pin.Source{}, "%v", err)
 		}
 		return seen, nil
 	}
@@ -234,7 +234,7 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 		// The object has no pod template to write to.
 		return seen, nil
 	}
-	r.readNotes(obj, v.old, seen)
+	r.readNotes(obj, seen)
 	if !config.Track.Enabled() {
 		// A source may still opt itself in with an ownerReference, but that does not justify a request to the API server.
 		seen.reader = r.Client
@@ -246,7 +246,40 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 		seen.reader = v.reader
 		clear(seen.metas)
 	}
-	err = errors.Join(r.readHolders(ctx, obj, referring, v.wrote, seen), r.readSources(ctx, seen), r.readTriggers(ctx, seen))
+	err = errors.Join(r.readHolders(ctx, obj, referring, seen), r.readSources(ctx, seen), r.readTriggers(ctx, seen))
 	seen.derive()
 	return seen, err
+}
+
+// Roller is a workload whose controller rolls out a template: its own, or that of the workload that it refers to.
+type Roller struct {
+	Kind   workload.Kind
+	Object client.Object
+}
+
+// Describe completes a look for the plugin, with all sources that the template refers to and with the workloads that roll it out.
+func (r *Engine) Describe(ctx context.Context, look *Assessment) (err error) {
+	// The warnings already say that the template is not one.
+	if look.seen.template != nil {
+		if look.Uses, err = r.Kind.Uses(look.Workload); err != nil {
+			return err
+		}
+	}
+	return r.findHolders(ctx, look)
+}
+
+func (r *Engine) findHolders(ctx context.Context, look *Assessment) error {
+	referring, err := index.Referring(ctx, r.Client, r.Kinds, look.Kind, look.Workload)
+	if err != nil {
+		return err
+	}
+	for _, obj := range referring {
+		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK == workload.GVKOf(obj) })
+		look.Rollers = append(look.Rollers, Roller{r.Kinds.All()[i], obj})
+	}
+	if len(referring) == 0 {
+		look.Rollers = []Roller{{look.Kind, look.Workload}}
+	}
+	look.Holders, err = r.holders(ctx, look.Workload, referring)
+	return err
 }

@@ -3,9 +3,8 @@ package rollout
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"

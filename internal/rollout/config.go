@@ -1,3 +1,6 @@
+// Package rollout is the use case: observe a workload, decide, prepare the revisions, and write one patch. The reconciler, the webhook and the
+// plugin call the same functions. It depends on a reader, a store and a clock. It must not import what runs a loop, serves a request,
+// records events or prints: reconcile, webhook, gate, operator, view, plugin.
 package rollout
 
 import (
@@ -11,13 +14,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
+
+// Engine observes, decides and writes for the workloads of one kind.
+type Engine struct {
+	Kind    workload.Kind
+	Kinds   *workload.Kinds
+	Options Options
+	Client  client.Client
+	Live    client.Reader
+	// Whole reads holders with their templates, of which the cache keeps only facts. It is the API server or, for the plugin, its
+	// snapshot, so that the right to list is enough there.
+	Whole    client.Reader
+	Store    *revision.Store
+	Triggers *Triggers
+	Accounts *account.Accounts
+	Now      func() time.Time
+}
 
 // Options are those options of the controller that a rollout depends on.
 type Options struct {
@@ -106,14 +127,11 @@ type notes struct{ pins, templateHashes, workloadHashes, held, heldHashes string
 
 // readNotes reads what confrev wrote before. A request that takes some of it away altogether, as kubectl replace does, does not mean to: then
 // what the old object has counts. What is malformed counts as none; the holders show a hold too.
-func (r *Engine) readNotes(obj, old client.Object, seen *observed) {
+func (r *Engine) readNotes(obj client.Object, seen *observed) {
 	template, annotations := seen.template.Annotations, obj.GetAnnotations()
 	oldTemplate, oldAnnotations := map[string]string{}, map[string]string{}
-	if old != nil {
-		oldAnnotations = old.GetAnnotations()
-		if before, err := r.Kind.Template(old); err == nil {
-			oldTemplate = before.Annotations
-		}
+	if seen.old != nil {
+		oldAnnotations, oldTemplate = seen.old.GetAnnotations(), r.Template(seen.old).Annotations
 		seen.before, _ = pin.Parse(oldTemplate[keys.Pins])
 	}
 	kept := func(now, before map[string]string, key string) string { return cmp.Or(now[key], before[key]) }

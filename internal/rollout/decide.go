@@ -26,7 +26,7 @@ type intent struct {
 	// resume is true if confrev's own pause must end (rule 7).
 	resume bool
 	// inject are the references of the template that are to name something else.
-	inject []injection
+	inject []podspec.Replacement
 	// restart is true when pods are to be replaced although the template stays: for what rotates, where that is asked for.
 	restart bool
 }
@@ -50,7 +50,6 @@ func (i intent) onlyInjects() bool {
 	return len(i.inject) > 0 && !i.pins.Changed() && !i.hashes.Changed() && !i.release
 }
 
-// decide makes the plans.
 func (seen *observed) decide() intent {
 	want := intent{pins: plan.Make(seen.pins), hashes: plan.Make(seen.hashes)}
 	if seen.template == nil {
@@ -149,12 +148,9 @@ func mountsCSI(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil })
 }
 
-// injection is a reference of the template whose name must change.
-type injection = podspec.Replacement
-
 // injections returns the references of the template whose name must change: with injection into the template, to the revision that their
 // source is pinned to, otherwise to the source. changing reports whether other pins are about to be written to the template.
-func (seen *observed) injections(pins pin.Set, changing bool) []injection {
+func (seen *observed) injections(pins pin.Set, changing bool) []podspec.Replacement {
 	if !changing {
 		// Stale pins stay until the template changes anyway, and so do their references (rule 21.6).
 		if found := seen.resolved(seen.pins.Pins); len(found) == 0 {
@@ -164,7 +160,7 @@ func (seen *observed) injections(pins pin.Set, changing bool) []injection {
 	return seen.resolved(pins)
 }
 
-func (seen *observed) resolved(pins pin.Set) []injection {
+func (seen *observed) resolved(pins pin.Set) []podspec.Replacement {
 	into := seen.config.Mode.Pins && seen.config.Injection == optin.Template
 	sources := pin.Inverse(seen.pins.Pins, seen.before, seen.request)
 	return podspec.Replacements(&seen.template.Spec, func(named pin.Source) (string, bool) {

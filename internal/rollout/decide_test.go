@@ -6,6 +6,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
 )
 
 // Rule 11: only what changes to sources roll out is counted, and waits.
@@ -20,12 +21,12 @@ func TestWhatOfAnIntentWaits(t *testing.T) {
 		"a first pin":                     {intent{pins: planFor("", pinA, "")}, false},
 		"a first pin, and a restart":      {intent{pins: planFor("", pinA, ""), hashes: restart}, false},
 		"a hold":                          {intent{pins: planFor(pinA, pinA, heldB)}, false},
-		"references that were put back":   {intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "y"}}}, false},
+		"references that were put back":   {intent{pins: planFor(pinA, pinA, ""), inject: []podspec.Replacement{{Pointer: "/x", Name: "y"}}}, false},
 		"pins that go with their mode":    {intent{pins: plan.Plan{}, release: true}, false},
 		"the end of a pause":              {intent{resume: true}, false},
 		"nothing is to be done":           {intent{}, false},
 		"an advance, and a pause's end":   {intent{pins: planFor(pinA, pinB, ""), resume: true}, true},
-		"an advance of what is put back":  {intent{pins: planFor(pinA, pinB, ""), inject: []injection{{Pointer: "/x", Name: "y"}}}, true},
+		"an advance of what is put back":  {intent{pins: planFor(pinA, pinB, ""), inject: []podspec.Replacement{{Pointer: "/x", Name: "y"}}}, true},
 		"a restart of what is pinned too": {intent{pins: planFor(pinA, pinA, ""), hashes: restart}, true},
 	}
 	for name, test := range tests {
@@ -41,7 +42,7 @@ func TestWhatOfAnIntentWaits(t *testing.T) {
 // Pins that only admission resolves are not written while nothing resolves them.
 func TestWhatNeedsThePolicies(t *testing.T) {
 	changed := intent{pins: planFor("", pinA, "")}
-	references := intent{pins: planFor(pinA, pinA, ""), inject: []injection{{Pointer: "/x", Name: "app-bbbbbbbbbb"}}}
+	references := intent{pins: planFor(pinA, pinA, ""), inject: []podspec.Replacement{{Pointer: "/x", Name: "app-bbbbbbbbbb"}}}
 	released := intent{pins: plan.Plan{Pins: pin.Set{}}, release: true}
 	restarts := intent{hashes: planFor(pinA, pinB, "")}
 	for name, test := range map[string]struct {

@@ -19,18 +19,16 @@ const absent = "absent"
 // derive completes the inputs of the plans with what follows from everything that was read: which hashes the workload starts from.
 func (seen *observed) derive() {
 	if _, err := pin.Parse(seen.notes.pins); err != nil && len(seen.pins.Uses) > 0 {
-		seen.warnings = append(seen.warnings, notice.Warning(notice.MalformedPins, pin.Source{},
-			"annotation %s of the pod template was malformed, so it is written again: %v", keys.Pins, err))
+		seen.warn(notice.MalformedPins, pin.Source{}, "annotation %s of the pod template was malformed, so it is written again: %v", keys.Pins, err)
 	}
 	if _, err := pin.ParseHashes(seen.notes.templateHashes); err != nil && len(seen.hashes.Uses) > 0 {
-		seen.warnings = append(seen.warnings, notice.Warning(notice.MalformedPins, pin.Source{},
-			"annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err))
+		seen.warn(notice.MalformedPins, pin.Source{}, "annotation %s of the pod template is malformed, so it counts as none: %v", keys.Hashes, err)
 	}
 	for _, use := range seen.pins.Uses {
 		// The note of a hold counts for what was rolled back when its revision is deleted (rule 4).
 		note, source := seen.pins.Held[use.Source], seen.sources[use.Source]
 		if note.On == seen.pins.Pins[use.Source] && isLost(note.Keys, source.Scheme) && !source.Exists(note.From.Revision) {
-			seen.warnings = append(seen.warnings, keyLost(use.Source))
+			seen.warnKeyLost(use.Source)
 		}
 	}
 	for _, use := range seen.hashes.Uses {
@@ -63,7 +61,7 @@ func (seen *observed) deriveHash(use podspec.Use, now contents) {
 	}
 	before, follows := seen.hashes.Pins[use.Source]
 	if follows && source.Present && isLost(before.Revision, source.Scheme) {
-		if seen.requested {
+		if seen.occasion != plan.Edit {
 			return
 		}
 		before = seen.rebase(use.Source, before, source)
@@ -88,7 +86,7 @@ func (seen *observed) rebase(object pin.Source, before pin.Pin, source plan.Sour
 	now, ok := seen.workloadHashes[object]
 	if !ok || isLost(now.Revision, source.Scheme) {
 		now = pin.Pin{Revision: source.Name, Number: before.Number}
-		seen.warnings = append(seen.warnings, keyLost(object))
+		seen.warnKeyLost(object)
 	}
 	seen.startFrom(object, now)
 	return now
@@ -100,12 +98,11 @@ func isLost(hash, scheme string) bool {
 	return scheme != "" && stated != "" && stated != scheme
 }
 
-func keyLost(object pin.Source) notice.Notice {
-	return notice.Warning(notice.KeyLost, pin.Source{}, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so it is not "+
+func (seen *observed) warnKeyLost(object pin.Source) {
+	seen.warn(notice.KeyLost, pin.Source{}, "the key with which %s was hashed is lost (secret/%s was deleted or replaced), so it is not "+
 		"known whether it has changed since: nothing rolls out, and it counts as unchanged from now on", object, keys.KeySecret)
 }
 
-// firstHash returns the hash from which a source is followed.
 func (seen *observed) firstHash(use podspec.Use, source plan.Source) pin.Pin {
 	switch {
 	case !source.Present:

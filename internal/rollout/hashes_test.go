@@ -40,7 +40,7 @@ func hashed(t *testing.T, mode optin.Mode, required bool, pins, stamped, noted, 
 		template: &d.Spec.Template, optInHashes: pin.Set{}, config: optin.Config{Mode: mode},
 		hashes: plan.Input{Live: true, Uses: []podspec.Use{use}, Sources: map[pin.Source]plan.Source{}},
 	}
-	(&Engine{Kind: workload.Deployment}).readNotes(d, nil, seen)
+	(&Engine{Kind: workload.Deployment}).readNotes(d, seen)
 	seen.contents = map[pin.Source]contents{use.Source: {plan.Source{Present: now != "", Name: now}, now}}
 	seen.derive()
 	want := seen.decide()
@@ -91,7 +91,7 @@ func TestWhatARotatingSourceNotes(t *testing.T) {
 			use := podspec.Use{Source: source, All: true, Required: test.required}
 			d := gen.Deployment("web", gen.Annotated(keys.Hashes, test.noted))
 			d.Spec.Template.Annotations = map[string]string{keys.Pins: test.pins, keys.Hashes: test.stamped}
-			seen := newObserved(d.Namespace, nil)
+			seen := newObserved(d.Namespace, view{})
 			seen.template, seen.config, seen.hashes.Uses, seen.hashes.Replaced = &d.Spec.Template, optin.Config{Mode: optin.Revision}, []podspec.Use{use}, test.replaced
 			observed := plan.Source{Present: test.now != "", Hash: content.Hash("v1-" + test.now), Digests: digests(test.now), Name: "cert-bbbbbbbbb" + test.now}
 			if test.pins != "" && !test.lost {
@@ -99,7 +99,7 @@ func TestWhatARotatingSourceNotes(t *testing.T) {
 			}
 			seen.sources[source] = revision.Observation{Source: observed}
 			seen.pins.Holders = test.holders
-			(&Engine{Kind: workload.Deployment}).readNotes(d, nil, seen)
+			(&Engine{Kind: workload.Deployment}).readNotes(d, seen)
 			name := ""
 			if test.now != "" {
 				name = digests(test.now).Sum(true, nil)
@@ -172,7 +172,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	}
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
-	seen := newObserved(d.Namespace, r.Client)
+	seen := newObserved(d.Namespace, view{reader: r.Client})
 	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
 	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 		len(seen.warnings) != 1 || seen.warnings[0].Reason != notice.TooManyReferences {
 		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
 	}
-	r.readNotes(d, nil, seen)
+	r.readNotes(d, seen)
 	seen.hashes.Pins = pin.Set{gen.Source("configmap/extra"): {Revision: "aaa", Number: 1}}
 	seen.hashes.Sources[gen.Source("configmap/extra")] = plan.Source{Present: true, Name: "bbb"}
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
@@ -205,7 +205,7 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.Mode, "restart"), gen.Annotated(keys.RestartOn, "configmap/app"),
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
-	seen := newObserved(d.Namespace, r.Client)
+	seen := newObserved(d.Namespace, view{reader: r.Client})
 	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
 	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestAnOwnerThatRefersToTheWorkloadCounts(t *testing.T) {
 		r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().WithObjects(app).Build()}
 		for _, uids := range [][]types.UID{{d.UID}, {rollout.GetUID(), d.UID}} {
 			for _, consent := range []string{"true", "false"} {
-				seen := newObserved(d.Namespace, r.Client)
+				seen := newObserved(d.Namespace, view{reader: r.Client})
 				seen.template, seen.uids = &d.Spec.Template, uids
 				seen.config = optin.Read(optin.Metadata{Annotations: map[string]string{keys.Owners: consent}}, optin.Defaults{})
 				if err := r.selectUses(t.Context(), d, seen); err != nil {

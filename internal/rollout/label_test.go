@@ -30,7 +30,7 @@ func TestASourceThatCannotBeLabelledIsNoError(t *testing.T) {
 	}).Build()
 	known := &workload.Kinds{}
 	r := &Engine{Kinds: known, Client: c, Live: c, Store: revision.NewStore(c, c, c, time.Now, known, 10)}
-	seen := newObserved(gen.Namespace, c)
+	seen := newObserved(gen.Namespace, view{reader: c})
 	err := r.Refresh(t.Context(), Assessment{seen: seen, want: intent{pins: plan.Plan{Decisions: []plan.Decision{{
 		Source: gen.Source("configmap/app"), Current: pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1},
 	}}}}})

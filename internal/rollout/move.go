@@ -84,7 +84,6 @@ func (s *Move) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// shows reports whether a holder of the workload pins a revision.
 func (l Assessment) shows(source pin.Source, revision string) bool {
 	return slices.ContainsFunc(l.RolledOut, func(h plan.Holder) bool { return h.Pins[source].Revision == revision })
 }

@@ -95,7 +95,6 @@ func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.O
 	return made, refused, errors.Join(errs...)
 }
 
-// created returns the notice that a revision was created.
 func (r *Engine) created(obj client.Object, seen *observed, d plan.Decision, made pin.Pin) notice.Notice {
 	n := notice.Notice{Reason: notice.RevisionCreated, Normal: true, Object: obj, Kind: r.Kind.Resource(), Source: d.Source, To: made}
 	source := seen.sources[d.Source].Object

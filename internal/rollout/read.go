@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -24,7 +25,7 @@ import (
 type Given struct{ pins, hashes pin.Set }
 
 // readHolders reads what the workload has rolled out: from its holders, and from what this process wrote that no holder shows yet.
-func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring []client.Object, wrote *Given, seen *observed) error {
+func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring []client.Object, seen *observed) error {
 	found, err := r.holders(ctx, obj, referring)
 	if err != nil {
 		return err
@@ -39,14 +40,14 @@ func (r *Engine) readHolders(ctx context.Context, obj client.Object, referring [
 		seen.holders = append(seen.holders, holder)
 		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: facts.Order, Pins: pins})
 		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: facts.Order, Pins: hashes})
-		seen.shown = seen.shown || wrote != nil && maps.Equal(pins, wrote.pins) && maps.Equal(hashes, wrote.hashes)
+		seen.shown = seen.shown || seen.wrote != nil && maps.Equal(pins, seen.wrote.pins) && maps.Equal(hashes, seen.wrote.hashes)
 	}
-	if wrote != nil && !seen.shown {
+	if seen.wrote != nil && !seen.shown {
 		// confrev wrote these pins, and the holder is not in the cache yet, or never will be because the template was rolled back at
 		// once. Without this, confrev would revert an undo that immediately follows an advance.
 		seen.holders = append(seen.holders, nil)
-		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.pins})
-		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: wrote.hashes})
+		seen.pins.Holders = append(seen.pins.Holders, plan.Holder{Order: math.MaxInt64, Pins: seen.wrote.pins})
+		seen.hashes.Holders = append(seen.hashes.Holders, plan.Holder{Order: math.MaxInt64, Pins: seen.wrote.hashes})
 	}
 	return nil
 }
@@ -82,7 +83,6 @@ func (r *Engine) readSources(ctx context.Context, seen *observed) error {
 	return errors.Join(errs...)
 }
 
-// readPinned reads a source that is pinned.
 func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use) error {
 	source, ok, err := r.readSource(ctx, seen, use)
 	if !ok || err != nil {
@@ -98,11 +98,9 @@ func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use
 	return nil
 }
 
-// readHashed reads a source that is followed by its hash.
 func (r *Engine) readHashed(ctx context.Context, seen *observed, use podspec.Use) error {
 	if !r.Options.Enabled(use.Kind) {
-		seen.warnings = append(seen.warnings, notice.Warning(notice.KindNotEnabled, use.Source,
-			"%s cannot be followed: this confrev runs without --secrets", use.Source))
+		seen.warn(notice.KindNotEnabled, use.Source, "%s cannot be followed: this confrev runs without --secrets", use.Source)
 		return nil
 	}
 	source, ok, err := r.readSource(ctx, seen, use)
@@ -110,15 +108,11 @@ func (r *Engine) readHashed(ctx context.Context, seen *observed, use podspec.Use
 		return err
 	}
 	if !source.Present && !use.Required && seen.restartsOn(use.Source) {
-		seen.warnings = append(seen.warnings, notice.Warning(notice.SourceMissing, use.Source, missingTrigger, keys.RestartOn, use.Source))
+		seen.warn(notice.SourceMissing, use.Source, missingTrigger, keys.RestartOn, use.Source)
 	}
 	if !seen.rotating[use.Source] {
-		about, _, err := r.describe(ctx, seen, use.Source)
-		if err != nil {
-			return err
-		}
-		// Its data was read for the hash, so its type is known.
-		policy, err := r.policy(ctx, seen, use.Source, about.Policy, true)
+		// Its data was read for the hash, so its type is known. Sources whose changes are ignored are not followed.
+		policy, err := r.policy(ctx, seen, use.Source, optin.PolicyRevision, true)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,6 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// brings returns the parts of a workload's template that rule 21 compares.
 func (r *Engine) brings(obj client.Object, before pin.Set) plan.Template {
 	return plan.Template{Code: r.code(obj, before).Digest(), Pins: r.pinsOf(obj)}
 }
@@ -56,12 +55,6 @@ func (r *Engine) undoes(ctx context.Context, reader client.Reader, obj, old clie
 // old ReplicaSet (rule 21.5).
 func withSettings(obj, old client.Object) client.Object {
 	obj = obj.DeepCopyObject().(client.Object)
-	obj.SetAnnotations(settings(obj, old))
-	return obj
-}
-
-func settings(obj, old client.Object) map[string]string {
-	isSetting := func(key, _ string) bool { return strings.HasPrefix(key, keys.Prefix) }
 	annotations := map[string]string{}
 	maps.Copy(annotations, obj.GetAnnotations())
 	maps.DeleteFunc(annotations, isSetting)
@@ -70,15 +63,18 @@ func settings(obj, old client.Object) map[string]string {
 			annotations[key] = value
 		}
 	}
-	return annotations
+	obj.SetAnnotations(annotations)
+	return obj
 }
+
+func isSetting(key, _ string) bool { return strings.HasPrefix(key, keys.Prefix) }
 
 // keptSettings returns the settings that a request would change, as they were; empty for those that it would add.
 func keptSettings(obj, old client.Object) map[string]string {
 	kept := map[string]string{}
 	for _, annotations := range []map[string]string{obj.GetAnnotations(), old.GetAnnotations()} {
-		for key := range annotations {
-			if strings.HasPrefix(key, keys.Prefix) {
+		for key, value := range annotations {
+			if isSetting(key, value) {
 				kept[key] = old.GetAnnotations()[key]
 			}
 		}
@@ -106,7 +102,7 @@ func (r *Engine) dropped(ctx context.Context, reader client.Reader, obj client.O
 		maps.Copy(candidates, template.Pins)
 	}
 	maps.DeleteFunc(candidates, func(source pin.Source, _ pin.Pin) bool { return request.Pins[source] != pin.Pin{} })
-	seen, dropped := newObserved(obj.GetNamespace(), reader), map[pin.Source]bool{}
+	seen, dropped := newObserved(obj.GetNamespace(), view{reader: reader}), map[pin.Source]bool{}
 	for source := range candidates {
 		standing := plan.Standing(0)
 		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
@@ -167,8 +163,8 @@ func (seen *observed) planFrom(undone pin.Set, isUndo bool) {
 		if in.Pins[source] == (pin.Pin{}) {
 			counts = "so the pin does not count"
 		}
-		seen.warnings = append(seen.warnings, notice.Warning(notice.MalformedPins, source,
-			"annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s", keys.Pins, source, counts))
+		seen.warn(notice.MalformedPins, source,
+			"annotation %s of the pod template pins %s to something that is not a revision of it in this namespace, %s", keys.Pins, source, counts)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestRestartInstead(t *testing.T) {
 				r.Kind = workload.Rollout
 			}
 			obj := unstructuredOf(r.Kind.GVK, "web", map[string]any{"replicas": test.replicas})
-			seen := newObserved(gen.Namespace, nil)
+			seen := newObserved(gen.Namespace, view{})
 			seen.config, seen.rotating[cert] = optin.Config{RestartAt: !test.unasked}, true
 			want := intent{release: test.release, pins: plan.Plan{Pins: pin.Set{}, Decisions: test.pins}, hashes: plan.Plan{Pins: pin.Set{}, Decisions: test.hashes}}
 			changes := want.changes()

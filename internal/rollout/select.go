@@ -38,8 +38,7 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	selection := config.Track.Select(enabled, config.Mode.Pins, func(source pin.Source) optin.Traits { return traits[source] })
 	r.warnUntracked(seen, uses, selection)
 	if config.RestartAt && !r.Kind.Restarts {
-		seen.warnings = append(seen.warnings, notice.Warning(optin.InvalidMode, pin.Source{},
-			"annotation %s: only an Argo Rollout with its own template has a restartAt; using rollout", keys.RotateBy))
+		seen.warn(optin.InvalidMode, pin.Source{}, "annotation %s: only an Argo Rollout with its own template has a restartAt; using rollout", keys.RotateBy)
 	}
 	switch {
 	case config.Mode.Pins:
@@ -65,7 +64,6 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	return nil
 }
 
-// traits returns the traits of a template's sources.
 func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {
 	traits := map[pin.Source]optin.Traits{}
 	for _, use := range uses {
@@ -116,28 +114,23 @@ func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.
 
 // warnUntracked warns about listed sources that have no effect, and says why.
 func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection optin.Selection) {
-	var said []notice.Notice
 	if seen.config.Track.ListsKind(pin.Secret) && !r.Options.Enabled(pin.Secret) {
-		said = append(said, notice.Warning(notice.KindNotEnabled, pin.Source{},
-			"annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track))
+		seen.warn(notice.KindNotEnabled, pin.Source{}, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
 	}
 	for _, source := range selection.Unused {
-		if slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
-			continue
+		if !slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
+			seen.warn(notice.NotReferenced, source, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
 		}
-		said = append(said, notice.Warning(notice.NotReferenced, source,
-			"annotation %s lists %s, which the pod template does not refer to", keys.Track, source))
 	}
 	for _, source := range selection.OwnersIgnored {
 		n := notice.Warning(notice.OwnerIgnored, source, "the ownerReference of %s to the workload opts nothing in without consent: list it in "+
 			"the annotation %s, or set %s to true", source, keys.Track, keys.Owners)
 		n.Normal = true
-		said = append(said, n)
+		seen.warnings = append(seen.warnings, n)
 	}
 	for _, source := range slices.SortedFunc(maps.Keys(selection.Refused), pin.Source.Compare) {
-		said = append(said, notice.Warning(revision.NeverCopied, source, "%s is not followed: %s", source, selection.Refused[source]))
+		seen.warn(revision.NeverCopied, source, "%s is not followed: %s", source, selection.Refused[source])
 	}
-	seen.warnings = append(seen.warnings, said...)
 }
 
 // selectPinned selects the sources that are pinned: all tracked sources that do not rotate and that admission can resolve.
@@ -162,9 +155,8 @@ func (r *Engine) selectPinned(ctx context.Context, seen *observed, uses []podspe
 		seen.hashes.Uses = selection.Rotating
 	}
 	if n := podspec.References(&seen.template.Spec); n > podspec.MaxReferences || len(pinned) > pin.MaxPins {
-		seen.warnings = append(seen.warnings, notice.Warning(notice.TooManyReferences, pin.Source{}, "the pod template has %d references to %d tracked "+
-			"sources; its pods could not be admitted with pins of more than %d references or %d sources, so pins stay as they are",
-			n, len(pinned), podspec.MaxReferences, pin.MaxPins))
+		seen.warn(notice.TooManyReferences, pin.Source{}, "the pod template has %d references to %d tracked sources; its pods could not be "+
+			"admitted with pins of more than %d references or %d sources, so pins stay as they are", n, len(pinned), podspec.MaxReferences, pin.MaxPins)
 		seen.unbounded, pinned = true, nil
 	}
 	var err error
@@ -232,8 +224,8 @@ func (r *Engine) mountable(ctx context.Context, seen *observed, uses []podspec.U
 	if err != nil || !enforces {
 		return uses, err
 	}
-	seen.warnings = append(seen.warnings, notice.Warning(notice.SecretsLimited, pin.Source{}, "service account %s has annotation %s: its pods may use "+
-		"only the Secrets that it lists, so no revisions; Secrets are not pinned", name, account.EnforceMountableSecrets))
+	seen.warn(notice.SecretsLimited, pin.Source{}, "service account %s has annotation %s: its pods may use only the Secrets that it lists, "+
+		"so no revisions; Secrets are not pinned", name, account.EnforceMountableSecrets)
 	return slices.DeleteFunc(slices.Clone(uses), isSecret), nil
 }
 
@@ -289,7 +281,7 @@ func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source
 		seen.warnings = append(seen.warnings, wrong...)
 		switch {
 		case about.Never != "" && seen.restartsOn(source):
-			seen.warnings = append(seen.warnings, notice.Warning(revision.NeverCopied, source, "%s is not followed: %s", source, about.Never))
+			seen.warn(revision.NeverCopied, source, "%s is not followed: %s", source, about.Never)
 		case about.Never == "" && !about.Policy.Ignored:
 			wanted = append(wanted, source)
 		}

@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/content"
@@ -103,7 +102,7 @@ func TestSelectUses(t *testing.T) {
 				Store: revision.NewStore(c, c, c, time.Now, &workload.Kinds{}, 10),
 			}
 			d := gen.Deployment("web", append(test.asks, template)...)
-			seen := newObserved(d.Namespace, r.Client)
+			seen := newObserved(d.Namespace, view{reader: r.Client})
 			seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), options.Defaults())
 			seen.warnings = seen.config.Problems
 			if err := r.selectUses(t.Context(), d, seen); err != nil {

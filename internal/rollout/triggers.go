@@ -1,12 +1,12 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -52,34 +52,47 @@ func NewTriggers(options Options, cl client.Client, live client.Reader) *Trigger
 // missingTrigger is the warning that an object does not exist.
 const missingTrigger = "annotation %s names %s, which does not exist; the workload restarts when it appears"
 
-// readTriggers reads the objects of other kinds that make the workload restart, after making sure that confrev may read and watch them.
+// readTriggers reads the objects of other kinds that make the workload restart, each after making sure that confrev may read and watch it,
+// and warns about those that it may not.
 func (r *Engine) readTriggers(ctx context.Context, seen *observed) error {
-	triggers, err := r.prepareTriggers(ctx, seen)
-	errs := []error{err}
-	for _, trigger := range triggers {
-		hash, err := r.Triggers.read(ctx, seen.namespace, trigger)
-		var key *content.Key
-		if err == nil {
-			// An object that does not exist needs no key.
-			key, err = r.Store.Key(ctx, seen.namespace)
+	var errs []error
+	for _, trigger := range seen.config.RestartOn {
+		if trigger.IsSource() {
+			continue
 		}
-		terminal, isTerminal := errors.AsType[*notice.TerminalError](err)
-		switch {
-		case isTerminal:
+		err := r.readTrigger(ctx, seen, trigger)
+		if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
 			seen.warnings = append(seen.warnings, terminal.About(trigger.Source))
 			seen.retry = true
 			continue
-		case apierrors.IsNotFound(err):
-			seen.warnings = append(seen.warnings, notice.Warning(notice.SourceMissing, trigger.Source, missingTrigger, keys.RestartOn, trigger.Source))
-		case err != nil:
-			errs = append(errs, err)
-			continue
 		}
-		seen.contents[trigger.Source] = contents{
-			plan.Source{Present: err == nil, Name: key.Sum(trigger.Source, hash), Scheme: key.Scheme()}, hash,
-		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+func (r *Engine) readTrigger(ctx context.Context, seen *observed, trigger optin.Trigger) error {
+	prepared, err := r.Triggers.prepare(ctx, trigger)
+	if err != nil {
+		return err
+	}
+	seen.triggers = append(seen.triggers, FollowedKind{prepared.gvk, trigger.Kind})
+	hash, err := r.Triggers.read(ctx, seen.namespace, prepared)
+	var key *content.Key
+	if err == nil {
+		// An object that does not exist needs no key.
+		key, err = r.Store.Key(ctx, seen.namespace)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil {
+		seen.warn(notice.SourceMissing, trigger.Source, missingTrigger, keys.RestartOn, trigger.Source)
+	}
+	seen.contents[trigger.Source] = contents{
+		plan.Source{Present: err == nil, Name: key.Sum(trigger.Source, hash), Scheme: key.Scheme()}, hash,
+	}
+	return nil
 }
 
 // preparedTrigger is a trigger of which confrev knows the kind and may read the objects.
@@ -87,31 +100,6 @@ type preparedTrigger struct {
 	optin.Trigger
 	gvk        schema.GroupVersionKind
 	namespaced bool
-}
-
-// prepareTriggers makes sure that confrev may read and watch the objects of other kinds on which the workload restarts, and warns about those
-// that it may not.
-func (r *Engine) prepareTriggers(ctx context.Context, seen *observed) ([]preparedTrigger, error) {
-	var prepared []preparedTrigger
-	var errs []error
-	for _, trigger := range seen.config.RestartOn {
-		if trigger.IsSource() {
-			continue
-		}
-		ready, err := r.Triggers.prepare(ctx, trigger)
-		if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
-			seen.warnings = append(seen.warnings, terminal.About(trigger.Source))
-			seen.retry = true
-			continue
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		prepared = append(prepared, ready)
-		seen.triggers = append(seen.triggers, FollowedKind{ready.gvk, trigger.Kind})
-	}
-	return prepared, errors.Join(errs...)
 }
 
 // prepare finds the kind of a trigger and checks confrev's rights on it. It returns a terminal error if the kind is not listed or does not
@@ -203,9 +191,8 @@ const maxFingerprinted = 2 << 20
 // fingerprint hashes the parts of an object that count: the given fields, or everything except metadata and status. What it covers must
 // never change, because that would restart every workload.
 func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, error) {
-	sum := sha256.New()
-	bounded := &boundedWriter{to: sum, left: maxFingerprinted}
-	encoder := json.NewEncoder(bounded)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	var err error
 	if len(fields) == 0 {
 		whole := maps.Clone(obj.Object)
@@ -217,35 +204,21 @@ func fingerprint(obj *unstructured.Unstructured, fields []optin.Field) (string, 
 		// The value as JSON; null when the object does not have the field.
 		var values []string
 		if value, found := field.Of(obj.Object); found {
-			var text []byte
-			if text, err = json.Marshal(value); err != nil {
+			var encoded []byte
+			if encoded, err = json.Marshal(value); err != nil {
 				break
 			}
-			values = []string{string(text)}
+			values = []string{string(encoded)}
 		}
-		if err = encoder.Encode([]any{field, values}); err != nil {
+		if err = encoder.Encode([]any{field, values}); err != nil || text.Len() > maxFingerprinted {
 			break
 		}
 	}
-	if errors.Is(err, errTooMuch) {
+	if text.Len() > maxFingerprinted {
 		return "", notice.Terminal(optin.InvalidRestartOn, "annotation %s: what it names of %s %s is more than %d bytes; name fields that matter", keys.RestartOn, obj.GetKind(),
 			obj.GetName(), maxFingerprinted)
 	}
+	sum := sha256.New()
+	sum.Write(text.Bytes())
 	return content.Short(sum), err
-}
-
-var errTooMuch = errors.New("more than may be written")
-
-// boundedWriter accepts a limited number of bytes.
-type boundedWriter struct {
-	to   io.Writer
-	left int
-}
-
-func (w *boundedWriter) Write(p []byte) (int, error) {
-	if len(p) > w.left {
-		return 0, errTooMuch
-	}
-	w.left -= len(p)
-	return w.to.Write(p)
 }

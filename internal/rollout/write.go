@@ -12,7 +12,6 @@ import (
 
 	"gomodules.xyz/jsonpatch/v2"
 	evanphx "gopkg.in/evanphx/json-patch.v4"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,9 +41,10 @@ type Written struct {
 
 // Write writes template and notes in one patch. Afterwards, the look's workload is the one that the API server returned.
 func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
+	change := look.Change()
 	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
-	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: look.want.change(look.seen), Restarted: sent && look.want.restart}
-	if sent && look.want.changes() {
+	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: change, Restarted: sent && look.want.restart}
+	if sent && change.Text != "" {
 		w.Gave = &Given{pins: look.want.pins.Pins, hashes: look.want.templateHashes(look.seen)}
 	}
 	return w, err
@@ -152,12 +152,12 @@ func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpat
 
 // onlyIfUnchanged returns the operations, preceded by tests that the object is still the one that they were decided for.
 func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.Operation {
-	tests := []jsonpatch.Operation{{Operation: "test", Path: "/metadata/uid", Value: obj.GetUID()}}
-	if obj.GetGeneration() > 0 {
-		return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/generation", Value: obj.GetGeneration()}}, ops)
+	unchanged := jsonpatch.NewOperation("test", "/metadata/generation", obj.GetGeneration())
+	if obj.GetGeneration() == 0 {
+		// The kind does not count generations.
+		unchanged = jsonpatch.NewOperation("test", "/metadata/resourceVersion", obj.GetResourceVersion())
 	}
-	// The kind does not count generations.
-	return slices.Concat(tests, []jsonpatch.Operation{{Operation: "test", Path: "/metadata/resourceVersion", Value: obj.GetResourceVersion()}}, ops)
+	return append([]jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/uid", obj.GetUID()), unchanged}, ops...)
 }
 
 // templateHashes returns the hashes that the template should have: those of the plan except for the ones that only the workload notes.
@@ -183,7 +183,6 @@ func (i intent) workloadHashes(seen *observed) pin.Set {
 	return hashes
 }
 
-// notes returns the annotations of the workload itself.
 func (i intent) notes(seen *observed) map[string]string {
 	return map[string]string{
 		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.workloadHashes(seen).String(),
