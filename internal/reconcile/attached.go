@@ -105,7 +105,7 @@ func (r *Revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 	if wait := since.(time.Time).Add(unusedFor).Sub(r.Now()); wait > 0 {
 		return wait, nil
 	}
-	return r.sweep(ctx, obj, r.Grace, func(ctx context.Context) (bool, error) {
+	return r.sweep(ctx, obj, func(ctx context.Context) (bool, error) {
 		return r.usedInNamespace(ctx, ref.Namespace, names(ref))
 	})
 }

@@ -111,12 +111,11 @@ func TestNothingIsRestoredForUsersThatAreGone(t *testing.T) {
 			source := gen.ConfigMap("app", map[string]string{"k": "v"})
 			lost := content.RevisionName("app", content.FromConfigMap(source).Hash(), 0)
 			r, counted, _ := newRevisions(t, source)
-			all := users{workloads: map[types.UID]client.Object{}}
+			var all users
 			for i := range 3 {
 				d := gen.Deployment(fmt.Sprint("web", i), gen.Tracking("all"))
 				d.UID = types.UID(fmt.Sprint("uid-", i))
 				all.templates = append(all.templates, user{obj: d, kind: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, pins: "configmap/app=" + lost + "@1"})
-				all.workloads[d.UID] = d
 				if living && i == 2 {
 					if err := r.Client.Create(t.Context(), d.DeepCopy()); err != nil {
 						t.Fatal(err)

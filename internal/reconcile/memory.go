@@ -56,7 +56,6 @@ func (m *memory) settle(change rollout.Change, quiet time.Duration, now time.Tim
 	return m.settling.Remaining(quiet, now)
 }
 
-// wroteNow remembers a write that rolls the workload out.
 func (m *memory) wroteNow(generation int64, w rollout.Written, now time.Time) {
 	m.generation = generation
 	if w.Gave != nil {
@@ -100,12 +99,10 @@ func (m *memories) forget(name types.NamespacedName) {
 // rollouts has the times at which confrev rolled out a workload by itself within the last hour.
 type rollouts struct{ at []time.Time }
 
-// wrote remembers a rollout.
 func (r *rollouts) wrote(now time.Time) {
 	r.at = append(slices.DeleteFunc(r.at, func(at time.Time) bool { return now.Sub(at) >= time.Hour }), now)
 }
 
-// wait returns how long it takes until another rollout is allowed.
 func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 	if len(r.at) < perHour {
 		return 0

@@ -162,7 +162,6 @@ func (r reporter) sourceObject(ctx context.Context, obj client.Object, source pi
 	return about
 }
 
-// sorted returns the sources of all sets, in order.
 func sorted(sets ...pin.Set) []pin.Source {
 	all := map[pin.Source]bool{}
 	for _, set := range sets {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -109,7 +110,7 @@ func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 			return r.keepAttached(ctx, obj, ref)
 		}
 	}
-	users, usersErr := r.pinners(ctx, ref)
+	users, usersErr := r.usersIndexed(ctx, ref, index.ByPin, index.ByPin)
 	switch {
 	case usersErr != nil:
 		return 0, usersErr
@@ -125,7 +126,7 @@ func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	if err != nil || !naming.empty() {
 		return r.Grace, err
 	}
-	return r.sweep(ctx, obj, r.Grace, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
+	return r.sweep(ctx, obj, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
 }
 
 // isRevision reports whether an object is to be treated as a revision. One that only has the form of a revision may be a source that should
@@ -176,10 +177,8 @@ func (r *Revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadat
 	return nil
 }
 
-func (r *Revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, grace time.Duration,
-	inUse func(context.Context) (bool, error),
-) (time.Duration, error) {
-	deleted, wait, err := r.Store.Sweep(ctx, obj, grace, inUse)
+func (r *Revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, inUse func(context.Context) (bool, error)) (time.Duration, error) {
+	deleted, wait, err := r.Store.Sweep(ctx, obj, r.Grace, inUse)
 	if deleted {
 		metricDeleted.Inc()
 		log.FromContext(ctx).Info("deleted what no one uses any more")

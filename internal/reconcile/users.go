@@ -26,10 +26,7 @@ import (
 
 // users are the workloads and holders whose templates pin a revision or, for an attached source, name it.
 type users struct {
-	holders []user
-	// workloads are the workloads of templates and of holders, by UID.
-	workloads map[types.UID]client.Object
-	templates []user
+	holders, templates []user
 }
 
 // user is one holder or workload and its template's pins.
@@ -41,11 +38,6 @@ type user struct {
 
 func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 0 }
 
-// pinners returns the users that pin a revision, from the cache.
-func (r *Revisions) pinners(ctx context.Context, ref revision.Ref) (users, error) {
-	return r.usersIndexed(ctx, ref, index.ByPin, index.ByPin)
-}
-
 // namers returns the users whose templates name a source, from the cache.
 func (r *Revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
 	found, err := r.usersIndexed(ctx, ref, index.BySource, index.ByReference)
@@ -54,14 +46,9 @@ func (r *Revisions) namers(ctx context.Context, ref revision.Ref) (users, error)
 	}
 	// The index also has sources that the template does not refer to.
 	found.templates = slices.DeleteFunc(found.templates, func(u user) bool { return !r.refers(u, ref) })
-	found.workloads = map[types.UID]client.Object{}
-	for _, t := range found.templates {
-		found.workloads[t.obj.GetUID()] = t.obj
-	}
 	return found, nil
 }
 
-// refers reports whether a workload's template names a source.
 func (r *Revisions) refers(u user, ref revision.Ref) bool {
 	kind, known := r.Kinds.Of(metav1.OwnerReference{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind})
 	if !known {
@@ -73,16 +60,13 @@ func (r *Revisions) refers(u user, ref revision.Ref) bool {
 
 // usersIndexed returns the workloads and the holders that the given indexes have under a source or revision.
 func (r *Revisions) usersIndexed(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
-	found := users{workloads: map[types.UID]client.Object{}}
+	var found users
 	for _, kind := range r.Kinds.All() {
 		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)
 		if err != nil {
 			return users{}, err
 		}
 		found.templates = append(found.templates, templates...)
-		for _, t := range templates {
-			found.workloads[t.obj.GetUID()] = t.obj
-		}
 	}
 	for _, holder := range r.Kinds.Holders() {
 		pins := func(obj client.Object) string { return holder.Facts(obj).Pins }
@@ -150,7 +134,6 @@ func (r *Revisions) workload(ctx context.Context, reader client.Reader, namespac
 	return kind, obj, nil
 }
 
-// attaches reports whether a workload asks for a source to be attached.
 func (r *Revisions) attaches(ctx context.Context, kind workload.Kind, obj client.Object, ref revision.Ref) (bool, error) {
 	if named, name, refers := kind.WorkloadRef(obj); refers {
 		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
@@ -203,13 +186,22 @@ func (u user) owner() revision.Owner {
 	return revision.Owner{APIVersion: u.kind.APIVersion, Kind: u.kind.Kind, Name: u.obj.GetName(), UID: u.obj.GetUID()}
 }
 
-// objects returns the workloads, for a notice about them.
+// objects returns the workloads of templates and of holders, each once, for a notice about them.
 func (u users) objects() []notice.Object {
-	all := make([]notice.Object, 0, len(u.workloads))
-	for _, w := range u.workloads {
-		all = append(all, w)
+	workloads := map[types.UID]notice.Object{}
+	for _, t := range u.templates {
+		workloads[t.obj.GetUID()] = t.obj
 	}
-	return all
+	for _, h := range u.holders {
+		owner := metav1.GetControllerOf(h.obj)
+		if owner == nil || workloads[owner.UID] != nil {
+			continue
+		}
+		about := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
+		about.Namespace, about.Name, about.UID = h.obj.GetNamespace(), owner.Name, owner.UID
+		workloads[owner.UID] = about
+	}
+	return slices.Collect(maps.Values(workloads))
 }
 
 // source returns the source that the users pin to a revision, and the highest number that they pin it with.
@@ -228,33 +220,18 @@ func (u users) source(ref revision.Ref) (source pin.Source, number int64, ok boo
 	return source, number, ok
 }
 
-// alive returns the users from the first one on that the API server still has, with the workloads of the holders. One is enough reason to
-// keep a revision, and there may be thousands, so the others are not looked up.
+// alive returns the users from the first one on that the API server still has. One is enough reason to keep a revision, and there may be
+// thousands, so the others are not looked up.
 func (r *Revisions) alive(ctx context.Context, all users) (users, error) {
-	alive := users{workloads: maps.Clone(all.workloads), holders: all.holders}
 	first, err := r.firstAlive(ctx, all.templates)
 	if err != nil {
 		return users{}, err
 	}
-	for _, gone := range all.templates[:first] {
-		delete(alive.workloads, gone.obj.GetUID())
+	if all.templates = all.templates[first:]; len(all.templates) > 0 {
+		return all, nil
 	}
-	if alive.templates = all.templates[first:]; len(alive.templates) == 0 {
-		if first, err = r.firstAlive(ctx, all.holders); err != nil {
-			return users{}, err
-		}
-		alive.holders = all.holders[first:]
-	}
-	for _, h := range alive.holders {
-		owner := metav1.GetControllerOf(h.obj)
-		if owner == nil || alive.workloads[owner.UID] != nil {
-			continue
-		}
-		about := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: owner.APIVersion, Kind: owner.Kind}}
-		about.Namespace, about.Name, about.UID = h.obj.GetNamespace(), owner.Name, owner.UID
-		alive.workloads[owner.UID] = about
-	}
-	return alive, nil
+	first, err = r.firstAlive(ctx, all.holders)
+	return users{holders: all.holders[first:]}, err
 }
 
 // firstAlive returns the index of the first user that the API server still has, or the number of users if it has none of them.
@@ -317,7 +294,6 @@ func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata
 	return false, nil
 }
 
-// below are the holders of one kind that are searched.
 type below struct {
 	kind     workload.HolderKind
 	selector labels.Selector

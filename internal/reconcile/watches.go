@@ -192,7 +192,6 @@ func (r *Revisions) templateUses(kind workload.Kind) func(client.Object) used {
 	}
 }
 
-// holderUses returns what a holder's template uses.
 func holderUses(kind workload.HolderKind) func(client.Object) used {
 	return func(obj client.Object) used {
 		facts := kind.Facts(obj)

@@ -299,7 +299,6 @@ func (r *Workloads) resumeWithout(ctx context.Context, obj client.Object, awaite
 	return nil
 }
 
-// paused returns the notice that confrev pauses a workload, and for how long.
 func (r *Workloads) paused(look rollout.Assessment) notice.Notice {
 	return notice.Notice{Reason: notice.Paused, Normal: true, Text: fmt.Sprintf(
 		"Paused at its creation until %s can be pinned, for %s at most, so that its first %s is right already; resume it to continue without",
