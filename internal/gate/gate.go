@@ -5,9 +5,12 @@ package gate
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -56,7 +60,6 @@ type Gate struct {
 	state state
 }
 
-// state is what the Gate has seen.
 type state struct {
 	by Resolver
 	// problem is nil while the gate is open.
@@ -152,26 +155,22 @@ func (g *Gate) look(ctx context.Context) state {
 // policies returns what is wrong with an admission policy or its binding, or nil.
 func (g *Gate) policies(ctx context.Context, parts []Part) error {
 	for _, part := range parts {
-		if err := g.policy(ctx, part); err != nil {
+		kind, name := part.Kind, g.prefix+part.Suffix
+		policy := metadata.New(part.GVK())
+		err := g.reader.Get(ctx, client.ObjectKey{Name: name}, policy)
+		switch {
+		case meta.IsNoMatchError(err):
+			return fmt.Errorf("the API server's version is too old: %w", err)
+		case apierrors.IsNotFound(err), err == nil && policy.DeletionTimestamp != nil:
+			return isMissing(kind, name)
+		case err != nil:
+			return fmt.Errorf("look up %s %s: %w", kind, name, err)
+		}
+		if err := g.isSettled(kind, name, policy.CreationTimestamp.Time); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (g *Gate) policy(ctx context.Context, part Part) error {
-	kind, name := part.Kind, g.prefix+part.Suffix
-	policy := metadata.New(part.GVK())
-	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, policy)
-	switch {
-	case meta.IsNoMatchError(err):
-		return fmt.Errorf("the API server's version is too old: %w", err)
-	case apierrors.IsNotFound(err), err == nil && policy.DeletionTimestamp != nil:
-		return isMissing(kind, name)
-	case err != nil:
-		return fmt.Errorf("look up %s %s: %w", kind, name, err)
-	}
-	return g.isSettled(kind, name, policy.CreationTimestamp.Time)
 }
 
 func (g *Gate) isSettled(kind, name string, since time.Time) error {
@@ -237,4 +236,102 @@ func lastChange(obj metav1.Object) time.Time {
 		}
 	}
 	return last
+}
+
+// Trusts returns why an API server with this webhook configuration would not trust the served certificate at the time now. It
+// returns nil if the API server would trust it.
+func Trusts(config admissionregistrationv1.WebhookClientConfig, served *tls.Certificate, now time.Time) error {
+	options := x509.VerifyOptions{
+		DNSName: host(config), Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now,
+	}
+	if !options.Roots.AppendCertsFromPEM(config.CABundle) {
+		return errors.New("it has no certificate to trust")
+	}
+	var chain []*x509.Certificate
+	for _, der := range served.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return err
+		}
+		chain = append(chain, c)
+		options.Intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(options)
+	return err
+}
+
+// host returns the DNS name that a webhook's certificate must have. It is empty if the configuration names none.
+func host(config admissionregistrationv1.WebhookClientConfig) string {
+	if config.Service != nil {
+		return config.Service.Name + "." + config.Service.Namespace + ".svc"
+	}
+	if config.URL == nil {
+		return ""
+	}
+	address, err := url.Parse(*config.URL)
+	if err != nil {
+		return ""
+	}
+	return address.Hostname()
+}
+
+// ResolvePins is the suffix of the names of the chart's objects that resolve pins.
+const ResolvePins = "-resolve-pins"
+
+const refuseUnresolved = "-refuse-unresolved-pins"
+
+// Part is an admission object of the chart without which pins have no effect, or no reliable effect.
+type Part struct {
+	Kind, Suffix string
+	// Without says what happens while the object is missing.
+	Without string
+}
+
+const readsSources = "pins have no effect: pods read the sources themselves"
+
+var (
+	// ByPolicy are the parts that resolve pins in the API server.
+	ByPolicy = []Part{{"MutatingAdmissionPolicy", ResolvePins, readsSources}, {"MutatingAdmissionPolicyBinding", ResolvePins, readsSources}}
+	// ByWebhook is the part that makes the API server call confrev to resolve pins.
+	ByWebhook = Part{"MutatingWebhookConfiguration", ResolvePins, readsSources}
+	// Refusing are the parts that refuse pods whose pins were not resolved.
+	Refusing = []Part{
+		{"ValidatingAdmissionPolicy", refuseUnresolved, "pods whose pins were not applied are not refused"},
+		{"ValidatingAdmissionPolicyBinding", refuseUnresolved, "pods whose pins were not applied are not refused"},
+	}
+)
+
+// GVK returns the API kind of a part.
+func (p Part) GVK() schema.GroupVersionKind {
+	return admissionregistrationv1.SchemeGroupVersion.WithKind(p.Kind)
+}
+
+// ResolvesPins reports whether any release of the chart resolves pins when pods are created, with policies or with confrev's
+// webhook. It is for callers that only read; the controller pins only while its Gate is open.
+func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
+	webhook, err := ByWebhook.isThere(ctx, c)
+	if err != nil || webhook {
+		return webhook, err
+	}
+	for _, part := range ByPolicy {
+		if there, err := part.isThere(ctx, c); err != nil || !there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// isThere reports whether any release of the chart has installed a part.
+func (p Part) isThere(ctx context.Context, c client.Reader) (bool, error) {
+	list := metadata.NewList(p.GVK())
+	err := c.List(ctx, list)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	for i := range list.Items {
+		if strings.HasSuffix(list.Items[i].Name, p.Suffix) {
+			return true, err
+		}
+	}
+	return false, err
 }

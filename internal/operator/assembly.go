@@ -108,7 +108,6 @@ func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, er
 	return "", nil
 }
 
-// add puts a kind to work.
 func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 	newHolder := !slices.Contains(a.kinds.Holders(), kind.Holder)
 	if err := a.index(ctx, kind); err != nil {

@@ -97,7 +97,6 @@ func safeMessage(said metav1.Status) string {
 	return fmt.Sprintf("the API server refused it (%s)", said.Reason)
 }
 
-// invalidFields names what is invalid, and not what it is.
 func invalidFields(said metav1.Status) string {
 	if said.Details == nil {
 		return "it is invalid"

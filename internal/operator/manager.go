@@ -2,23 +2,31 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"confrev.io/confrev/internal/account"
+	"confrev.io/confrev/internal/authz"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -88,7 +96,6 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 	}
 }
 
-// setUp adds the reconcilers, the gate and the webhooks to a manager.
 func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 	for _, kind := range o.SourceKinds() {
 		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
@@ -142,4 +149,61 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 	}
 	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
 	return errors.Join(manager.Add(gate), manager.Add(assembly), server.AddTo(manager))
+}
+
+func metricsServer(o Options) metricsserver.Options {
+	served := metricsserver.Options{BindAddress: o.MetricsAddress}
+	if !o.MetricsSecure {
+		return served
+	}
+	served.SecureServing, served.CertDir = true, o.MetricsCertDir
+	// HTTP/2 lets one connection begin and drop requests without end.
+	served.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
+	served.FilterProvider = func(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
+		api, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme})
+		if err != nil {
+			return nil, fmt.Errorf("set up who may get metrics: %w", err)
+		}
+		guard := &authz.Guard{API: api, Now: time.Now}
+		return func(_ logr.Logger, next http.Handler) (http.Handler, error) { return guard.Handler(next), nil }, nil
+	}
+	return served
+}
+
+// compact drops what confrev does not need of everything that goes into the cache, whatever its kind: kinds come while
+// confrev runs.
+func compact(kinds []workload.Kind) toolscache.TransformFunc {
+	byKind := map[schema.GroupVersionKind]func(client.Object){}
+	for _, kind := range kinds {
+		byKind[kind.Holder.GVK] = kind.Holder.Compact
+	}
+	for _, kind := range kinds {
+		// What is both a workload and a holder is needed as a workload.
+		byKind[kind.GVK] = kind.Compact
+	}
+	return func(obj any) (any, error) {
+		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			compactMetadata(meta)
+			return obj, nil
+		}
+		if o, ok := obj.(client.Object); ok {
+			if compact := byKind[workload.GVKOf(o)]; compact != nil {
+				compact(o)
+			}
+		}
+		return obj, nil
+	}
+}
+
+// compactMetadata drops what confrev does not need of an object of which it knows the metadata only.
+func compactMetadata(meta *metav1.PartialObjectMetadata) {
+	switch meta.Kind {
+	case "ConfigMap", "Secret":
+		revision.Compact(meta)
+	case "Namespace":
+		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, keys.Owners)
+		meta.ManagedFields = nil
+	default:
+		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil
+	}
 }

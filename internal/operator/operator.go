@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/version"
+	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -228,4 +232,61 @@ func newLogger(format, level string) (logr.Logger, error) {
 		return logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, options)), nil
 	}
 	return logr.Logger{}, fmt.Errorf("--log-format=%s: want text or json", format)
+}
+
+// Options are what the command line says of the controller.
+type Options struct {
+	rollout.Options
+	// Grace is how long a revision that no one uses is kept (rule 13).
+	Grace time.Duration
+	// Kinds are configured kinds of workloads, in addition to those that confrev knows.
+	Kinds []workload.Kind
+	// RevisionsPerHour is how often a source may get a new current revision (rule 11).
+	RevisionsPerHour int
+	// RolloutsPerHour is how often changes to sources may roll out one workload (rule 11).
+	RolloutsPerHour int
+	// Workers is how many workloads, and how many revisions, are worked on at a time.
+	Workers int
+	// LeaderElect makes several replicas agree on one that works.
+	LeaderElect bool
+	// PolicyPrefix is what the names of the chart's admission policies begin with.
+	PolicyPrefix string
+	// Webhook says how to serve the webhooks.
+	Webhook webhook.Options
+	// HealthAddress and MetricsAddress are where to serve; "0" serves nothing.
+	HealthAddress, MetricsAddress string
+	// MetricsSecure serves metrics over TLS, to clients with the right to get them. MetricsCertDir has the certificate (tls.crt, tls.key);
+	// without it, one is made at each start that no one knows.
+	MetricsSecure  bool
+	MetricsCertDir string
+}
+
+// Validate reports what is wrong with the options, in the words of the command line's flags.
+func (o Options) Validate() error {
+	var problems []error
+	require := func(right bool, format string, args ...any) {
+		if !right {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
+	require(o.Settle >= 0, "--settle=%s: want 0 or more", o.Settle)
+	require(o.Grace >= revision.PinWindow, "--grace=%s: want %s or more", o.Grace, revision.PinWindow)
+	require(o.Workers >= 1, "--workers=%d: want 1 or more", o.Workers)
+	require(o.RevisionsPerHour >= 1, "--revisions-per-hour=%d: want 1 or more", o.RevisionsPerHour)
+	require(o.RolloutsPerHour >= 1, "--rollouts-per-hour=%d: want 1 or more", o.RolloutsPerHour)
+	require(!o.LeaderElect || o.Namespace != "", "--leader-elect needs --namespace, where the lease is kept")
+	require(!o.Webhook.Serves() || o.Namespace != "",
+		"--webhook-bind-address needs --namespace, where the Secret of the webhooks is kept; 0 serves no webhooks")
+	require(o.MetricsCertDir == "" || o.MetricsSecure, "--metrics-cert-dir is for --metrics-secure")
+	return errors.Join(append(problems, o.Webhook.Validate(), o.validateRestartOn())...)
+}
+
+// validateRestartOn refuses what would list more than it says. ConfigMaps and Secrets are sources, and need no listing.
+func (o Options) validateRestartOn() error {
+	for _, resource := range o.RestartOn {
+		if slices.Contains([]string{"configmaps", "secrets"}, resource.String()) || strings.ContainsAny(resource.String(), "*/ ") || resource.Resource == "" {
+			return fmt.Errorf("--restart-on=%s: want resources by their plural, such as persistentvolumeclaims or certificates.cert-manager.io", resource)
+		}
+	}
+	return nil
 }

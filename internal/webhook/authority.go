@@ -39,7 +39,6 @@ type authority struct {
 	key         crypto.Signer
 }
 
-// readAuthority reads an authority from the data of a Secret.
 func readAuthority(data map[string][]byte) (*authority, error) {
 	if !bytes.Equal(data[caKey], data[certificateKey]) {
 		return nil, errors.New("its two certificates differ")

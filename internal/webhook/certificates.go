@@ -162,7 +162,6 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 	return readAuthority(secret.Data)
 }
 
-// serve issues a certificate, unless the present one is good.
 func (c *Certificates) serve(shared *authority) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

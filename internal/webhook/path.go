@@ -89,7 +89,6 @@ func secretOf(told admissionregistrationv1.WebhookClientConfig, prefix string) s
 	return secret
 }
 
-// pathOperation returns the patch operation on one webhook's clientConfig that sets the path.
 func pathOperation(told admissionregistrationv1.WebhookClientConfig, pointer, path string) jsonpatch.Operation {
 	if told.URL == nil {
 		return jsonpatch.NewOperation("add", pointer+"/service/path", path)

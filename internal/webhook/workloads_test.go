@@ -34,7 +34,7 @@ func TestWorkloadsLetsEveryRequestThrough(t *testing.T) {
 			response := handler.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Kind: test.kind, Namespace: test.namespace, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(test.body)},
 			}})
-			if !response.Allowed || len(response.Patch) > 0 || (len(response.Warnings) > 0) != test.warned {
+			if !response.Allowed || len(response.Patches) > 0 || (len(response.Warnings) > 0) != test.warned {
 				t.Errorf("%+v", response)
 			}
 			if strings.Contains(strings.Join(response.Warnings, ""), "canary") {

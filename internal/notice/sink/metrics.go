@@ -4,37 +4,34 @@ import (
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"confrev.io/confrev/internal/notice"
 )
 
+var register = promauto.With(metrics.Registry)
+
+// byWorkload has the counters of notices by the kind of their workload, totals those of notices that may have none.
 var (
-	advances = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_advances_total", Help: "Pins moved to the current revision of their source.",
-	}, []string{"workload"})
-	pinned = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_pinned_total", Help: "Pins added to templates that had none for that source.",
-	}, []string{"workload"})
-	holds = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_holds_total", Help: "Times that a workload was found rolled back from the current revision of a source.",
-	}, []string{"workload"})
-	restarts = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_restarts_total", Help: "Workloads rolled out because something changed that they are not pinned to.",
-	}, []string{"workload"})
-	created = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "confrev_revisions_created_total", Help: "Revisions created.",
-	})
-	recreated = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "confrev_revisions_recreated_total", Help: "Revisions that vanished while in use and were created again.",
-	})
-	warnings = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "confrev_warnings_total", Help: "Warning events, by their reason.",
-	}, []string{"reason"})
+	byWorkload = map[string]*prometheus.CounterVec{
+		notice.RolledForward: perWorkload(prometheus.CounterOpts{Name: "confrev_advances_total", Help: "Pins moved to the current revision of their source."}),
+		notice.Pinned:        perWorkload(prometheus.CounterOpts{Name: "confrev_pinned_total", Help: "Pins added to templates that had none for that source."}),
+		notice.Held: perWorkload(prometheus.CounterOpts{
+			Name: "confrev_holds_total", Help: "Times that a workload was found rolled back from the current revision of a source."}),
+		notice.Restarted: perWorkload(prometheus.CounterOpts{
+			Name: "confrev_restarts_total", Help: "Workloads rolled out because something changed that they are not pinned to."}),
+	}
+	totals = map[string]prometheus.Counter{
+		notice.RevisionCreated: register.NewCounter(prometheus.CounterOpts{Name: "confrev_revisions_created_total", Help: "Revisions created."}),
+		notice.RevisionRecreated: register.NewCounter(prometheus.CounterOpts{
+			Name: "confrev_revisions_recreated_total", Help: "Revisions that vanished while in use and were created again."}),
+	}
+	warnings = register.NewCounterVec(prometheus.CounterOpts{Name: "confrev_warnings_total", Help: "Warning events, by their reason."}, []string{"reason"})
 )
 
-func init() {
-	metrics.Registry.MustRegister(advances, pinned, holds, restarts, created, recreated, warnings)
+func perWorkload(o prometheus.CounterOpts) *prometheus.CounterVec {
+	return register.NewCounterVec(o, []string{"workload"})
 }
 
 type metricSink struct{}
@@ -47,18 +44,10 @@ func (metricSink) Send(_ context.Context, n notice.Notice) {
 		warnings.WithLabelValues(n.Reason).Inc()
 		return
 	}
-	switch n.Reason {
-	case notice.Pinned:
-		pinned.WithLabelValues(n.Kind).Inc()
-	case notice.RolledForward:
-		advances.WithLabelValues(n.Kind).Inc()
-	case notice.Held:
-		holds.WithLabelValues(n.Kind).Inc()
-	case notice.Restarted:
-		restarts.WithLabelValues(n.Kind).Inc()
-	case notice.RevisionCreated:
-		created.Inc()
-	case notice.RevisionRecreated:
-		recreated.Inc()
+	if counter, counted := byWorkload[n.Reason]; counted {
+		counter.WithLabelValues(n.Kind).Inc()
+	}
+	if counter, counted := totals[n.Reason]; counted {
+		counter.Inc()
 	}
 }

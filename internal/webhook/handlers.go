@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"sync"
 
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,7 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
@@ -63,19 +69,10 @@ func (w *Workloads) Handle(ctx context.Context, request admission.Request) admis
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
 		return admission.Allowed("").WithWarnings("confrev could not pin this workload within the request; it does so right after")
 	}
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: patchType(patch)}}.
-		WithWarnings(warnings...)
+	return admission.Patched("", patch...).WithWarnings(warnings...)
 }
 
-func patchType(patch []byte) *admissionv1.PatchType {
-	if len(patch) == 0 {
-		return nil
-	}
-	return new(admissionv1.PatchTypeJSONPatch)
-}
-
-// result returns the result of a request in the form of the metric's label.
-func result(patch []byte, err error) string {
+func result(patch []jsonpatch.Operation, err error) string {
 	switch {
 	case err != nil:
 		return "error"
@@ -85,8 +82,8 @@ func result(patch []byte, err error) string {
 	return "unchanged"
 }
 
-// answer returns the JSON patch for a request, which is nil if nothing needs to change, and the warnings for its sender.
-func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request admission.Request) (patch []byte, warnings []string, err error) {
+// answer returns the JSON patch for a request, which is empty if nothing needs to change, and the warnings for its sender.
+func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request admission.Request) ([]jsonpatch.Operation, []string, error) {
 	obj, err := decode(engine.Kind, request.Object.Raw)
 	if err != nil {
 		return nil, nil, err
@@ -105,11 +102,7 @@ func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request 
 	for _, made := range answer.Made {
 		w.Notices.Send(ctx, made)
 	}
-	if err != nil || len(answer.Patch) == 0 {
-		return nil, texts(answer.Warnings), err
-	}
-	patch, err = json.Marshal(answer.Patch)
-	return patch, texts(answer.Warnings), err
+	return answer.Patch, texts(answer.Warnings), err
 }
 
 func (w *Workloads) leads() bool {
@@ -124,7 +117,6 @@ func (w *Workloads) leads() bool {
 // maxWarning is the length of the longest warning, in bytes. The API server cuts longer ones if there are many.
 const maxWarning = 256
 
-// texts returns the warnings for the sender of a request.
 func texts(all []notice.Notice) []string {
 	var said []string
 	for _, w := range all {
@@ -141,4 +133,27 @@ func decode(kind workload.Kind, raw []byte) (client.Object, error) {
 		return nil, fmt.Errorf("read a %s: %w", kind.Resource(), err)
 	}
 	return obj, nil
+}
+
+// Pods handles the pod webhook: it resolves a pod's references through its pins, where the API server cannot do that itself. It
+// needs nothing but the request, so every replica can respond at once, whatever its state. Calling it again for the same pod
+// changes nothing (reinvocationPolicy IfNeeded).
+type Pods struct{}
+
+// Handle responds to the creation of a pod with a JSON patch.
+func (Pods) Handle(_ context.Context, request admission.Request) admission.Response {
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read a pod: %w", err))
+	}
+	pins, err := pin.Parse(pod.Annotations[keys.Pins])
+	if err != nil {
+		// The ValidatingAdmissionPolicy …-refuse-unresolved-pins then refuses the pod, with the same message on every cluster.
+		return admission.Allowed("")
+	}
+	var patch []jsonpatch.Operation
+	for _, r := range podspec.Resolve(&pod.Spec, pins) {
+		patch = append(patch, jsonpatch.NewOperation("replace", "/spec"+r.Pointer, r.Value))
+	}
+	return admission.Patched("", patch...)
 }
