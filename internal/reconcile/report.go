@@ -135,8 +135,10 @@ func (r reporter) reportHash(ctx context.Context, obj client.Object, source pin.
 		return
 	}
 	what := "changed"
-	if about := r.sourceObject(ctx, obj, source); about != nil && r.RotatesAsKnown(source, about) {
-		what = "was rotated"
+	if about := r.sourceObject(ctx, obj, source); about != nil {
+		if rotates, _, err := r.Store.Rotates(ctx, r.Options.Rotating, source, about, false); err == nil && rotates {
+			what = "was rotated"
+		}
 	}
 	r.say(ctx, obj, notice.Notice{Reason: notice.Restarted, Source: source, Text: fmt.Sprintf("Restarted because %s %s", source, what)})
 }

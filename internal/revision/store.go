@@ -17,6 +17,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 )
@@ -358,22 +359,25 @@ func (s *Store) once(key string, write func() error) error {
 	return err
 }
 
-// KnownType returns the type of a Secret, which its metadata does not show, if the Secret was read before. The type of a Secret
-// never changes.
-func (s *Store) KnownType(meta *metav1.PartialObjectMetadata) (corev1.SecretType, bool) {
-	kept, ok := s.types.Get(meta.UID)
-	if !ok {
-		return "", false
+// Rotates reports whether a source rotates by default, or because its annotation says so. This may depend on the type of a Secret, which its
+// metadata does not show, and which never changes. If read is true, Rotates reads a type that it does not know; otherwise it returns that
+// the answer is not known.
+func (s *Store) Rotates(ctx context.Context, classes optin.Rotating, source pin.Source, meta *metav1.PartialObjectMetadata, read bool) (rotates, known bool, err error) {
+	class := classes.Classify(source, meta)
+	if class != optin.ByType {
+		return class == optin.Rotated, true, nil
 	}
-	return kept.(corev1.SecretType), true
+	kept, known := s.types.Get(meta.UID)
+	if !known && read {
+		err = s.readType(ctx, meta)
+		kept, _ = s.types.Get(meta.UID)
+	}
+	// There is none if the Secret was deleted or replaced meanwhile.
+	secretType, _ := kept.(corev1.SecretType)
+	return optin.RotatesByType(secretType), known || read, err
 }
 
-// ReadType returns the type of a Secret, which it reads if the type is not known. The type is empty if the Secret was deleted or
-// replaced meanwhile.
-func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata) (corev1.SecretType, error) {
-	if known, ok := s.KnownType(meta); ok {
-		return known, nil
-	}
+func (s *Store) readType(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
 	_, err, _ := s.flights.Do("type "+ref.String()+" "+string(meta.UID), func() (any, error) {
 		obj, err := s.fetch(ctx, ref)
@@ -386,9 +390,5 @@ func (s *Store) ReadType(ctx context.Context, meta *metav1.PartialObjectMetadata
 		}
 		return nil, nil
 	})
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	known, _ := s.KnownType(meta)
-	return known, err
+	return client.IgnoreNotFound(err)
 }

@@ -188,11 +188,6 @@ func newObserved(namespace string, v view) *observed {
 	}
 }
 
-// warn adds a warning, about a source unless that is zero.
-func (seen *observed) warn(reason string, source pin.Source, format string, args ...any) {
-	seen.warnings = append(seen.warnings, notice.Warning(reason, source, format, args...))
-}
-
 // follows reports whether the workload is opted in to anything that is planned.
 func (seen *observed) follows() bool { return len(seen.pins.Uses)+len(seen.hashes.Uses) > 0 }
 
@@ -226,7 +221,7 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 	seen.warnings = append(seen.warnings, config.Problems...)
 	if seen.template, err = r.Kind.Template(obj); err != nil {
 		if config.Track.Enabled() {
-			seen.warn(notice.NoPodTemplate, pin.Source{}, "%v", err)
+			seen.warnings = append(seen.warnings, notice.Warning(notice.NoPodTemplate, pin.Source{}, "%v", err))
 		}
 		return seen, nil
 	}

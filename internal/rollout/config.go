@@ -131,7 +131,10 @@ func (r *Engine) readNotes(obj client.Object, seen *observed) {
 	template, annotations := seen.template.Annotations, obj.GetAnnotations()
 	oldTemplate, oldAnnotations := map[string]string{}, map[string]string{}
 	if seen.old != nil {
-		oldAnnotations, oldTemplate = seen.old.GetAnnotations(), r.Template(seen.old).Annotations
+		oldAnnotations = seen.old.GetAnnotations()
+		if before, err := r.Kind.Template(seen.old); err == nil {
+			oldTemplate = before.Annotations
+		}
 		seen.before, _ = pin.Parse(oldTemplate[keys.Pins])
 	}
 	kept := func(now, before map[string]string, key string) string { return cmp.Or(now[key], before[key]) }

@@ -14,7 +14,6 @@ import (
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -110,13 +109,11 @@ func (r *Engine) readHashed(ctx context.Context, seen *observed, use podspec.Use
 	if !source.Present && !use.Required && seen.restartsOn(use.Source) {
 		seen.warn(notice.SourceMissing, use.Source, missingTrigger, keys.RestartOn, use.Source)
 	}
-	if !seen.rotating[use.Source] {
+	if meta := seen.metas[use.Source]; meta != nil && !seen.rotating[use.Source] {
 		// Its data was read for the hash, so its type is known. Sources whose changes are ignored are not followed.
-		policy, err := r.policy(ctx, seen, use.Source, optin.PolicyRevision, true)
-		if err != nil {
+		if seen.rotating[use.Source], _, err = r.Store.Rotates(ctx, r.Options.Rotating, use.Source, meta, true); err != nil {
 			return err
 		}
-		seen.rotating[use.Source] = policy.Rotates
 	}
 	if err := r.readUnkeyed(ctx, seen, use.Source, &source, seen.statedHashes(use.Source)...); err != nil {
 		return err

@@ -95,6 +95,11 @@ func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source
 	return about, wrong, nil
 }
 
+// warn adds a warning, about a source unless that is zero.
+func (seen *observed) warn(reason string, source pin.Source, format string, args ...any) {
+	seen.warnings = append(seen.warnings, notice.Warning(reason, source, format, args...))
+}
+
 // metadata returns the metadata of a source; nil when it does not exist.
 func (seen *observed) metadata(ctx context.Context, source pin.Source) (*metav1.PartialObjectMetadata, error) {
 	if meta, known := seen.metas[source]; known {
@@ -174,32 +179,14 @@ func (r *Engine) policy(ctx context.Context, seen *observed, source pin.Source, 
 	if meta == nil || stated.ReadsLive {
 		return stated, nil
 	}
-	switch r.Options.Rotating.Classify(source, meta) {
-	case optin.Rotated:
-		return optin.PolicyRotate, nil
-	case optin.ByType:
-		secretType, known := r.Store.KnownType(meta)
-		if !known && readType {
-			var err error
-			if secretType, err = r.Store.ReadType(ctx, meta); err != nil {
-				return stated, err
-			}
-		} else if !known {
-			seen.untyped = append(seen.untyped, source)
-		}
-		if optin.RotatesByType(secretType) {
-			return optin.PolicyRotate, nil
-		}
-	case optin.Still:
+	rotates, known, err := r.Store.Rotates(ctx, r.Options.Rotating, source, meta, readType)
+	if !known && err == nil {
+		seen.untyped = append(seen.untyped, source)
 	}
-	return stated, nil
-}
-
-// RotatesAsKnown reports whether a source rotates, as far as that is known without reading it.
-func (r *Engine) RotatesAsKnown(source pin.Source, meta *metav1.PartialObjectMetadata) bool {
-	secretType, _ := r.Store.KnownType(meta)
-	class := r.Options.Rotating.Classify(source, meta)
-	return class == optin.Rotated || class == optin.ByType && optin.RotatesByType(secretType)
+	if rotates {
+		return optin.PolicyRotate, err
+	}
+	return stated, err
 }
 
 // rotated reports whether a source that does not exist was followed as one that rotates: only those have a hash and no pin. When it exists

@@ -41,7 +41,7 @@ type Written struct {
 
 // Write writes template and notes in one patch. Afterwards, the look's workload is the one that the API server returned.
 func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
-	change := look.Change()
+	change := look.want.change(look.seen)
 	sent, kept, err := r.write(ctx, look.Workload, look.seen, &look.want)
 	w := Written{Sent: sent, Pruned: err == nil && !kept, Change: change, Restarted: sent && look.want.restart}
 	if sent && change.Text != "" {
