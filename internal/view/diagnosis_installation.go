@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -192,7 +191,7 @@ func (d *doctor) rights(ctx context.Context) error {
 			}
 			if !review.Status.Allowed {
 				d.addFinding(SeverityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
-					"its ServiceAccount %s may not %s %s", account, verb, strconv.Quote(resource.String()))
+					"its ServiceAccount %s may not %s %q", account, verb, resource.String())
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/account"
@@ -212,7 +211,7 @@ func (p *Planner) PinnersOf(ctx context.Context, namespace string, revision pin.
 }
 
 // Workload finds a workload of the snapshot; nil when there is none.
-func (p *Planner) Workload(kind workload.Kind, name types.NamespacedName) client.Object {
+func (p *Planner) Workload(kind workload.Kind, name client.ObjectKey) client.Object {
 	found, err := p.Snapshot.Indexed(kind.GVK, snapshot.ByName, name.String())
 	if err != nil || len(found) == 0 {
 		return nil

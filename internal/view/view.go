@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
@@ -94,7 +92,7 @@ func (v *View) findWorkload(o Object) (rollout.Assessment, error) {
 	if err := v.Snapshot.Refused(kind.GVK); err != nil {
 		return rollout.Assessment{}, err
 	}
-	obj := v.Workload(kind, types.NamespacedName{Namespace: v.namespace, Name: o.Name})
+	obj := v.Workload(kind, client.ObjectKey{Namespace: v.namespace, Name: o.Name})
 	if obj == nil {
 		return rollout.Assessment{}, apierrors.NewNotFound(o.Resource, o.Name)
 	}
