@@ -18,7 +18,7 @@ func does(commands ...string) action {
 }
 
 // tells prints a text in the middle of a step.
-func tells(text string) action { return func(s *stage) { s.print("", "\n"+s.fill(text)) } }
+func tells(text string) action { return func(s *stage) { fmt.Println("\n" + s.fill(text)) } }
 
 // in makes a folder the one in which commands run.
 func in(folder string) action { return func(s *stage) { s.folder = folder } }
@@ -117,12 +117,12 @@ func moves(workload string) string {
 // that was changed before, writes nothing for it, and that nothing of a workload moves.
 func withoutConfrev(signal string, end func(*env.Confrev) error, workload string, meanwhile action) action {
 	return func(s *stage) {
-		s.print(cyan, fmt.Sprintf("$ kill -%s %d", signal, s.confrev.PID()))
+		fmt.Println(cyan(fmt.Sprintf("$ kill -%s %d", signal, s.confrev.PID())))
 		s.Must(end(s.confrev))
-		s.print(green, "✓ confrev has ended")
+		fmt.Println(green("✓ confrev has ended"))
 		meanwhile(s)
 		before := s.output(moves(workload))
-		s.print("", "\nStart confrev again; it finds everything as it should be.")
+		fmt.Println("\nStart confrev again; it finds everything as it should be.")
 		mark, err := s.Cluster.AuditNow()
 		s.Must(err)
 		s.Must(s.confrev.Start(s.ctx))
@@ -134,7 +134,7 @@ func withoutConfrev(signal string, end func(*env.Confrev) error, workload string
 
 // barrier makes a later change, and waits until confrev has dealt with it.
 func barrier(s *stage) {
-	s.print(dim, "  … confrev is given something later to do: another ConfigMap is edited")
+	fmt.Println(dim("  … confrev is given something later to do: another ConfigMap is edited"))
 	s.Barrier()
 }
 
@@ -147,5 +147,5 @@ func (s *stage) wroteNothing(since env.AuditMark) {
 			s.Fatalf("confrev wrote: %s", r)
 		}
 	}
-	s.print(green, "✓ confrev wrote nothing, by the API server's audit log, except for what that other ConfigMap needs")
+	fmt.Println(green("✓ confrev wrote nothing, by the API server's audit log, except for what that other ConfigMap needs"))
 }

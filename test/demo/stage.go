@@ -17,8 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fatih/color"
 	"golang.org/x/term"
-	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"confrev.io/confrev/test/env"
 )
@@ -41,7 +42,7 @@ func main() {
 func run(name string, told story) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &stage{ctx: ctx, story: told, names: map[string]string{}, colours: term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""}
+	s := &stage{ctx: ctx, story: told, names: map[string]string{}}
 	err := s.tell(name)
 	if err == nil && term.IsTerminal(int(os.Stdin.Fd())) {
 		s.stay()
@@ -55,7 +56,7 @@ func run(name string, told story) int {
 		s.lookHere()
 	}
 	if err != nil {
-		s.print(red, "✗ "+err.Error())
+		fmt.Println(red("✗ " + err.Error()))
 		return 1
 	}
 	return 0
@@ -97,12 +98,20 @@ type check struct {
 //go:embed web canary attach columns
 var files embed.FS
 
+// On a terminal, what the reader sees has these colours.
+var (
+	bold  = color.New(color.Bold).SprintFunc()
+	dim   = color.New(color.Faint).SprintFunc()
+	red   = color.New(color.FgRed).SprintFunc()
+	green = color.New(color.FgGreen).SprintFunc()
+	cyan  = color.New(color.FgCyan).SprintFunc()
+)
+
 // stage is where a story is told.
 type stage struct {
 	story
-	ctx     context.Context
-	colours bool
-	began   time.Time
+	ctx   context.Context
+	began time.Time
 	// names are the values of {{names}}.
 	names    map[string]string
 	cleanups []func()
@@ -119,7 +128,7 @@ type failure struct{ error }
 // Context, Helper, Errorf, Fatalf and Cleanup make the stage an env.T.
 func (s *stage) Context() context.Context     { return s.ctx }
 func (s *stage) Helper()                      {}
-func (s *stage) Errorf(f string, args ...any) { s.print(red, fmt.Sprintf(f, args...)) }
+func (s *stage) Errorf(f string, args ...any) { fmt.Println(red(fmt.Sprintf(f, args...))) }
 func (s *stage) Fatalf(f string, args ...any) { panic(failure{fmt.Errorf(f, args...)}) }
 func (s *stage) Cleanup(f func())             { s.cleanups = append(s.cleanups, f) }
 
@@ -135,25 +144,26 @@ func (s *stage) tell(name string) (err error) {
 		}
 	}()
 	s.began = time.Now()
-	s.print(bold, "confrev: configuration that rolls out, and back, like an image\n")
-	s.print("", fmt.Sprintf(`A real Kubernetes control plane on this machine (cluster %q; KWOK plays the nodes) gets the chart by Helm,
+	fmt.Println(bold("confrev: configuration that rolls out, and back, like an image\n"))
+	fmt.Printf(`A real Kubernetes control plane on this machine (cluster %q; KWOK plays the nodes) gets the chart by Helm,
 then %s
 On a machine that never did it, Kubernetes itself is built or downloaded first: up to 10 minutes.
-`, name, s.about))
+
+`, name, s.about)
 	if err := s.setUp(name); err != nil {
 		return err
 	}
 	for i, step := range s.steps {
-		s.print(bold, fmt.Sprintf("\n%d/%d  %s  (at %s)\n", i+1, len(s.steps), step.name, s.seconds()))
+		fmt.Println(bold(fmt.Sprintf("\n%d/%d  %s  (at %s)\n", i+1, len(s.steps), step.name, s.seconds())))
 		s.tellStep(step)
 	}
-	s.print(bold, fmt.Sprintf("\nAll of it held, in %s.", s.seconds()))
+	fmt.Println(bold(fmt.Sprintf("\nAll of it held, in %s.", s.seconds())))
 	return nil
 }
 
 func (s *stage) tellStep(step step) {
 	if step.says != "" {
-		s.print("", s.fill(step.says))
+		fmt.Println(s.fill(step.says))
 	}
 	for _, do := range step.does {
 		do(s)
@@ -183,14 +193,16 @@ func (s *stage) setUp(name string) error {
 		}
 		s.path += filepath.Dir(path) + ":"
 	}
-	s.print(dim, "The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …")
+	fmt.Println(dim("The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …"))
 	if s.confrev, err = cluster.StartConfrev(s.ctx, nil, s.flags...); err != nil {
 		return err
 	}
 	s.World = env.NewWorld(s, cluster, "demo")
 	s.Patience = time.Minute
 	s.dir, s.kubeconfig = filepath.Join(cluster.Dir, "files"), filepath.Join(cluster.Dir, "demo.kubeconfig")
-	if err := errors.Join(os.CopyFS(s.dir, files), s.writeKubeconfig()); err != nil {
+	// The shown commands need no --namespace then, nor do the reader's.
+	inNamespace := func(_ *clientcmdapi.Config, current *clientcmdapi.Context) { current.Namespace = s.NS }
+	if err := errors.Join(os.CopyFS(s.dir, files), cluster.WriteKubeconfig(s.kubeconfig, inNamespace)); err != nil {
 		return err
 	}
 	// The list is the cluster's, and an earlier story may have ended in the middle.
@@ -198,26 +210,17 @@ func (s *stage) setUp(name string) error {
 	return nil
 }
 
-// writeKubeconfig writes the one of the shown commands: they need no --namespace then, nor do the reader's.
-func (s *stage) writeKubeconfig() error {
-	config, err := clientcmd.LoadFromFile(s.Cluster.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	config.Contexts[config.CurrentContext].Namespace = s.NS
-	return clientcmd.WriteToFile(*config, s.kubeconfig)
-}
-
 // stay lets the reader play, until ^C.
 func (s *stage) stay() {
-	s.print("", fmt.Sprintf(`
+	fmt.Printf(`
 The cluster and confrev continue to run. To play with them, in another terminal:
 
   export KUBECONFIG=%s PATH=%s"$PATH"
   cd %s
   tail -f %s
 
-^C ends confrev; 'make demo-down' removes the cluster.`, s.kubeconfig, s.path, filepath.Join(s.dir, s.folder), s.confrev.Log))
+^C ends confrev; 'make demo-down' removes the cluster.
+`, s.kubeconfig, s.path, filepath.Join(s.dir, s.folder), s.confrev.Log)
 	<-s.ctx.Done()
 }
 
@@ -232,7 +235,7 @@ func (s *stage) leave() error {
 // lookHere prints where to look for what went wrong.
 func (s *stage) lookHere() {
 	if s.confrev != nil {
-		s.print("", fmt.Sprintf("logs: confrev: %s\n      control plane: %s", s.confrev.Log, filepath.Dir(s.Cluster.AuditLog)))
+		fmt.Printf("logs: confrev: %s\n      control plane: %s\n", s.confrev.Log, filepath.Dir(s.Cluster.AuditLog))
 	}
 }
 
@@ -252,14 +255,14 @@ func (s *stage) fill(text string) string {
 // show runs a command as the reader would, and shows it and what it prints.
 func (s *stage) show(command string) {
 	command = s.fill(command)
-	s.print(cyan, "$ "+command)
+	fmt.Println(cyan("$ " + command))
 	out := s.output(command)
 	if out == "" {
-		s.print(dim, "  (nothing)")
+		fmt.Println(dim("  (nothing)"))
 		return
 	}
 	for line := range strings.Lines(out) {
-		s.print("", "  "+strings.TrimRight(line, "\n "))
+		fmt.Println("  " + strings.TrimRight(line, "\n "))
 	}
 }
 
@@ -287,23 +290,7 @@ func (s *stage) claim(c check) {
 	if seen, want := s.output(s.fill(c.command)), s.fill(c.want); seen != want {
 		s.Fatalf("%s: want\n%s\nhave\n%s\nby %s", claim, want, seen, s.fill(c.command))
 	}
-	s.print(green, "✓ "+claim)
+	fmt.Println(green("✓ " + claim))
 }
 
 func (s *stage) seconds() string { return fmt.Sprintf("%.1f s", time.Since(s.began).Seconds()) }
-
-// Select Graphic Rendition codes of ECMA-48.
-const (
-	bold  = "1"
-	dim   = "2"
-	red   = "31"
-	green = "32"
-	cyan  = "36"
-)
-
-func (s *stage) print(colour, text string) {
-	if s.colours && colour != "" {
-		text = "\033[" + colour + "m" + text + "\033[0m"
-	}
-	fmt.Println(text)
-}

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/revision"
@@ -20,11 +21,11 @@ import (
 func (w *world) nobodyLeads() {
 	w.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}
-	w.Must(cluster.Delete(w.Ctx, lease))
+	w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, lease)))
 	now := metav1.NowMicro()
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("stranger"), LeaseDurationSeconds: new(int32(3600)), AcquireTime: &now, RenewTime: &now}
 	w.Must(cluster.Client.Create(w.Ctx, lease))
-	w.Cleanup(func() { w.Must(cluster.Delete(context.Background(), lease)) })
+	w.Cleanup(func() { w.Must(client.IgnoreNotFound(cluster.Client.Delete(context.Background(), lease))) })
 }
 
 // Rule 12: while no one leads, a chart renames its workload and keeps its ConfigMap. What the new workload is pinned to does not go

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/env"
@@ -48,11 +49,11 @@ func TestPluginDoctorOfABrokenInstallation(t *testing.T) {
 
 	// A replica of KWOK's is ready, and does nothing.
 	system("scale", "deployment/confrev", "--replicas=1")
-	w.Must(cluster.Delete(w.Ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}))
+	w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}})))
 	finds("Error", "NoLeader", "lease/confrev")
 	system("delete", "clusterrolebinding", "-l", "app.kubernetes.io/name=confrev")
 	finds("Error", "RightMissing", "deployment/confrev")
-	w.Must(cluster.Delete(w.Ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}}))
+	w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "confrev"}})))
 	finds("Error", "NotInstalled", "deployment/confrev")
 
 	w.Must(reinstall(t))

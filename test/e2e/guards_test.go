@@ -353,7 +353,7 @@ func TestGuardsKeepOutOfTheSystem(t *testing.T) {
 	for _, namespace := range []string{metav1.NamespaceSystem, env.Namespace} {
 		forged := orphan()
 		forged.Namespace = namespace
-		mustCreate(t, cluster.Client, forged)
+		env.Create(t, cluster.Client, forged)
 		forged.Labels["team"] = "a"
 		if err := cluster.Client.Update(t.Context(), forged); err != nil {
 			t.Error(err)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,9 +22,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"confrev.io/confrev/internal/plugin"
+	"confrev.io/confrev/test/env"
 )
 
 // buildPlugin builds kubectl-confrev, once, and returns the directory in which kubectl finds it: kubectl is there too.
@@ -82,11 +82,8 @@ func (w *world) command(dir string, command ...string) *exec.Cmd {
 // kubeconfig writes one whose context has the namespace.
 func (w *world) kubeconfig() string {
 	w.Helper()
-	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	w.Must(err)
-	config.Contexts[config.CurrentContext].Namespace = w.NS
 	path := filepath.Join(w.TempDir(), "kubeconfig")
-	w.Must(clientcmd.WriteToFile(*config, path))
+	w.Must(cluster.WriteKubeconfig(path, func(_ *clientcmdapi.Config, current *clientcmdapi.Context) { current.Namespace = w.NS }))
 	return path
 }
 
@@ -132,17 +129,12 @@ func (w *world) pluginFails(status int, contains string, args ...string) {
 // unreachable returns the flag for a kubeconfig whose API server does not run.
 func (w *world) unreachable() string {
 	w.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := env.FreeAddress()
 	w.Must(err)
-	address := listener.Addr().String()
-	w.Must(listener.Close())
-	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	w.Must(err)
-	for _, c := range config.Clusters {
-		c.Server = "https://" + address
-	}
 	path := filepath.Join(w.TempDir(), "unreachable")
-	w.Must(clientcmd.WriteToFile(*config, path))
+	w.Must(cluster.WriteKubeconfig(path, func(config *clientcmdapi.Config, current *clientcmdapi.Context) {
+		config.Clusters[current.Cluster].Server = "https://" + address
+	}))
 	return "--kubeconfig=" + path
 }
 

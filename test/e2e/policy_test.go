@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/test/env"
 )
 
 // revisionOfApp has the name of a revision of the source app.
@@ -259,8 +258,8 @@ func (p *policyTest) whoMayPatchPods(t *testing.T) client.Client {
 	name := "patcher-of-" + p.namespace
 	binding := &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}}}
-	mustCreate(t, p.client, role)
-	mustCreate(t, p.client, binding)
+	env.Create(t, p.client, role)
+	env.Create(t, p.client, binding)
 	config := rest.CopyConfig(p.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	user, err := client.New(config, client.Options{})
@@ -453,23 +452,12 @@ type policyTest struct {
 
 func newPolicyTest(t *testing.T) *policyTest {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
-	if err != nil {
-		t.Fatalf("read the kubeconfig that KUBECONFIG names: %v", err)
-	}
-	config.QPS = -1
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatalf("make a client: %v", err)
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pol-" + rand.String(8)}}
-	mustCreate(t, c, namespace)
+	p := &policyTest{client: cluster.Client, config: cluster.Config, namespace: newWorld(t).NS}
 	// Pods need it, and making it here is quicker than waiting for the controller that does.
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace.Name}}
-	if err := c.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: p.namespace}}
+	if err := p.client.Create(t.Context(), account); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatalf("create the default service account: %v", err)
 	}
-	p := &policyTest{client: c, config: config, namespace: namespace.Name}
 	p.waitForPolicies(t)
 	return p
 }
@@ -587,11 +575,11 @@ func (p *policyTest) installValidatingPolicyAlone(t *testing.T) map[string]strin
 	policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{
 		MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceSystem}}
 	policy.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{MatchLabels: labels}
-	mustCreate(t, p.client, policy)
+	env.Create(t, p.client, policy)
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
 	binding.Name, binding.Spec.PolicyName = name, name
 	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
-	mustCreate(t, p.client, binding)
+	env.Create(t, p.client, binding)
 	p.poll(t, "the copied policy to act", func() bool {
 		pod := podWith("malformed", corev1.PodSpec{})
 		pod.Labels = labels
@@ -609,19 +597,6 @@ func policyNamed(t *testing.T, policies []admissionv1.ValidatingAdmissionPolicy,
 	}
 	t.Fatalf("no policy …%s: is the chart installed?", suffix)
 	return nil
-}
-
-// mustCreate creates an object and deletes it after the test.
-func mustCreate(t *testing.T, c client.Client, object client.Object) {
-	t.Helper()
-	if err := c.Create(t.Context(), object); err != nil {
-		t.Fatalf("create %T %s: %v", object, object.GetName(), err)
-	}
-	t.Cleanup(func() {
-		if err := c.Delete(context.Background(), object); err != nil {
-			t.Errorf("delete %T %s: %v", object, object.GetName(), err)
-		}
-	})
 }
 
 func resolveTo(name string) func(pin.Source) (string, bool) {

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -20,13 +20,7 @@ func TestRestartOnDisclosesNothing(t *testing.T) {
 	w := newWorld(t)
 	const canary = "canary-of-another-tenant"
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-b-", Annotations: map[string]string{"note": canary}}}
-	w.Must(cluster.Client.Create(w.Ctx, other))
-	t.Cleanup(func() {
-		// The test's own context has ended.
-		if err := cluster.Delete(context.Background(), other); err != nil {
-			t.Error(err)
-		}
-	})
+	env.Create(t, cluster.Client, other)
 	w.Create(configMap("web", "k", "v"))
 	for name, path := range map[string]string{
 		"filter": "{.metadata.annotations[?(@.x)]}", "union": "{.metadata.annotations['note','x']}",

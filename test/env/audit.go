@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,22 +28,17 @@ type Request struct {
 	Stage     string `json:"stage"`
 	UserAgent string `json:"userAgent"`
 	URI       string `json:"requestURI"`
-	User      struct {
-		Username string `json:"username"`
-	} `json:"user"`
-	Impersonated struct {
-		Username string `json:"username"`
-	} `json:"impersonatedUser"`
-	Object struct {
+	// User sent the request, with the rights of Impersonated if that is set.
+	User         authenticationv1.UserInfo `json:"user"`
+	Impersonated authenticationv1.UserInfo `json:"impersonatedUser"`
+	Object       struct {
 		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
 		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
 	} `json:"objectRef"`
-	Response struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
+	Response metav1.Status `json:"responseStatus"`
 }
 
 // String returns the request in the form "patch deployments ns/web → 200".

@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // serviceAccount is the one of the chart.
@@ -73,7 +71,7 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 	}
 	var addresses [3]string
 	for i := range addresses {
-		if addresses[i], err = freeAddress(); err != nil {
+		if addresses[i], err = FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
@@ -101,20 +99,14 @@ func (c *Cluster) serviceAccountKubeconfig(ctx context.Context) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("get a token of the chart's ServiceAccount: %w", err)
 	}
-	admin, err := clientcmd.LoadFromFile(c.Kubeconfig)
-	if err != nil {
-		return "", err
-	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters = admin.Clusters
-	config.AuthInfos["confrev"] = &clientcmdapi.AuthInfo{Token: strings.TrimSpace(token)}
-	config.Contexts["confrev"] = &clientcmdapi.Context{Cluster: admin.Contexts[admin.CurrentContext].Cluster, AuthInfo: "confrev"}
-	config.CurrentContext = "confrev"
 	path := filepath.Join(c.Dir, "confrev.kubeconfig")
-	return path, clientcmd.WriteToFile(*config, path)
+	return path, c.WriteKubeconfig(path, func(config *clientcmdapi.Config, current *clientcmdapi.Context) {
+		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{current.AuthInfo: {Token: strings.TrimSpace(token)}}
+	})
 }
 
-func freeAddress() (string, error) {
+// FreeAddress returns an address of this machine on which nothing listens.
+func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -229,13 +221,4 @@ func (c *Confrev) Kill() error {
 		return err
 	}
 	return nil
-}
-
-// Delete deletes objects and takes it well when they are gone already.
-func (c *Cluster) Delete(ctx context.Context, objects ...client.Object) error {
-	var errs []error
-	for _, obj := range objects {
-		errs = append(errs, client.IgnoreNotFound(c.Client.Delete(ctx, obj)))
-	}
-	return errors.Join(errs...)
 }

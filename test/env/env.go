@@ -20,6 +20,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -180,6 +181,16 @@ func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool st
 		return stdout.String(), fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
+}
+
+// WriteKubeconfig writes the admin's kubeconfig to another file, with a change to it or its current context.
+func (c *Cluster) WriteKubeconfig(path string, change func(config *clientcmdapi.Config, current *clientcmdapi.Context)) error {
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	change(config, config.Contexts[config.CurrentContext])
+	return clientcmd.WriteToFile(*config, path)
 }
 
 // Kubectl runs kubectl as the admin.

@@ -1,7 +1,8 @@
 package env
 
 import (
-	"bufio"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -27,14 +28,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(starting) == "" {
 		os.Exit(m.Run())
 	}
-	if err := startSleep(); err != nil {
-		panic(err)
-	}
+	startSleep()
 	select {}
 }
 
 // startSleep starts a command on a thread that ends then, and says the command's id.
-func startSleep() error {
+func startSleep() {
 	child := exec.Command("sleep", "600")
 	child.Stdout = os.Stdout
 	thread, begun := "", make(chan error)
@@ -45,16 +44,12 @@ func startSleep() error {
 		begun <- Start(child)
 	}()
 	if err := <-begun; err != nil {
-		return err
+		panic(err)
 	}
-	for {
-		if _, err := os.Stat(thread); err != nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
+	for err := error(nil); err == nil; time.Sleep(time.Millisecond) {
+		_, err = os.Stat(thread)
 	}
-	_, err := os.Stdout.WriteString(strconv.Itoa(child.Process.Pid) + "\n")
-	return err
+	fmt.Println(child.Process.Pid)
 }
 
 // What a test starts lives as long as the test's process, and no longer, also when that is killed.
@@ -63,23 +58,15 @@ func TestWhatIsStartedEndsWithItsProcess(t *testing.T) {
 	test.Env = append(os.Environ(), starting+"=1")
 	// The command writes to it too, so its end is that of both.
 	out, err := test.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := test.Start(); err != nil {
+	if err := errors.Join(err, test.Start()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = test.Wait() }()
-	read := bufio.NewReader(out)
-	said, err := read.ReadString('\n')
-	if err != nil {
+	var pid int
+	if _, err := fmt.Fscanln(out, &pid); err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(said))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if command, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err != nil || !strings.HasPrefix(string(command), "sleep") {
+	if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !strings.HasPrefix(string(command), "sleep") {
 		t.Errorf("it ended with the thread that asked for it: %q, %v", command, err)
 	}
 	if err := test.Process.Kill(); err != nil {
@@ -90,7 +77,7 @@ func TestWhatIsStartedEndsWithItsProcess(t *testing.T) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	})
 	defer late.Stop()
-	if _, err := io.ReadAll(read); err != nil {
+	if _, err := io.ReadAll(out); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -43,12 +43,7 @@ func newRelay() (*relay, error) {
 }
 
 func (r *relay) url() string {
-	_, port, err := net.SplitHostPort(r.listener.Addr().String())
-	if err != nil {
-		// A listener's own address is well-formed.
-		panic(err)
-	}
-	return "https://" + net.JoinHostPort(WebhookHost, port)
+	return fmt.Sprintf("https://%s:%d", WebhookHost, r.listener.Addr().(*net.TCPAddr).Port)
 }
 
 // add makes an address one of those behind the relay. One that no one listens on is passed over.

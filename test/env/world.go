@@ -49,15 +49,22 @@ const patience = 2 * time.Minute
 func NewWorld(t T, c *Cluster, prefix string) World {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}
-	if err := c.Client.Create(t.Context(), ns); err != nil {
-		t.Fatalf("create a namespace: %v", err)
+	Create(t, c.Client, ns)
+	return c.WorldIn(t, ns.Name)
+}
+
+// Create creates an object, and deletes it when the test ends.
+func Create(t T, c client.Client, obj client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
 	}
 	t.Cleanup(func() {
-		if err := c.Delete(context.Background(), ns); err != nil {
-			t.Errorf("delete namespace %s: %v", ns.Name, err)
+		// The test's own context has ended.
+		if err := client.IgnoreNotFound(c.Delete(context.Background(), obj)); err != nil {
+			t.Errorf("delete %T %s: %v", obj, obj.GetName(), err)
 		}
 	})
-	return c.WorldIn(t, ns.Name)
 }
 
 // WorldIn returns a world in a namespace that exists: another test's, for a subtest.

@@ -115,16 +115,12 @@ func (k kind) with(pods int, spec fields) kind {
 	return k
 }
 
-// tracked opts a workload in.
-func tracked(u *unstructured.Unstructured) *unstructured.Unstructured {
-	u.SetAnnotations(map[string]string{keys.Track: "all"})
-	return u
-}
-
 // deploy makes a tracked workload, and waits until all its pods are pinned. It returns the pins.
 func (w *world) deploy(k kind, pod corev1.PodSpec) (pins string) {
 	w.Helper()
-	w.Create(tracked(k.new(pod)))
+	u := k.new(pod)
+	u.SetAnnotations(map[string]string{keys.Track: "all"})
+	w.Create(u)
 	pins = w.waitOtherPins(k, "")
 	if k.StartsJobs() {
 		w.Kubectl("create", "job", web, "--from=cronjob/"+web)

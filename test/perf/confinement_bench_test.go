@@ -61,15 +61,15 @@ func confinedNamespace(b *testing.B) string {
 		}
 	})
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "perf-confined-"}}
-	create(b, cluster.Client, ns)
+	env.Create(b, cluster.Client, ns)
 	duplicate := &admissionv1.ValidatingAdmissionPolicy{Spec: *policy.Spec.DeepCopy()}
 	duplicate.Name = ns.Name
 	duplicate.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns.Name}}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
 	binding.Name, binding.Spec.PolicyName = ns.Name, ns.Name
 	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
-	create(b, cluster.Client, duplicate)
-	create(b, cluster.Client, binding)
+	env.Create(b, cluster.Client, duplicate)
+	env.Create(b, cluster.Client, binding)
 	probe := confined{Client: named(b, "system:serviceaccount:"+env.Namespace+":confrev"), namespace: ns.Name}
 	probe.create(b, 1)
 	for end := time.Now().Add(patience); probe.send(b.Context(), `{"spec":{"paused":true}}`) == nil; time.Sleep(50 * time.Millisecond) {
@@ -103,7 +103,7 @@ func (c *confined) create(b *testing.B, references int) {
 			},
 		},
 	}
-	create(b, cluster.Client, d)
+	env.Create(b, cluster.Client, d)
 	c.name = d.Name
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 )
 
 // others is how many other tracked Deployments are in the namespace of the one that is edited.
@@ -30,7 +31,7 @@ func benchmarkEdit(b *testing.B, settle time.Duration, edits int) {
 	w.Must(w.TryCreate(configMap("web", "first")))
 	w.Must(w.TryCreate(deployment("web", "web")))
 	w.Must(w.TryCreate(untracked("floor")))
-	confrev, templates := w.startPinning(names, "--settle", settle.String(), "--revisions-per-hour", "100000")
+	confrev, templates := w.startPinning(workload.Deployment, names, "--settle", settle.String(), "--revisions-per-hour", "100000")
 	var taken, floor []time.Duration
 	mark, cpu := w.mark(), confrev.cpu()
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 )
 
 // sharedEdits is how often the shared ConfigMap is edited.
@@ -28,7 +29,7 @@ func BenchmarkShared(b *testing.B) {
 func benchmarkShared(b *testing.B, users int) {
 	w := newWorld(b)
 	names := w.sharers(users)
-	confrev, templates := w.startPinning(names, "--settle", "0s", "--revisions-per-hour", "100000")
+	confrev, templates := w.startPinning(workload.Deployment, names, "--settle", "0s", "--revisions-per-hour", "100000")
 	times := sharedTimes{}
 	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
 	for b.Loop() {

@@ -42,7 +42,7 @@ func BenchmarkGuards(b *testing.B) {
 			variants := [2]patched{{Client: c, obj: obj.DeepCopy()}, {Client: c, obj: obj.DeepCopy()}}
 			for i, namespace := range []string{env.Namespace, w.NS} {
 				variants[i].obj.Namespace = namespace
-				create(b, variants[i].Client, variants[i].obj)
+				env.Create(b, variants[i].Client, variants[i].obj)
 			}
 			compare(b, "guards-ms", func(variant int) time.Duration { return variants[variant].patch(b) })
 		})

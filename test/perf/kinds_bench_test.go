@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -30,16 +30,13 @@ func benchmarkKind(b *testing.B, kind workload.Kind) {
 	w := newWorld(b)
 	w.Must(w.TryCreate(configMap("web", "first")))
 	w.Must(w.TryCreate(w.object(kind, "web")))
-	pins := w.watchPins(kind)
-	confrev := w.start("--settle", "0s", "--revisions-per-hour", "100000")
-	pins.next()
-	confrev.idle()
+	confrev, templates := w.startPinning(kind, []string{"web"}, "--settle", "0s", "--revisions-per-hour", "100000")
 	var taken []time.Duration
 	mark, cpu := w.mark(), confrev.cpu()
 	for b.Loop() {
 		for i := range kindEdits {
 			edited := w.edit("web", fmt.Sprint("value ", i))
-			taken = append(taken, pins.next().Sub(edited))
+			taken = append(taken, templates.changed(keys.Pins, "web")[0].Sub(edited))
 			time.Sleep(pause)
 		}
 	}
@@ -82,43 +79,4 @@ func (w *world) object(kind workload.Kind, name string) *unstructured.Unstructur
 		set(map[string]any{}, "spec.strategy.canary")
 	}
 	return obj
-}
-
-// pinned follows the pins of workload web of a kind, as a watch shows them.
-type pinned struct {
-	w     *world
-	times chan time.Time
-}
-
-func (w *world) watchPins(kind workload.Kind) *pinned {
-	w.Helper()
-	stream := w.watch(kind.NewList(), nil)
-	p := &pinned{w: w, times: make(chan time.Time, watchBuffer)}
-	go func() {
-		last := ""
-		for event := range stream.ResultChan() {
-			at := time.Now()
-			obj, ok := event.Object.(client.Object)
-			if !ok {
-				continue
-			}
-			if text := kind.PinsText(obj); text != last {
-				last = text
-				p.times <- at
-			}
-		}
-	}()
-	return p
-}
-
-// next returns when the pins changed next.
-func (p *pinned) next() time.Time {
-	p.w.Helper()
-	select {
-	case at := <-p.times:
-		return at
-	case <-time.After(patience):
-		p.w.Fatalf("no other pin after %s", patience)
-	}
-	return time.Time{}
 }

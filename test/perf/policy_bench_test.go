@@ -4,8 +4,6 @@ package perf
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/test/env"
 )
 
 // The chart's objects, which must be installed under the release name "confrev".
@@ -97,25 +96,25 @@ func (v *variant) install(b *testing.B, c client.Client, installed originals) {
 	if v.mutate {
 		policy := &admissionv1.MutatingAdmissionPolicy{Spec: *installed.mutating.Spec.DeepCopy()}
 		policy.Name, policy.Spec.MatchConstraints = name, constraints
-		create(b, c, policy)
+		env.Create(b, c, policy)
 		binding := &admissionv1.MutatingAdmissionPolicyBinding{}
 		binding.Name, binding.Spec.PolicyName = name, name
-		create(b, c, binding)
+		env.Create(b, c, binding)
 	}
 	if v.webhook {
 		config := &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{*installed.webhook.DeepCopy()}}
 		config.Name = name
 		config.Webhooks[0].NamespaceSelector, config.Webhooks[0].ObjectSelector = constraints.NamespaceSelector, constraints.ObjectSelector
-		create(b, c, config)
+		env.Create(b, c, config)
 	}
 	if v.validate {
 		policy := &admissionv1.ValidatingAdmissionPolicy{Spec: *installed.validating.Spec.DeepCopy()}
 		policy.Name, policy.Spec.MatchConstraints = name, constraints
-		create(b, c, policy)
+		env.Create(b, c, policy)
 		binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
 		binding.Name, binding.Spec.PolicyName = name, name
 		binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
-		create(b, c, binding)
+		env.Create(b, c, binding)
 	}
 }
 
@@ -214,17 +213,4 @@ func load(b *testing.B, c client.Client) originals {
 		o.webhook.Rules = append(o.webhook.Rules, rule.RuleWithOperations)
 	}
 	return o
-}
-
-// create creates an object and deletes it after the benchmark.
-func create(b *testing.B, c client.Client, object client.Object) {
-	b.Helper()
-	if err := c.Create(b.Context(), object); err != nil {
-		b.Fatalf("create %T %s: %v", object, object.GetName(), err)
-	}
-	b.Cleanup(func() {
-		if err := c.Delete(context.Background(), object); err != nil {
-			fmt.Fprintf(os.Stderr, "delete %T %s: %v\n", object, object.GetName(), err)
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/env"
 )
 
@@ -58,8 +59,8 @@ func (p *process) cpu() time.Duration {
 }
 
 const (
-	// look is how often idle looks.
-	look = 50 * time.Millisecond
+	// lookEvery is how often idle looks.
+	lookEvery = 50 * time.Millisecond
 	// quiet is how long confrev must ask for nothing to be idle: longer than it settles and gathers by default.
 	quiet = 3 * time.Second
 )
@@ -71,7 +72,7 @@ const (
 func (p *process) idle() time.Time {
 	p.w.Helper()
 	same, last, mark := 0, time.Now(), p.w.mark()
-	for begin := last; same < int(quiet/look); time.Sleep(look) {
+	for begin := last; same < int(quiet/lookEvery); time.Sleep(lookEvery) {
 		same++
 		// Taken before reading, so that no request falls between two looks.
 		next := p.w.mark()
@@ -86,11 +87,11 @@ func (p *process) idle() time.Time {
 	return last
 }
 
-// startPinning starts confrev and waits until the named Deployments, which have no pins yet, have them, and it is idle.
+// startPinning starts confrev and waits until the named workloads, which have no pins yet, have them, and it is idle.
 // What is measured next would else be mixed with the first pins.
-func (w *world) startPinning(names []string, args ...string) (*process, *templates) {
+func (w *world) startPinning(kind workload.Kind, names []string, args ...string) (*process, *templates) {
 	w.Helper()
-	templates := w.watchTemplates()
+	templates := w.watchTemplates(kind)
 	confrev := w.start(args...)
 	templates.changed(keys.Pins, names...)
 	confrev.idle()

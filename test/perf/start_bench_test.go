@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 )
 
 // BenchmarkStart measures how long confrev takes from the start of its process until it is ready, and until it has
@@ -32,7 +33,7 @@ func benchmarkStart(b *testing.B, n int) {
 	w := newWorld(b)
 	names := w.tracked("web", n)
 	time.Sleep(quiet) // the Deployment controller catches up
-	templates, begun := w.watchTemplates(), time.Now()
+	templates, begun := w.watchTemplates(workload.Deployment), time.Now()
 	var pinned time.Duration
 	first := w.measureStart(func() {
 		pinned = slices.MaxFunc(templates.changed(keys.Pins, names...), time.Time.Compare).Sub(begun)

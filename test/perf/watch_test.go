@@ -3,26 +3,29 @@
 package perf
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 )
 
-// templates follows the template annotations of a namespace's Deployments, as a watch shows them.
+// templates follows the template annotations of a namespace's workloads of a kind, as a watch shows them.
 type templates struct {
 	w      *world
 	events chan sighting
 	seen   map[string]map[string]string
 }
 
-// sighting is a Deployment's template annotations at the moment that a watch showed them.
+// sighting is a workload's template annotations at the moment that a watch showed them.
 type sighting struct {
 	name        string
 	annotations map[string]string
@@ -45,29 +48,44 @@ func (w *world) watch(list client.ObjectList, labels client.HasLabels) watch.Int
 	return stream
 }
 
-func (w *world) watchTemplates() *templates {
+func (w *world) watchTemplates(kind workload.Kind) *templates {
 	w.Helper()
-	list := &appsv1.DeploymentList{}
+	list := kind.NewList()
 	stream := w.watch(list, nil)
 	t := &templates{w: w, events: make(chan sighting, watchBuffer), seen: map[string]map[string]string{}}
-	for _, d := range list.Items {
-		t.seen[d.Name] = d.Spec.Template.Annotations
-	}
-	go t.follow(stream)
+	w.Must(apimeta.EachListItem(list, func(obj runtime.Object) error {
+		s, err := look(kind, obj)
+		t.seen[s.name] = s.annotations
+		return err
+	}))
+	go t.follow(kind, stream)
 	return t
 }
 
 // follow takes the time right at the watch, so that it does not matter when the benchmark looks.
-func (t *templates) follow(stream watch.Interface) {
+func (t *templates) follow(kind workload.Kind, stream watch.Interface) {
 	for event := range stream.ResultChan() {
-		if d, ok := event.Object.(*appsv1.Deployment); ok {
-			t.events <- sighting{name: d.Name, annotations: d.Spec.Template.Annotations, at: time.Now()}
+		if s, err := look(kind, event.Object); err == nil {
+			t.events <- s
 		}
 	}
 	close(t.events)
 }
 
-// changed waits until an annotation of the named Deployments' templates is another than at the last look, and returns when
+func look(kind workload.Kind, obj runtime.Object) (sighting, error) {
+	at := time.Now()
+	meta, ok := obj.(client.Object)
+	if !ok {
+		return sighting{}, fmt.Errorf("the watch has sent a %T", obj)
+	}
+	template, err := kind.Template(meta)
+	if err != nil {
+		return sighting{}, err
+	}
+	return sighting{name: meta.GetName(), annotations: template.Annotations, at: at}, nil
+}
+
+// changed waits until an annotation of the named workloads' templates is another than at the last look, and returns when
 // each first was.
 func (t *templates) changed(annotation string, names ...string) []time.Time {
 	t.w.Helper()
@@ -81,7 +99,7 @@ func (t *templates) changed(annotation string, names ...string) []time.Time {
 		select {
 		case s, ok := <-t.events:
 			if !ok {
-				t.w.Fatal("the watch of Deployments ended")
+				t.w.Fatal("the watch of workloads ended")
 			}
 			if wanted[s.name] && s.annotations[annotation] != t.seen[s.name][annotation] {
 				times = append(times, s.at)
@@ -89,7 +107,7 @@ func (t *templates) changed(annotation string, names ...string) []time.Time {
 			}
 			t.seen[s.name] = s.annotations
 		case <-timeout:
-			t.w.Fatalf("%d of %d Deployments still not changed after %s", len(wanted), len(names), patience)
+			t.w.Fatalf("%d of %d workloads still not changed after %s", len(wanted), len(names), patience)
 		}
 	}
 	return times

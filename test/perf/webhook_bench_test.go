@@ -46,7 +46,7 @@ func BenchmarkWebhook(b *testing.B) {
 		w.atRate(t, "tracked, all confrevs dead", w.NS, "web-0")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
 		t.print()
-		w.Must(cluster.Delete(w.Ctx, outside))
+		w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, outside)))
 	}
 }
 
