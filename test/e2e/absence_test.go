@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -331,27 +330,9 @@ func TestPluginShowsAnAbsence(t *testing.T) {
 func TestAStandAloneJobPinsAnAbsence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	job := &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "migrate", Annotations: map[string]string{keys.Track: "all"}},
-		Spec:       batchv1.JobSpec{Template: deployment("web", optional("web")).Spec.Template},
-	}
-	job.Spec.Template.Labels = nil
-	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	w.Create(job)
-	pins, err := pin.Parse(job.Spec.Template.Annotations[keys.Pins])
-	w.Must(err)
-	revision := &corev1.ConfigMap{}
-	w.Must(w.Get(pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}].Revision, revision))
-	if len(revision.Data) != 0 {
+	if revision := w.standAloneJob(optional("web")); len(revision.Data) != 0 {
 		t.Errorf("its revision has %v", revision.Data)
 	}
-	w.Eventually("the Job owns its revision", func() string {
-		w.Must(w.Get(revision.Name, revision))
-		if o := revision.OwnerReferences; len(o) != 1 || o[0].UID != job.UID {
-			return fmt.Sprint("owned by ", o)
-		}
-		return ""
-	})
 }
 
 // Rule 6: with advance: manual, a deletion waits like an edit. What is not there when the workload is made is pinned anyway.

@@ -56,12 +56,7 @@ func TestKindThatIsUninstalledStopsNothing(t *testing.T) {
 	a.editTo("B")
 	// Whether anything uses the orphan is looked up in all kinds.
 	w.Create(orphan())
-	w.Eventually("the orphan is deleted", func() string {
-		if !w.Gone(orphan().Name) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(orphan().Name)
 	w.Must(installWebApps(w.Ctx))
 	after, _ := w.launch(subjectOf("Configured"), "after")
 	after.editTo("B")

@@ -52,12 +52,7 @@ func TestMetrics(t *testing.T) {
 	w.unguarded("delete", "configmap", b.Revision)
 	w.WaitEvent("RevisionRecreated", "web", b.Revision)
 	w.failWithinARequest()
-	w.Eventually("the orphan is deleted", func() string {
-		if !w.Gone(orphan().Name) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(orphan().Name)
 
 	sum := func(name string, labels ...string) func(env.Metrics) float64 {
 		return func(m env.Metrics) float64 { return m.Sum(name, labels...) }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -83,13 +82,8 @@ kind: MutatingAdmissionPolicyBinding
 metadata: {name: ` + w.NS + `}
 spec: {policyName: ` + w.NS + `}
 `
-	w.KubectlIn(mutator, "apply", "-f", "-")
 	reinstallAfter(t)
-	t.Cleanup(func() {
-		if _, err := cluster.Run(context.Background(), mutator, "kubectl", "delete", "-f", "-"); err != nil {
-			t.Error(err)
-		}
-	})
+	w.applyForTest(mutator)
 	c, web := thief(t), deployment("web")
 	w.Eventually("the other policy acts", func() string {
 		w.Must(w.Get("web", web))

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -156,16 +155,9 @@ func serveLoads(t *testing.T) *loads {
 	w := worldIn(t, "default")
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	w.Must(err)
-	text := strings.ReplaceAll(metricsService, "PORT", port)
-	w.KubectlIn(text, "apply", "-f", "-")
-	t.Cleanup(func() {
-		// While it is there and no one answers, no namespace can be deleted.
-		_, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", "default", "delete", "-f", "-")
-		if err != nil {
-			t.Error(err)
-		}
-		server.Close()
-	})
+	// The server ends last: while the service is there and no one answers, no namespace can be deleted.
+	t.Cleanup(server.Close)
+	w.applyForTest(strings.ReplaceAll(metricsService, "PORT", port))
 	w.Kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.external.metrics.k8s.io", "--timeout="+patience.String())
 	return l
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -326,21 +325,7 @@ func (a *aviary) driveRefusals() {
 	a.add(configMap("quoted-source", "k", a.plant(inConfigMap, "quoted-source")), configMap("steady", "k", a.plant(inConfigMap, "steady")),
 		a.web("quoted", envFrom("steady")))
 	a.WaitPinned("quoted", "steady", "k", a.dataOf("steady"))
-	policy := strings.ReplaceAll(quoting, "NAMESPACE", a.NS)
-	a.KubectlIn(policy, "apply", "-f", "-")
-	a.Cleanup(func() {
-		if _, err := cluster.Run(context.Background(), policy, "kubectl", "delete", "-f", "-"); err != nil {
-			a.Error(err)
-		}
-	})
-	a.Eventually("the policy is at work", func() string {
-		_, err := cluster.Kubectl(a.Ctx, "--namespace", a.NS, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
-			"annotate", "deployment/quoted", keys.Held+"=x", "--overwrite", "--dry-run=server")
-		if !strings.Contains(errorText(err), "password canary") {
-			return "it is let through: " + errorText(err)
-		}
-		return ""
-	})
+	a.refuseConfrev(quoting, "quoted", "password canary")
 	a.Edit("steady", "k", a.plant(inConfigMap, "steady, changed"))
 	a.add(a.web("refused", envFrom("quoted-source")))
 	a.said("RevisionRefused", "refused")

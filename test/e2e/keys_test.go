@@ -247,7 +247,7 @@ func TestARestoredBackupRollsNothing(t *testing.T) {
 				t.Errorf("the key is the same: %t", same)
 			}
 			if said := len(restored.Events("KeyLost", "stamped")) > 0; said == withKey {
-				t.Errorf("a lost key is told: %t", said)
+				t.Errorf("KeyLost is reported: %t", said)
 			}
 			restored.rollsOnce("5678")
 		})

@@ -103,7 +103,7 @@ func TestOwnerReferencesOptInWithConsentOnly(t *testing.T) {
 			w.Errorf("the Secret is pinned to %s", got.secret)
 		}
 		if notes := w.Events("OwnerIgnored", a.templateObject().GetName()); len(notes) != 1 {
-			w.Errorf("it was said %d times: %q", len(notes), notes)
+			w.Errorf("it was reported %d times: %q", len(notes), notes)
 		}
 	})
 }

@@ -48,12 +48,7 @@ func TestSharedSourceHasOneRevision(t *testing.T) {
 	w.Kubectl("delete", "deployment", "one")
 	w.WaitOwned(pinned.Revision, "two")
 	w.Kubectl("delete", "deployment", "two")
-	w.Eventually("the revision goes with its last owner", func() string {
-		if !w.Gone(pinned.Revision) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(pinned.Revision)
 	w.Barrier()
 	if got := w.Revisions("shared"); len(got) != 0 {
 		t.Errorf("%s came back", got[0].Name)
@@ -69,12 +64,7 @@ func TestRevisionsGoWithTheirReplicaSets(t *testing.T) {
 	w, a := deployed(t, gen.HistoryLimit(1))
 	b := w.editTo("B")
 	c := w.editTo("C")
-	w.Eventually("A goes with its ReplicaSet", func() string {
-		if !w.Gone(a.Revision) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(a.Revision)
 	w.WaitOwned(b.Revision, "web")
 	w.WaitOwned(c.Revision, "web")
 }
@@ -175,12 +165,7 @@ func TestUnusedRevisionIsDeletedAfterGrace(t *testing.T) {
 	orphan := orphan()
 	w.Create(orphan)
 	created := time.Now()
-	w.Eventually("the orphan is deleted", func() string {
-		if !w.Gone(orphan.Name) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(orphan.Name)
 	// The API server counts in whole seconds.
 	if early := grace - time.Since(created); early > time.Second {
 		t.Errorf("deleted %s before its grace time was over", early)
@@ -193,12 +178,7 @@ func (w *world) graceTimePasses() {
 	w.Helper()
 	orphan := orphan()
 	w.Create(orphan)
-	w.Eventually("the orphan is deleted", func() string {
-		if !w.Gone(orphan.Name) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(orphan.Name)
 }
 
 // Rule 13: what looks like a revision by half is a user's object.

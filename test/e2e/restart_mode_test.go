@@ -262,12 +262,7 @@ func TestSwitchingTheMode(t *testing.T) {
 	w.Barrier()
 	w.rolledOutTimes(4)
 	w.Kubectl("set", "image", "deployment/web", "app=app:2")
-	w.Eventually("the revision goes with the last ReplicaSet that pins it", func() string {
-		if !w.Gone(a.Revision) {
-			return "still there"
-		}
-		return ""
-	})
+	w.waitGone(a.Revision)
 	if w.Gone("web") {
 		t.Error("the source went")
 	}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -126,11 +125,14 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 			}
 			return ""
 		})
-		requests, err := cluster.Requests(mark, func(r env.Request) bool { return fromConfrev(r) && r.Object.Namespace == w.NS })
+		requests, err := cluster.ConfrevRequests(mark)
 		w.Must(err)
 		counts := map[string]int{}
 		conflicts = 0
 		for _, r := range requests {
+			if r.Object.Namespace != w.NS {
+				continue
+			}
 			counts[r.Verb+" "+r.Object.Resource]++
 			if r.Response.Code == http.StatusConflict {
 				conflicts++
@@ -165,11 +167,6 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 			t.Errorf("%s: %d times among many, %d among few", what, n, few[what])
 		}
 	}
-}
-
-// fromConfrev reports the requests of confrev's own account.
-func fromConfrev(r env.Request) bool {
-	return r.User.Username == "system:serviceaccount:"+env.Namespace+":confrev" && r.Object.Resource != "leases"
 }
 
 // confrev.io/restart-on follows objects of other kinds, custom ones too.

@@ -203,7 +203,7 @@ func rotationWithoutTheWebhook(m *member) {
 		m.Errorf("the template has %s, want %s", got, second)
 	}
 	if notes := w.Events("Restarted", "web"); len(notes) != 2 {
-		m.Errorf("told of restarts that were none: %q", notes)
+		m.Errorf("reported restarts that did not happen: %q", notes)
 	}
 	// Its pods started on C. B is a change for them, although the template has its hash.
 	w.rotate("cert", "B")
@@ -260,7 +260,7 @@ func TestRequiredSourceAppearingRestartsNothing(t *testing.T) {
 	}
 }
 
-// Policy rotate: becoming one that rotates changes nothing. It counts from the next change, of the source or of the template.
+// Policy rotate: a workload that begins to rotate is not changed by that. It counts from the next change, of the source or of the template.
 func TestBecomingOneThatRotatesChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,80 +16,67 @@ var injections = []optin.Injection{optin.Admission, optin.Template}
 // stretch is a time in which all is not as usual: confrev does not run, or the API server does not reach its webhook. Tests
 // that need such a time share it, since what they wait for takes as long for all of them as for one.
 type stretch struct {
-	mu sync.Mutex
-	// changes is what begins and ends the stretch, in turn, each when all tests that have not ended wait for it.
-	changes          []func() error
-	present, waiting int
-	// changed is closed with the next change; failure says why it could not be made.
-	changed chan struct{}
-	failure error
+	// waits has the tests that wait for the next change, each with where it learns whether it was made; ends has those that have ended.
+	waits chan chan error
+	ends  chan struct{}
 }
 
 // member is a test that shares a stretch. It waits with next for each change.
 type member struct {
 	*testing.T
-	stretch *stretch
+	stretch
 }
 
-// together runs tests side by side, whatever -parallel says: each waits for all others.
+// together runs tests side by side, whatever -parallel says: each waits for all others. changes is what begins and ends the stretch, in
+// turn, each when all tests that have not ended wait for it.
 func together(t *testing.T, changes []func() error, tests map[string]func(m *member)) {
 	t.Helper()
-	s := &stretch{changes: changes, present: len(tests), changed: make(chan struct{})}
+	s := stretch{waits: make(chan chan error), ends: make(chan struct{})}
 	var all sync.WaitGroup
+	defer all.Wait()
 	for name, test := range tests {
+		end := sync.OnceFunc(func() { s.ends <- struct{}{} })
 		all.Go(func() {
-			ran := false
 			t.Run(name, func(t *testing.T) {
-				ran = true
-				defer s.leave()
+				defer end()
 				test(&member{t, s})
 			})
-			if !ran {
-				// The flag -run left it out.
-				s.leave()
-			}
+			// The flag -run may have left it out.
+			end()
 		})
 	}
-	all.Wait()
+	var waiting []chan error
+	var failure error
+	for present := len(tests); present > 0; {
+		select {
+		case wait := <-s.waits:
+			waiting = append(waiting, wait)
+		case <-s.ends:
+			present--
+		}
+		if len(waiting) == 0 || len(waiting) < present {
+			continue
+		}
+		change := func() error { return errors.New("a test waits for a change that no one makes") }
+		if len(changes) > 0 {
+			change, changes = changes[0], changes[1:]
+		}
+		failure = errors.Join(failure, change())
+		for _, wait := range waiting {
+			wait <- failure
+		}
+		waiting = nil
+	}
 }
 
 // next waits until all other tests wait for it too, or have ended, and the change is made.
 func (m *member) next() {
 	m.Helper()
-	s := m.stretch
-	s.mu.Lock()
-	changed := s.changed
-	s.waiting++
-	s.change()
-	s.mu.Unlock()
-	<-changed
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure != nil {
-		m.Fatal(s.failure)
+	wait := make(chan error, 1)
+	m.waits <- wait
+	if err := <-wait; err != nil {
+		m.Fatal(err)
 	}
-}
-
-func (s *stretch) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.present--
-	s.change()
-}
-
-// change makes the next change if no one is to be waited for.
-func (s *stretch) change() {
-	if s.waiting == 0 || s.waiting < s.present {
-		return
-	}
-	next := func() error { return errors.New("a test waits for a change that no one makes") }
-	if len(s.changes) > 0 {
-		next, s.changes = s.changes[0], s.changes[1:]
-	}
-	s.failure = errors.Join(s.failure, next())
-	s.waiting = 0
-	close(s.changed)
-	s.changed = make(chan struct{})
 }
 
 // What must hold while the API server does not reach the webhook, and afterwards. Not parallel.

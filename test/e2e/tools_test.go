@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -20,22 +19,7 @@ func TestErrorsLoggedAreSeen(t *testing.T) {
 	if lines := errorsLogged(t, w.NS); len(lines) > 0 {
 		t.Errorf("before there is a reason, confrev logged: %s", lines[0])
 	}
-	policy := strings.ReplaceAll(refusal, "NAMESPACE", w.NS)
-	w.KubectlIn(policy, "apply", "-f", "-")
-	t.Cleanup(func() {
-		if _, err := cluster.Run(context.Background(), policy, "kubectl", "delete", "-f", "-"); err != nil {
-			t.Error(err)
-		}
-	})
-	// The API server takes up a new policy when it gets to it. The note is one that nothing else refuses to confrev's account.
-	w.Eventually("the policy is at work", func() string {
-		_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
-			"annotate", "deployment/web", keys.Held+"=x", "--overwrite", "--dry-run=server")
-		if err == nil || !strings.Contains(err.Error(), "not this one") {
-			return fmt.Sprint("it is let through: ", err)
-		}
-		return ""
-	})
+	w.refuseConfrev(refusal, "web", "not this one")
 	w.Edit("web", "color", "B")
 	w.Eventually("the error is logged", func() string {
 		if lines := errorsLogged(t, w.NS); len(lines) == 0 {
@@ -46,6 +30,33 @@ func TestErrorsLoggedAreSeen(t *testing.T) {
 	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin moved to %s", got)
 	}
+}
+
+// applyForTest applies what is written for a NAMESPACE, and deletes it when the test ends.
+func (w *world) applyForTest(text string) {
+	w.Helper()
+	text = strings.ReplaceAll(text, "NAMESPACE", w.NS)
+	w.KubectlIn(text, "apply", "-f", "-")
+	w.Cleanup(func() {
+		if _, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", w.NS, "delete", "-f", "-"); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// refuseConfrev applies a policy, and waits until it refuses with these words what confrev writes to a Deployment: the API server takes
+// up a new policy when it gets to it. The note is one that nothing else refuses to confrev's account.
+func (w *world) refuseConfrev(policy, deployment, words string) {
+	w.Helper()
+	w.applyForTest(policy)
+	w.Eventually("the policy is at work", func() string {
+		_, err := cluster.Kubectl(w.Ctx, "--namespace", w.NS, "--as", "system:serviceaccount:"+env.Namespace+":confrev",
+			"annotate", "deployment/"+deployment, keys.Held+"=x", "--overwrite", "--dry-run=server")
+		if !strings.Contains(errorText(err), words) {
+			return "it is let through: " + errorText(err)
+		}
+		return ""
+	})
 }
 
 // refusal keeps confrev from changing the Deployments of a namespace.

@@ -239,35 +239,37 @@ func TestAStandAloneJobHoldsItsRevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"))
+	revision := w.standAloneJob(envFrom("web"))
+	w.Edit("web", "color", "B")
+	w.Barrier()
+	w.Must(w.Get(revision.Name, revision))
+	if revision.Data["color"] != "A" {
+		t.Errorf("the Job's revision has %q", revision.Data)
+	}
+	w.Kubectl("delete", "job/migrate")
+	w.waitGone(revision.Name)
+}
+
+// standAloneJob creates Job migrate, which uses configmap/web, waits until the Job owns the revision that it is pinned to, and returns
+// that.
+func (w *world) standAloneJob(uses deploymentOption) *corev1.ConfigMap {
+	w.Helper()
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "migrate", Annotations: map[string]string{keys.Track: "all"}},
-		Spec:       batchv1.JobSpec{Template: deployment("web", envFrom("web")).Spec.Template},
+		Spec:       batchv1.JobSpec{Template: deployment("web", uses).Spec.Template},
 	}
 	job.Spec.Template.Labels = nil
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	w.Create(job)
 	pins, err := pin.Parse(job.Spec.Template.Annotations[keys.Pins])
 	w.Must(err)
-	pinned := pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}]
 	revision := &corev1.ConfigMap{}
 	w.Eventually("the Job owns its revision", func() string {
-		w.Must(w.Get(pinned.Revision, revision))
+		w.Must(w.Get(pins[pin.Source{Kind: pin.ConfigMap, Name: "web"}].Revision, revision))
 		if o := revision.OwnerReferences; len(o) != 1 || o[0].UID != job.UID {
 			return fmt.Sprint("owned by ", o)
 		}
 		return ""
 	})
-	w.Edit("web", "color", "B")
-	w.Barrier()
-	w.Must(w.Get(pinned.Revision, revision))
-	if revision.Data["color"] != "A" {
-		t.Errorf("the Job's revision has %q", revision.Data)
-	}
-	w.Kubectl("delete", "job/migrate")
-	w.Eventually("the revision goes with the Job", func() string {
-		if !w.Gone(pinned.Revision) {
-			return "still there"
-		}
-		return ""
-	})
+	return revision
 }
