@@ -102,7 +102,7 @@ func TestIndexHasEveryPage(t *testing.T) {
 }
 
 // What was there before, such as the page of a command that has another name now, goes.
-func TestOldPagesGo(t *testing.T) {
+func TestOldPagesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "kubectl-confrev-old.1")
 	if err := os.WriteFile(old, nil, 0o644); err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // A tool that keeps taking the label of a source away is left alone, as one is that keeps reverting templates.
-func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
+func TestALabelThatOthersRemoveIsGivenUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		every time.Duration
 		want  int

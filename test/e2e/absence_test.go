@@ -121,7 +121,7 @@ func TestADeletedOptionalSourceRollsOutAndIsUndone(t *testing.T) {
 }
 
 // What was written stays: no apply finds a difference, makes a rollout, or takes a field from its owner.
-func TestAnOptionalReferenceIsAppliedAgain(t *testing.T) {
+func TestApplyingAnOptionalReferenceAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, injection := range []optin.Injection{optin.Admission, optin.Template} {
 		t.Run(string(injection), func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestEveryKindRollsOutAnAbsence(t *testing.T) {
 }
 
 // What another workload requires, or what requires it itself, keeps its pin.
-func TestAnAbsenceIsOfOneWorkload(t *testing.T) {
+func TestAnAbsenceConcernsOneWorkload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"), deployment("web", optional("web")), deployment("strict", envFrom("web")),

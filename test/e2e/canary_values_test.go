@@ -33,7 +33,7 @@ var notDriven = map[string]string{
 	"ConfinementRefused": "TestForeignMutationOfConfrevsRequestIsReported, since no other may let confrev try what its own account may not",
 	"Reverted":           "workloadThatIsReverted, since it does not happen as long as the webhook answers",
 	"KeyLost":            "TestALostKeyRollsNothing, since guards let no one delete a key",
-	"KeyUnreadable":      "TestASecretThatIsNoKeyIsSaid, since this namespace has a key",
+	"KeyUnreadable":      "TestASecretThatIsNoKeyIsReported, since this namespace has a key",
 	"PoliciesNotReady":   "TestNothingIsPinnedWhileAPolicyIsMissing, since it takes the chart's policies away",
 }
 

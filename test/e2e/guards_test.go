@@ -71,7 +71,7 @@ func (w *world) refused(err error, words string, doing ...any) {
 }
 
 // Rule 17.
-func TestNobodyElseChangesARevision(t *testing.T) {
+func TestOnlyConfrevChangesRevisions(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	w.WaitOwned(a.Revision, "web")
@@ -149,7 +149,7 @@ func TestWritingARevisionAsItIsIsNoChange(t *testing.T) {
 }
 
 // Rule 17: what someone put there before the guards, or around them, does not stay forever.
-func TestAFinalizerOnARevisionMayBeTakenAway(t *testing.T) {
+func TestAFinalizerMayBeRemovedFromARevision(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	w.unguarded("patch", "configmap", a.Revision, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/a","example.com/b"]}}`)
@@ -160,7 +160,7 @@ func TestAFinalizerOnARevisionMayBeTakenAway(t *testing.T) {
 }
 
 // Rule 17: in each of the ways to delete, and the source may well go.
-func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
+func TestOnlyConfrevDeletesARevisionInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"), configMap("other", "k", "v"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
@@ -192,7 +192,7 @@ func TestNobodyElseDeletesARevisionInUse(t *testing.T) {
 }
 
 // Rule 17: anyone who may delete ConfigMaps may delete a revision that no one owns.
-func TestARevisionThatNobodyOwnsMayBeDeleted(t *testing.T) {
+func TestARevisionWithoutOwnersMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ana := w.tenant()
@@ -245,7 +245,7 @@ func TestGuardsKnowARevisionAsConfrevDoes(t *testing.T) {
 }
 
 // Rules 14, 17.
-func TestNobodyElseTouchesTheAnchor(t *testing.T) {
+func TestOnlyConfrevTouchesTheAnchor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	anchor := configMap(revision.AnchorName)
@@ -321,7 +321,7 @@ func (w *world) replicaSetOf(pinned pin.Pin) string {
 }
 
 // Rule 17: a namespace goes with all that is in it.
-func TestGuardsLetANamespaceGo(t *testing.T) {
+func TestGuardsLetANamespaceBeDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	anchor := configMap(revision.AnchorName)

@@ -208,7 +208,7 @@ func TestALostKeyRollsNothing(t *testing.T) {
 }
 
 // Rule 22: what is not confrev's is never taken for a key. Nothing of Secrets is pinned until it is gone.
-func TestASecretThatIsNoKeyIsSaid(t *testing.T) {
+func TestASecretThatIsNoKeyIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const canary = "canary-of-no-key"
@@ -302,7 +302,7 @@ func TestReplicasMakeOneKey(t *testing.T) {
 }
 
 // Anyone who may read all but Secrets cannot test a guess: nothing that can be computed from the content stands anywhere.
-func TestNobodyCanTestAGuess(t *testing.T) {
+func TestNoOneCanTestAGuess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(&corev1.PersistentVolumeClaim{

@@ -169,7 +169,7 @@ func TestDeletedRevisionIsRestoredForEveryKind(t *testing.T) {
 }
 
 // Rule 18: the same manifest again, in each of kubectl's ways, changes nothing of the template, and shows no difference.
-func TestEveryKindIsAppliedAgain(t *testing.T) {
+func TestApplyingEveryKindAgainChangesNothing(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
 		a.createSources("A")

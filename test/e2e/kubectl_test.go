@@ -238,7 +238,7 @@ func TestSwitchingToServerSideApply(t *testing.T) {
 
 // kubectl diff asks the API server about each object by itself: before the first deploy there is no ConfigMap yet, so the
 // answer is that of rule 7. Before others, it shows what the user changed and nothing else.
-func TestDiffOfWhatIsToCome(t *testing.T) {
+func TestKubectlDiffBeforeADeploy(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
 		r.image, r.color = "app:2", "B"
 		for _, flags := range [][]string{nil, {"--server-side", "--force-conflicts"}} {
@@ -262,7 +262,7 @@ func TestDiffOfWhatIsToCome(t *testing.T) {
 }
 
 // Rule 2: who applies a workload before its configuration gets a rollout for each.
-func TestAWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
+func TestWorkloadAppliedBeforeItsConfiguration(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
 		r.image = "app:2"
 		w.KubectlIn(r.deployment("web"), "apply", "-f", "-")

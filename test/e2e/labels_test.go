@@ -15,7 +15,7 @@ import (
 
 // Rule 21.5: labels of the workload say the same as its annotations, also in a request that changes nothing but the label, and
 // an undo leaves them as they are.
-func TestLabelsOfAWorkloadCount(t *testing.T) {
+func TestLabelsSetWhatAnnotationsSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Untracked))
@@ -58,7 +58,7 @@ func TestLabelsOfAWorkloadCount(t *testing.T) {
 }
 
 // The label of a source is only a convenience: where something keeps taking it away, confrev leaves it at that, and rolls out as before.
-func TestALabelThatIsTakenAwayIsGivenUp(t *testing.T) {
+func TestALabelThatOthersRemoveIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w, _ := deployed(t)
 	labeled := func() bool {

@@ -98,7 +98,7 @@ func TestDeletedAndRecreatedSource(t *testing.T) {
 }
 
 // A copy that a quota forbids is said on the workload, stops no other source, and is made once there is room.
-func TestQuotaThatForbidsTheCopyIsSaid(t *testing.T) {
+func TestQuotaThatForbidsTheCopyIsReported(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}}

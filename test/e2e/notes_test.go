@@ -15,7 +15,7 @@ import (
 
 // A note on a workload that kubectl applied leaves kubectl's own annotation, from which a later apply learns what to prune. A
 // StatefulSet that its namespace opts in has no other annotation.
-func TestANoteLeavesWhatAppliesPrune(t *testing.T) {
+func TestANoteKeepsTheLastAppliedAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Kubectl("label", "namespace", w.NS, keys.Track+"=all")

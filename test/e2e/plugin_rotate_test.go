@@ -15,7 +15,7 @@ import (
 )
 
 // What people see of the policy rotate.
-func TestPluginOfWhatRotates(t *testing.T) {
+func TestPluginShowsWhatRotates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(certificate("cert", "A"), deployment("web", secretVolume("cert")), deployment("other", gen.Untracked, secretVolume("cert")))

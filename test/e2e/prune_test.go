@@ -11,7 +11,7 @@ import (
 )
 
 // A configured kind whose schema prunes pins is said, once, and not written again and again.
-func TestAKindThatKeepsNoPinsIsSaid(t *testing.T) {
+func TestAKindThatKeepsNoPinsIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"))

@@ -288,7 +288,7 @@ func TestOnlyWhatOptsInIsTouched(t *testing.T) {
 }
 
 // A stranger who misspells something is told so on the Deployment.
-func TestMistakesInAnnotationsAreSaid(t *testing.T) {
+func TestMistakesInAnnotationsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "k", "v"),

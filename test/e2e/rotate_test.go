@@ -261,7 +261,7 @@ func TestRequiredSourceAppearingRestartsNothing(t *testing.T) {
 }
 
 // Policy rotate: a workload that begins to rotate is not changed by that. It counts from the next change, of the source or of the template.
-func TestBecomingOneThatRotatesChangesNothing(t *testing.T) {
+func TestSwitchingToRotateChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	plain := certificate("plain", "A")

@@ -145,7 +145,7 @@ func (w *world) tooBig(name, value string) {
 }
 
 // Data of Secrets is in the objects that users keep it in and in their revisions, and nowhere else.
-func TestDataOfSecretsIsNeverTold(t *testing.T) {
+func TestDataOfSecretsIsNeverDisclosed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var values []string

@@ -58,7 +58,7 @@ func TestAFirstDeployMakesOneReplicaSet(t *testing.T) {
 }
 
 // Rule 7: a pause that is not confrev's is never lifted; one that is says what it waits for.
-func TestPauses(t *testing.T) {
+func TestOnlyConfrevsOwnPausesEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("by confrev, and the user continues without", func(t *testing.T) {
 		t.Parallel()

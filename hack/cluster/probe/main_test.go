@@ -27,7 +27,7 @@ func configure(t *testing.T, content string) string {
 	return dir
 }
 
-func TestWatchTellsWhatItReads(t *testing.T) {
+func TestWatchPrintsWhatItReads(t *testing.T) {
 	tests := map[string]struct {
 		env, file string
 		wantErr   string
