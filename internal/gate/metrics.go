@@ -2,15 +2,14 @@ package gate
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-var metricResolver = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+var metricResolver = promauto.With(metrics.Registry).NewGaugeVec(prometheus.GaugeOpts{
 	Name: "confrev_pod_admission",
 	Help: "1 for what resolves pins when pods are created: policy or webhook, or none, in which case nothing is pinned.",
 }, []string{"by"})
-
-func init() { metrics.Registry.MustRegister(metricResolver) }
 
 func observe(by Resolver) {
 	for _, other := range []Resolver{Policy, Webhook, None} {

@@ -2,29 +2,28 @@ package reconcile
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // The metrics, served together with controller-runtime's own.
 var (
-	metricDeleted = prometheus.NewCounter(prometheus.CounterOpts{
+	register = promauto.With(metrics.Registry)
+
+	metricDeleted = register.NewCounter(prometheus.CounterOpts{
 		Name: "confrev_revisions_deleted_total",
 		Help: "Unused revisions deleted by confrev. Most are deleted by Kubernetes' garbage collector, which this does not count.",
 	})
-	metricOwners = prometheus.NewCounter(prometheus.CounterOpts{
+	metricOwners = register.NewCounter(prometheus.CounterOpts{
 		Name: "confrev_owners_attached_total", Help: "Owners attached to revisions.",
 	})
-	metricPlan = prometheus.NewHistogram(prometheus.HistogramOpts{
+	metricPlan = register.NewHistogram(prometheus.HistogramOpts{
 		Name: "confrev_plan_duration_seconds", Help: "Time to observe a workload's sources and to plan.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 4, 8),
 	})
-	metricLatency = prometheus.NewHistogram(prometheus.HistogramOpts{
+	metricLatency = register.NewHistogram(prometheus.HistogramOpts{
 		Name:    "confrev_change_to_pin_seconds",
 		Help:    "Time from noticing a source's change to having written the pin, the settle time included.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 	})
 )
-
-func init() {
-	metrics.Registry.MustRegister(metricDeleted, metricOwners, metricPlan, metricLatency)
-}

@@ -242,7 +242,7 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	if meta.Annotations[keys.SourceVersion] != version {
 		annotations[keys.SourceVersion] = version
 	}
-	if owner != nil && !s.renewedLately(meta) {
+	if owner != nil && s.now().Sub(s.renewed(meta)) >= renewInterval {
 		annotations[keys.Renewed] = s.stamp()
 	}
 	metadata := map[string]any{"annotations": annotations}
@@ -287,10 +287,6 @@ func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, versio
 
 // renewInterval is the least time between two renewals of a revision that many workloads are about to pin.
 const renewInterval = time.Second
-
-func (s *Store) renewedLately(meta client.Object) bool {
-	return s.now().Sub(s.renewed(meta)) < renewInterval
-}
 
 // maxSkew is how far ahead of this clock a renewal may be. A time further ahead was written by hand, and would never expire.
 const maxSkew = 10 * time.Minute

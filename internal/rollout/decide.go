@@ -134,18 +134,15 @@ func (i *intent) restartInstead(kind workload.Kind, obj client.Object, seen *obs
 // awaited returns the sources without which a template cannot be pinned, and its pods cannot start (rule 7). With a CSI volume, the first
 // pod's mount may create a Secret, so waiting for the Secret without a pod would never end.
 func (seen *observed) awaited(p plan.Plan) []string {
+	isCSI := func(v corev1.Volume) bool { return v.CSI != nil }
 	var waiting []string
 	for _, d := range p.Decisions {
 		missing := slices.Contains([]plan.Verdict{plan.SourceMissing, plan.KeyMissing}, d.Verdict)
-		if d.From == (pin.Pin{}) && missing && (d.Source.Kind != pin.Secret || !mountsCSI(&seen.template.Spec)) {
+		if d.From == (pin.Pin{}) && missing && (d.Source.Kind != pin.Secret || !slices.ContainsFunc(seen.template.Spec.Volumes, isCSI)) {
 			waiting = append(waiting, d.Source.String())
 		}
 	}
 	return waiting
-}
-
-func mountsCSI(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.CSI != nil })
 }
 
 // injections returns the references of the template whose name must change: with injection into the template, to the revision that their
