@@ -123,16 +123,12 @@ func (t Target) options() operator.Options {
 	return options
 }
 
-// Config returns what a workload asks for in its own words and those of its namespace. A namespace that may not be read says nothing.
+// Config returns what a workload asks for, by its own annotations and labels and those of its namespace. A namespace that may not be read says nothing.
 func (t Target) Config(ctx context.Context, c client.Reader) (optin.Config, error) {
 	namespace := index.Namespace()
 	err := c.Get(ctx, client.ObjectKey{Name: t.Object.GetNamespace()}, namespace)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return optin.Config{}, err
 	}
-	written := optin.Metadata{Annotations: t.Object.GetAnnotations(), NamespaceLabels: namespace.Labels, NamespaceAnnotations: namespace.Annotations}
-	if template, err := t.Kind.Template(t.Object); err == nil {
-		written.TemplateAnnotations = template.Annotations
-	}
-	return optin.Read(written, optin.Defaults{Compat: t.Installation.Options.Compat}), nil
+	return t.Kind.Config(t.Object, nil, namespace, optin.Defaults{Compat: t.Installation.Options.Compat}), nil
 }

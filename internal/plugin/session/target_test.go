@@ -3,13 +3,19 @@ package session
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/operator"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
 )
 
 // The API server's preferred version of a kind may be another than the configured one. It is the same workload.
@@ -33,5 +39,37 @@ func TestAsTargetTakesAKindInWhateverVersion(t *testing.T) {
 		if want == "" && (found.Kind.GVK.Version != "v1" || found.Object.GetName() != "web") {
 			t.Errorf("%v, %+v", found.Kind, found.Object)
 		}
+	}
+}
+
+// Labels of a workload and of its namespace opt it in like annotations, so what the plugin writes must know them.
+func TestLabelsAreConfiguration(t *testing.T) {
+	for name, tt := range map[string]struct {
+		own, namespace string
+		all, none      bool
+	}{
+		"no label":                              {},
+		"the workload's":                        {own: "all", all: true},
+		"the namespace's":                       {namespace: "all", all: true},
+		"the workload's before the namespace's": {own: "none", namespace: "all", none: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			labelled := func(obj client.Object, track string) client.Object {
+				if track != "" {
+					obj.SetLabels(map[string]string{keys.Track: track})
+				}
+				return obj
+			}
+			web := labelled(gen.Deployment("web"), tt.own)
+			namespace := labelled(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: web.GetNamespace()}}, tt.namespace)
+			c := fake.NewClientBuilder().WithObjects(namespace).Build()
+			config, err := Target{Kind: workload.Deployment, Object: web}.Config(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all, none := config.Track.Tracks(pin.Source{Kind: pin.ConfigMap, Name: "app"}), config.Track.None(); all != tt.all || none != tt.none {
+				t.Errorf("tracks a source: %t, want %t; opted out: %t, want %t", all, tt.all, none, tt.none)
+			}
+		})
 	}
 }
