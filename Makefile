@@ -11,6 +11,7 @@ export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
 cluster = go run -C hack/cluster .
 tool = $$($(cluster) path $(1))
+release = go run -C hack/release . --source $(CURDIR)
 # Where the parts of `make test` note how long each of their tests took.
 times = $(CURDIR)/.times
 binaries = $(CURDIR)/bin/e2e
@@ -50,14 +51,21 @@ rest: # All of `make test` but the end-to-end tests; only what waits for nothing
 build: ## Build bin/confrev and bin/kubectl-confrev, stripped; SYMBOLS=1 keeps the symbols for a debugger
 	go build -trimpath $(if $(SYMBOLS),,-ldflags '-s -w') -o bin/ ./cmd/...
 
+.PHONY: image
+image: ## Container images as OCI layouts in dist/images, without a container engine (VERSION=v1.2.3, REGISTRY=…)
+	$(release) images $(if $(REGISTRY),--registry $(REGISTRY)) $(or $(VERSION),v0.0.0)
+
 .PHONY: release
-release: ## Archives of kubectl-confrev with its manual pages, checksums and krew's manifest in dist (VERSION=v1.2.3, URL=…)
-	go run ./hack/release $(if $(URL),--url $(URL)) $(or $(VERSION),$(error say which: make release VERSION=v1.2.3))
+release: ## All that a release consists of, in dist (VERSION=v1.2.3, URL=…, REGISTRY=…)
+	$(release) images $(if $(REGISTRY),--registry $(REGISTRY)) $(or $(VERSION),$(error say which: make release VERSION=v1.2.3))
+	$(release) install --helm "$(call tool,helm)" $(VERSION)
+	$(release) plugin $(if $(URL),--url $(URL)) $(VERSION)
 
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector
 	$(gotest) -race ./...
 	go test -C hack/cluster -race ./...
+	go test -C hack/release ./...
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
@@ -68,12 +76,13 @@ lint: ## golangci-lint, and the words that docs/style.md tells writers to avoid
 	go run ./hack/prose
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
-	lint=$(call tool,golangci-lint); for module in hack/cluster/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
+	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
 .PHONY: generate
-generate: ## Write the files that are derived from others: docs/reference, from the plugin's commands
+generate: ## Write the files that are derived from others: docs/reference from the plugin's commands, deploy/kustomize from the chart
 	go run ./hack/docs reference docs/reference
+	$(release) bases --helm "$(call tool,helm)" $(CURDIR)/deploy/kustomize
 
 .PHONY: man
 man: ## Write the plugin's manual pages to bin/man/man1, as a release has them

@@ -1,5 +1,5 @@
-// Command release builds a release of kubectl-confrev: an archive for each platform, their checksums, and krew's manifest. The
-// same source and the same Go version always result in the same bytes. Run it at the root of the source.
+// Command release builds what a release of confrev consists of: container images, and kubectl-confrev for each platform with krew's
+// manifest. The same commit and the same Go version always result in the same bytes.
 package main
 
 import (
@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
-	"text/template"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -31,155 +30,168 @@ func run() error {
 	return command().ExecuteContext(ctx)
 }
 
-var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
-
 // release is what to build, where to put it, and how programs are built.
 type release struct {
-	version   string
-	url       string
+	// source is the root of confrev's source, out the folder to write to.
+	source, out string
+	version     string
+	// url is where the archives of the plugin will be available.
+	url string
+	// platforms are those that the plugin is built for.
 	platforms []string
-	out       string
-	build     func(ctx context.Context, version string, a archive, program string) error
+	// registry is where the images will be available, without their names.
+	registry string
+	// helm is the program.
+	helm string
+	// revision is the commit that is built; empty if it isn't known, or if files differ from it.
+	revision string
+	// created is the time that all files and images claim, so that they are the same whenever they are built.
+	created time.Time
+	build   func(ctx context.Context, p program) error
 	// manuals writes the manual pages to a folder.
 	manuals func(ctx context.Context, dir string) error
 }
 
 func command() *cobra.Command {
-	r := release{build: build, manuals: manuals}
-	cmd := &cobra.Command{
-		Use:          "release VERSION",
-		Short:        "Build the archives, checksums and krew manifest of a release",
-		Args:         cobra.ExactArgs(1),
+	var r release
+	root := &cobra.Command{
+		Use:          "release",
+		Short:        "Build the parts of a release",
+		Args:         cobra.NoArgs,
 		SilenceUsage: true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&r.source, "source", filepath.Join("..", ".."), "root of the source")
+	flags.StringVar(&r.out, "out", "", "folder to write to (default: dist in the source)")
+	flags.StringVar(&r.helm, "helm", "helm", "Helm's program")
+	flags.StringVar(&r.revision, "revision", "", "commit that is built (default: the one that is checked out, if nothing was changed)")
+
+	plugin := r.part("plugin", "Archives of kubectl-confrev, their checksums, and krew's manifest",
+		func(cmd *cobra.Command) error { return r.plugin(cmd.Context()) })
+	plugin.Flags().StringVar(&r.url, "url", "", "URL at which the archives will be available (default https://confrev.io/releases/VERSION)")
+	plugin.Flags().StringSliceVar(&r.platforms, "platforms", platforms, "platforms to build for")
+	images := r.part("images", "Container images of the controller and of the plugin, each as an OCI layout",
+		func(cmd *cobra.Command) error {
+			made, err := r.images(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return report(cmd.OutOrStdout(), made)
+		})
+	images.Flags().StringVar(&r.registry, "registry", "ghcr.io/confrev", "registry, and the path in it, at which the images will be available")
+	install := r.part("install", "The chart, as an archive and as an OCI layout, and manifests for kubectl",
+		func(cmd *cobra.Command) error {
+			chart, _, err := r.chart(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return r.manifests(cmd.Context(), chart)
+		})
+	bases := &cobra.Command{
+		Use:   "bases FOLDER",
+		Short: "The kustomize bases that are part of the source",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return r.bases(cmd.Context(), args[0]) },
+	}
+	root.AddCommand(plugin, images, install, bases)
+	return root
+}
+
+// part returns the command that builds a part of a release of some version.
+func (r *release) part(name, short string, run func(*cobra.Command) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " VERSION",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.version = args[0]
-			return r.run(cmd.Context())
+			if err := r.complete(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			return run(cmd)
 		},
 	}
-	cmd.Flags().StringVar(&r.url, "url", "", "URL at which the archives will be available (default https://confrev.io/releases/VERSION)")
-	cmd.Flags().StringSliceVar(&r.platforms, "platforms", platforms, "platforms to build for")
-	cmd.Flags().StringVar(&r.out, "out", "dist", "folder to write to")
-	return cmd
 }
 
-// archive is the archive of one platform, and what krew's manifest says about it.
-type archive struct {
-	OS, Arch string
-	// Program is the name of the plugin's file in the archive.
-	Program     string
-	Name        string
-	URI, SHA256 string
-}
-
-func (r release) archive(platform string) archive {
-	goos, goarch, _ := strings.Cut(platform, "/")
-	a := archive{OS: goos, Arch: goarch, Program: "kubectl-confrev"}
-	if goos == "windows" {
-		a.Program += ".exe"
+// complete checks the version, and finds out what flags do not say.
+func (r *release) complete(ctx context.Context, release string) error {
+	if _, err := version.ParseSemantic(release); err != nil || !strings.HasPrefix(release, "v") {
+		return fmt.Errorf("%q is not a version such as v1.2.3", release)
 	}
-	a.Name = fmt.Sprintf("kubectl-confrev_%s_%s_%s.tar.gz", r.version, goos, goarch)
-	a.URI = strings.TrimSuffix(r.url, "/") + "/" + a.Name
-	return a
-}
-
-func (r release) run(ctx context.Context) error {
-	if _, err := version.ParseSemantic(r.version); err != nil || !strings.HasPrefix(r.version, "v") {
-		return fmt.Errorf("%q is not a version such as v1.2.3", r.version)
-	}
-	for _, platform := range r.platforms {
-		if !slices.Contains(platforms, platform) {
-			return fmt.Errorf("%q is not a platform of releases: choose from %s", platform, strings.Join(platforms, ", "))
-		}
-	}
+	r.version = release
 	if r.url == "" {
-		r.url = "https://confrev.io/releases/" + r.version
+		r.url = "https://confrev.io/releases/" + release
 	}
-	if err := os.MkdirAll(r.out, 0o755); err != nil {
-		return err
+	if r.out == "" {
+		r.out = filepath.Join(r.source, "dist")
 	}
-	scratch, err := os.MkdirTemp("", "confrev-release-")
+	if r.build == nil {
+		r.build, r.manuals = r.compile, r.pages
+	}
+	if r.revision == "" {
+		r.revision = revision(ctx, r.source)
+	}
+	var err error
+	r.created, err = created(os.Getenv("SOURCE_DATE_EPOCH"))
+	return err
+}
+
+// created returns the time that files of a release claim: the one that reproducible builds agree on (SOURCE_DATE_EPOCH, in seconds since
+// 1970), or else a fixed one.
+func created(epoch string) (time.Time, error) {
+	if epoch == "" {
+		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || seconds < 0 {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds", epoch)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// revision returns the commit of a source, or "" if it isn't in a Git repository, or if there are changes that aren't committed.
+func revision(ctx context.Context, source string) string {
+	git := func(args ...string) (string, bool) {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Dir = source
+		out, err := cmd.Output()
+		return strings.TrimSpace(string(out)), err == nil
+	}
+	commit, ok := git("rev-parse", "HEAD")
+	changes, clean := git("status", "--porcelain", "--untracked-files=no")
+	if !ok || !clean || changes != "" {
+		return ""
+	}
+	return commit
+}
+
+// program is a program to build, for one platform.
+type program struct {
+	os, arch string
+	// name is that of its package in ./cmd, file where to write it.
+	name, file string
+}
+
+// compile builds a program reproducibly: nothing in it depends on the machine or on the state of the Git repository.
+func (r release) compile(ctx context.Context, p program) error {
+	file, err := filepath.Abs(p.file)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(scratch) }()
-	pages := filepath.Join(scratch, "man")
-	if err := r.manuals(ctx, pages); err != nil {
-		return fmt.Errorf("manual pages: %w", err)
-	}
-	var archives []archive
-	var sums strings.Builder
-	for _, platform := range r.platforms {
-		a, err := r.pack(ctx, scratch, pages, r.archive(platform))
-		if err != nil {
-			return fmt.Errorf("%s: %w", platform, err)
-		}
-		archives = append(archives, a)
-		fmt.Fprintf(&sums, "%s  %s\n", a.SHA256, a.Name)
-	}
-	if err := os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
-		return err
-	}
-	return r.manifest(archives)
+	env := []string{"CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS=" + p.os, "GOARCH=" + p.arch}
+	return r.golang(ctx, env, "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X confrev.io/confrev/internal/version.release="+r.version, "-o", file, "./cmd/"+p.name)
 }
 
-// pack builds the program in a scratch folder and makes its archive, with the manual pages.
-func (r release) pack(ctx context.Context, scratch, pages string, a archive) (archive, error) {
-	dir, err := os.MkdirTemp(scratch, "")
-	if err != nil {
-		return a, err
-	}
-	program := filepath.Join(dir, a.Program)
-	if err := r.build(ctx, r.version, a, program); err != nil {
-		return a, err
-	}
-	files := []file{{program, a.Program, 0o755}, {"LICENSE", "LICENSE", 0o644}}
-	if a.OS != "windows" {
-		files = append(files, file{"deploy/kubectl_complete-confrev", "kubectl_complete-confrev", 0o755})
-		manuals, err := filepath.Glob(filepath.Join(pages, "*.1"))
-		if err != nil {
-			return a, err
-		}
-		for _, manual := range manuals {
-			files = append(files, file{manual, path.Join("man/man1", filepath.Base(manual)), 0o644})
-		}
-	}
-	a.SHA256, err = pack(filepath.Join(r.out, a.Name), files)
-	return a, err
+// pages writes the manual pages of the plugin's commands.
+func (r release) pages(ctx context.Context, dir string) error {
+	return r.golang(ctx, nil, "run", "./hack/docs", "man", dir)
 }
 
-// manifest writes krew's manifest.
-func (r release) manifest(archives []archive) error {
-	text, err := template.ParseFiles("deploy/krew/confrev.yaml")
-	if err != nil {
-		return err
-	}
-	out, err := os.Create(filepath.Join(r.out, "confrev.yaml"))
-	if err != nil {
-		return err
-	}
-	data := struct {
-		Version  string
-		Archives []archive
-	}{r.version, archives}
-	if err := text.Execute(out, data); err != nil {
-		_ = out.Close()
-		return err
-	}
-	return out.Close()
-}
-
-// build builds the plugin reproducibly: nothing in it depends on the machine or on the state of the Git repository.
-func build(ctx context.Context, version string, a archive, program string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X confrev.io/confrev/internal/version.release="+version, "-o", program, "./cmd/kubectl-confrev")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+a.OS, "GOARCH="+a.Arch)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	return cmd.Run()
-}
-
-// manuals writes the manual pages of the plugin's commands.
-func manuals(ctx context.Context, dir string) error {
-	cmd := exec.CommandContext(ctx, "go", "run", "./hack/docs", "man", dir)
+// golang runs the go command at the root of the source.
+func (r release) golang(ctx context.Context, env []string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = r.source
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }

@@ -11,18 +11,15 @@ import (
 	"time"
 )
 
-// file is a file of an archive.
-type file struct {
+// packed is a file of an archive: where it is, and its name and mode there.
+type packed struct {
 	from string
 	name string
 	mode int64
 }
 
-// packed is when all files were changed, according to archives: the same bytes come out whenever they are made.
-var packed = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// pack writes a compressed archive of files and returns its checksum.
-func pack(path string, files []file) (sum string, err error) {
+// compress writes a compressed archive of files and returns its checksum.
+func (r release) compress(path string, files []packed) (sum string, err error) {
 	out, err := os.Create(path)
 	if err != nil {
 		return "", err
@@ -32,7 +29,11 @@ func pack(path string, files []file) (sum string, err error) {
 	zip := gzip.NewWriter(io.MultiWriter(out, hash))
 	archive := tar.NewWriter(zip)
 	for _, f := range files {
-		if err := add(archive, f); err != nil {
+		content, err := os.ReadFile(f.from)
+		if err != nil {
+			return "", err
+		}
+		if err := add(archive, entry{f.name, f.mode, content}, r.created); err != nil {
 			return "", err
 		}
 	}
@@ -42,15 +43,19 @@ func pack(path string, files []file) (sum string, err error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-func add(archive *tar.Writer, f file) error {
-	content, err := os.ReadFile(f.from)
-	if err != nil {
-		return err
-	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(content)), ModTime: packed}
+// entry is a file in an archive or in a layer.
+type entry struct {
+	name    string
+	mode    int64
+	content []byte
+}
+
+// add adds a file, which is root's.
+func add(archive *tar.Writer, e entry, at time.Time) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: e.mode, Size: int64(len(e.content)), ModTime: at}
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}
-	_, err = archive.Write(content)
+	_, err := archive.Write(e.content)
 	return err
 }

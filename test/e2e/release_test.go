@@ -33,7 +33,7 @@ func TestReleaseInstalled(t *testing.T) {
 		}
 		return string(out)
 	}
-	do("go", "run", "./hack/release", "--platforms", runtime.GOOS+"/"+runtime.GOARCH, "--out", dir, "v1.2.3")
+	do("go", "run", "-C", "hack/release", ".", "plugin", "--platforms", runtime.GOOS+"/"+runtime.GOARCH, "--out", dir, "v1.2.3")
 
 	var manifest struct {
 		Spec struct {

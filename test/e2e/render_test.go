@@ -273,7 +273,7 @@ func TestRenderAsKustomizeFunction(t *testing.T) {
 	}
 }
 
-// containerEngine makes a stand-in for docker: it looks at how it is run, and runs the entry point of our Dockerfile with
+// containerEngine makes a stand-in for docker: it looks at how it is run, and runs what our image runs with
 // what a container has, which is no environment, no network and no kubeconfig. It gives its directory, and the tools'.
 func containerEngine(t *testing.T) (dir, tools string) {
 	t.Helper()
@@ -281,9 +281,9 @@ func containerEngine(t *testing.T) (dir, tools string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entryPoint := regexp.MustCompile(`(?m)^ENTRYPOINT \["/kubectl-confrev", "(\w+)"\]$`).FindStringSubmatch(readFile(t, filepath.Join(env.Root(), "deploy", "krm-function", "Dockerfile")))
-	if entryPoint == nil {
-		t.Fatal("the Dockerfile has another entry point")
+	args := regexp.MustCompile(`program: "kubectl-confrev",.* args: \[\]string\{"(\w+)"\}`).FindStringSubmatch(readFile(t, filepath.Join(env.Root(), "hack", "release", "images.go")))
+	if args == nil {
+		t.Fatal("the image runs the plugin with other arguments")
 	}
 	dir = t.TempDir()
 	script := fmt.Sprintf(`#!/bin/sh
@@ -292,7 +292,7 @@ case "$*" in
 *) echo "docker $*" >&2; exit 1 ;;
 esac
 cd / && exec env -i "$TOOLS/kubectl-confrev" %s
-`, entryPoint[1])
+`, args[1])
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o700); err != nil { //nolint:gosec // It is to be run.
 		t.Fatal(err)
 	}

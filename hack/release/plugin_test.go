@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -43,14 +44,10 @@ type manifest struct {
 	} `json:"spec"`
 }
 
-// released makes a release, with a text in place of each program and manual page, and returns its folder.
+// released makes a release of the plugin, with a text in place of each program and manual page, and returns its folder.
 func released(t *testing.T, change func(*release)) (dir string, err error) {
 	t.Helper()
-	t.Chdir(filepath.Join("..", ".."))
-	r := release{version: "v1.2.3", platforms: platforms, out: t.TempDir()}
-	r.build = func(_ context.Context, version string, a archive, program string) error {
-		return os.WriteFile(program, fmt.Appendf(nil, "%s for %s on %s", version, a.OS, a.Arch), 0o755)
-	}
+	r := release{source: filepath.Join("..", ".."), platforms: platforms, out: t.TempDir(), build: write}
 	r.manuals = func(_ context.Context, dir string) error {
 		page := filepath.Join(dir, "kubectl-confrev-status.1")
 		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(page, []byte(".TH"), 0o644))
@@ -58,7 +55,15 @@ func released(t *testing.T, change func(*release)) (dir string, err error) {
 	if change != nil {
 		change(&r)
 	}
-	return r.out, r.run(t.Context())
+	if err := r.complete(t.Context(), "v1.2.3"); err != nil {
+		return r.out, err
+	}
+	return r.out, r.plugin(t.Context())
+}
+
+// write writes a text in place of a program.
+func write(_ context.Context, p program) error {
+	return os.WriteFile(p.file, fmt.Appendf(nil, "%s for %s on %s", p.name, p.os, p.arch), 0o755)
 }
 
 func TestKrewManifest(t *testing.T) {
@@ -88,7 +93,7 @@ func TestKrewManifest(t *testing.T) {
 			t.Errorf("%s: its checksum is not that of %s", platforms[i], platform.URI)
 		}
 		packed := unpack(t, dir, name)
-		if want := "v1.2.3 for " + goos + " on " + goarch; packed[platform.Bin].content != want || packed[platform.Bin].Mode != 0o755 {
+		if want := "kubectl-confrev for " + goos + " on " + goarch; packed[platform.Bin].content != want || packed[platform.Bin].Mode != 0o755 {
 			t.Errorf("%s: %s is %+v, want %q", platforms[i], platform.Bin, packed[platform.Bin], want)
 		}
 		if strings.HasSuffix(platform.Bin, ".exe") != (goos == "windows") {
@@ -141,18 +146,19 @@ func TestArchives(t *testing.T) {
 
 func TestAnArchiveIsTheSameWheneverItIsMade(t *testing.T) {
 	dir := t.TempDir()
-	program := filepath.Join(dir, "program")
+	file := filepath.Join(dir, "program")
+	r := release{created: time.Unix(1_000_000_000, 0)}
 	var made []string
 	for _, name := range []string{"first", "second"} {
 		// Written again, so it is younger, and other people may do other things with it.
-		if err := errors.Join(os.RemoveAll(program), os.WriteFile(program, []byte("same"), os.FileMode(0o600+len(made)*0o44))); err != nil {
+		if err := errors.Join(os.RemoveAll(file), os.WriteFile(file, []byte("same"), os.FileMode(0o600+len(made)*0o44))); err != nil {
 			t.Fatal(err)
 		}
-		sum, err := pack(filepath.Join(dir, name), []file{{program, "program", 0o755}})
+		sum, err := r.compress(filepath.Join(dir, name), []packed{{file, "program", 0o755}})
 		if err != nil || sum != checksum(read(t, dir, name)) {
 			t.Errorf("checksum %s, %v", sum, err)
 		}
-		if unpacked := unpack(t, dir, name)["program"]; !unpacked.ModTime.Equal(packed) {
+		if unpacked := unpack(t, dir, name)["program"]; !unpacked.ModTime.Equal(r.created) {
 			t.Errorf("the archive tells when the file was changed: %v", unpacked.ModTime)
 		}
 		made = append(made, read(t, dir, name))
@@ -162,17 +168,33 @@ func TestAnArchiveIsTheSameWheneverItIsMade(t *testing.T) {
 	}
 }
 
-func TestReleaseRefused(t *testing.T) {
+func TestVersionsAndTimesThatAreRefused(t *testing.T) {
+	for version, want := range map[string]string{"1.2.3": "not a version such as v1.2.3", "v1.2": "not a version such as v1.2.3"} {
+		if err := new(release).complete(t.Context(), version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", version, err, want)
+		}
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
+	if err := new(release).complete(t.Context(), "v1.2.3"); err == nil || !strings.Contains(err.Error(), `"yesterday" is not a number`) {
+		t.Error(err)
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "1000000000")
+	var r release
+	if err := r.complete(t.Context(), "v1.2.3"); err != nil || !r.created.Equal(time.Unix(1_000_000_000, 0)) {
+		t.Error(r.created, err)
+	}
+}
+
+func TestWhatIsNotMadeHasNoManifest(t *testing.T) {
+	fails := func(context.Context, program) error { return io.EOF }
 	tests := map[string]struct {
 		change func(*release)
 		want   string
 	}{
-		"a version without v":       {func(r *release) { r.version = "1.2.3" }, "not a version such as v1.2.3"},
-		"half a version":            {func(r *release) { r.version = "v1.2" }, "not a version such as v1.2.3"},
 		"another platform":          {func(r *release) { r.platforms = []string{"plan9/amd64"} }, "choose from linux/amd64"},
-		"what cannot be built":      {func(r *release) { r.build = func(context.Context, string, archive, string) error { return io.EOF } }, "linux/amd64: EOF"},
+		"what cannot be built":      {func(r *release) { r.build = fails }, "linux/amd64: EOF"},
 		"pages that cannot be made": {func(r *release) { r.manuals = func(context.Context, string) error { return io.EOF } }, "manual pages: EOF"},
-		"what leaves no program":    {func(r *release) { r.build = func(context.Context, string, archive, string) error { return nil } }, "no such file"},
+		"what leaves no program":    {func(r *release) { r.build = func(context.Context, program) error { return nil } }, "no such file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+// platforms are those that a release has the plugin for.
+var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+
+// archive is the archive of one platform, and what krew's manifest says about it.
+type archive struct {
+	OS, Arch string
+	// Program is the name of the plugin's file in the archive.
+	Program     string
+	Name        string
+	URI, SHA256 string
+}
+
+func (r release) archive(platform string) archive {
+	goos, goarch, _ := strings.Cut(platform, "/")
+	a := archive{OS: goos, Arch: goarch, Program: "kubectl-confrev"}
+	if goos == "windows" {
+		a.Program += ".exe"
+	}
+	a.Name = fmt.Sprintf("kubectl-confrev_%s_%s_%s.tar.gz", r.version, goos, goarch)
+	a.URI = strings.TrimSuffix(r.url, "/") + "/" + a.Name
+	return a
+}
+
+// plugin writes the archives of kubectl-confrev, their checksums and krew's manifest.
+func (r release) plugin(ctx context.Context) error {
+	for _, platform := range r.platforms {
+		if !slices.Contains(platforms, platform) {
+			return fmt.Errorf("%q is not a platform of releases: choose from %s", platform, strings.Join(platforms, ", "))
+		}
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "confrev-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	pages := filepath.Join(scratch, "man")
+	if err := r.manuals(ctx, pages); err != nil {
+		return fmt.Errorf("manual pages: %w", err)
+	}
+	var archives []archive
+	var sums strings.Builder
+	for _, platform := range r.platforms {
+		a, err := r.pack(ctx, scratch, pages, r.archive(platform))
+		if err != nil {
+			return fmt.Errorf("%s: %w", platform, err)
+		}
+		archives = append(archives, a)
+		fmt.Fprintf(&sums, "%s  %s\n", a.SHA256, a.Name)
+	}
+	if err := os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
+		return err
+	}
+	return r.manifest(archives)
+}
+
+// pack builds the program in a scratch folder and makes its archive, with the manual pages.
+func (r release) pack(ctx context.Context, scratch, pages string, a archive) (archive, error) {
+	dir, err := os.MkdirTemp(scratch, "")
+	if err != nil {
+		return a, err
+	}
+	file := filepath.Join(dir, a.Program)
+	if err := r.build(ctx, program{os: a.OS, arch: a.Arch, name: "kubectl-confrev", file: file}); err != nil {
+		return a, err
+	}
+	files := []packed{{file, a.Program, 0o755}, {filepath.Join(r.source, "LICENSE"), "LICENSE", 0o644}}
+	if a.OS != "windows" {
+		completion := filepath.Join(r.source, "deploy", "kubectl_complete-confrev")
+		files = append(files, packed{completion, "kubectl_complete-confrev", 0o755})
+		manuals, err := filepath.Glob(filepath.Join(pages, "*.1"))
+		if err != nil {
+			return a, err
+		}
+		for _, manual := range manuals {
+			files = append(files, packed{manual, path.Join("man/man1", filepath.Base(manual)), 0o644})
+		}
+	}
+	a.SHA256, err = r.compress(filepath.Join(r.out, a.Name), files)
+	return a, err
+}
+
+// manifest writes krew's manifest.
+func (r release) manifest(archives []archive) error {
+	text, err := template.ParseFiles(filepath.Join(r.source, "deploy", "krew", "confrev.yaml"))
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(filepath.Join(r.out, "confrev.yaml"))
+	if err != nil {
+		return err
+	}
+	data := struct {
+		Version  string
+		Archives []archive
+	}{r.version, archives}
+	if err := text.Execute(out, data); err != nil {
+		_ = out.Close()
+		return err
+	}
+	return out.Close()
+}
