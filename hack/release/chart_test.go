@@ -78,10 +78,15 @@ func TestHelmPullsTheChart(t *testing.T) {
 }
 
 func TestChartIsReproducible(t *testing.T) {
-	_, here := charted(t, filepath.Join("..", ".."))
+	r, here := charted(t, filepath.Join("..", ".."))
 	_, there := charted(t, copied(t, filepath.Join("..", "..")))
 	if read(t, filepath.Dir(here), filepath.Base(here)) != read(t, filepath.Dir(there), filepath.Base(there)) {
 		t.Error("the chart of another folder is another archive")
+	}
+	for name, file := range unpack(t, filepath.Dir(here), filepath.Base(here)) {
+		if !file.ModTime.Equal(r.created) {
+			t.Errorf("%s is of %s", name, file.ModTime)
+		}
 	}
 }
 
