@@ -57,9 +57,12 @@ image: ## Container images as OCI layouts in dist/images, without a container en
 
 .PHONY: release
 release: ## All that a release consists of, in dist (VERSION=v1.2.3, URL=…, REGISTRY=…)
+	@# Files of an earlier release would be in the checksums of this one.
+	rm -rf dist
 	$(release) images $(if $(REGISTRY),--registry $(REGISTRY)) $(or $(VERSION),$(error say which: make release VERSION=v1.2.3))
 	$(release) install --helm "$(call tool,helm)" $(VERSION)
 	$(release) plugin $(if $(URL),--url $(URL)) $(VERSION)
+	$(release) sums $(VERSION)
 
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector
@@ -72,12 +75,17 @@ fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
 	hack/fuzz $(FUZZTIME)
 
 .PHONY: lint
-lint: ## golangci-lint, and the words that docs/style.md tells writers to avoid
+lint: ## golangci-lint, actionlint, and the words that docs/style.md tells writers to avoid
 	go run ./hack/prose
+	$(call tool,actionlint)
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
+
+.PHONY: vulncheck
+vulncheck: ## Known vulnerabilities in what confrev calls, where their database can be reached
+	hack/vulncheck "$(call tool,govulncheck)"
 
 .PHONY: generate
 generate: ## Write the files that are derived from others: docs/reference from the plugin's commands, deploy/kustomize from the chart

@@ -19,6 +19,8 @@ var (
 	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
 	moduleKustomize     = module{"kustomize", "sigs.k8s.io/kustomize/kustomize/v5"}
 	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
+	moduleActionlint    = module{"actionlint", "github.com/rhysd/actionlint"}
+	moduleGovulncheck   = module{"govulncheck", "golang.org/x/vuln"}
 	moduleFluxSSA       = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
 	moduleGitopsEngine  = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
 	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
@@ -47,6 +49,8 @@ var components = []component{
 	{name: "helm3", module: moduleHelm3, pkg: "helm.sh/helm/v3/cmd/helm", builtAs: "helm"},
 	{name: "kustomize", module: moduleKustomize, pkg: "sigs.k8s.io/kustomize/kustomize/v5"},
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
+	{name: "actionlint", module: moduleActionlint, pkg: "github.com/rhysd/actionlint/cmd/actionlint"},
+	{name: "govulncheck", module: moduleGovulncheck, pkg: "golang.org/x/vuln/cmd/govulncheck"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
 	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},
 	{name: "kubelet", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kubelet"},

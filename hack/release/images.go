@@ -158,7 +158,15 @@ func (r release) imageFor(ctx context.Context, i image, base v1.Layer, goos, arc
 	if err != nil {
 		return nil, err
 	}
-	layer, err := r.layer(entry{i.program, 0o755, content})
+	others, err := r.inform(ctx, fmt.Sprintf("%s-image_%s_%s_%s", i.name, r.version, goos, arch), file)
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	layer, err := r.layer(entry{i.program, 0o755, content}, entry{"licenses/LICENSE", 0o644, own}, entry{"licenses/THIRD_PARTY_LICENSES", 0o644, others})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func copied(t *testing.T, source string) string {
 }
 
 func TestImages(t *testing.T) {
-	r, all := imaged(t, release{source: filepath.Join("..", ".."), build: write})
+	r, all := imaged(t, release{source: filepath.Join("..", ".."), build: write, contains: noModules})
 	wantArgs := map[string][]string{"confrev": nil, "kubectl-confrev": {"render"}}
 	for _, m := range all {
 		index := opened(t, r, m)
@@ -155,7 +155,10 @@ func checkImage(t *testing.T, r release, name string, platform *v1.Platform, bui
 		t.Errorf("%s %s: users %q", name, platform, users)
 	}
 	checkAuthorities(t, files["etc/ssl/certs/ca-certificates.crt"])
-	if len(files) != 3 {
+	if !strings.Contains(string(files["licenses/LICENSE"]), "Apache License") {
+		t.Errorf("%s %s has no license", name, platform)
+	}
+	if len(files) != 5 {
 		t.Errorf("%s %s has %v", name, platform, slices.Sorted(maps.Keys(files)))
 	}
 }

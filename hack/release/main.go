@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,6 +49,8 @@ type release struct {
 	// created is the time that all files and images claim, so that they are the same whenever they are built.
 	created time.Time
 	build   func(ctx context.Context, p program) error
+	// contains returns the modules that a program contains.
+	contains func(ctx context.Context, file string) ([]dependency, error)
 	// manuals writes the manual pages to a folder.
 	manuals func(ctx context.Context, dir string) error
 }
@@ -66,7 +69,7 @@ func command() *cobra.Command {
 	flags.StringVar(&r.helm, "helm", "helm", "Helm's program")
 	flags.StringVar(&r.revision, "revision", "", "commit that is built (default: the one that is checked out, if nothing was changed)")
 
-	plugin := r.part("plugin", "Archives of kubectl-confrev, their checksums, and krew's manifest",
+	plugin := r.part("plugin", "Archives of kubectl-confrev, with their bills of materials, and krew's manifest",
 		func(cmd *cobra.Command) error { return r.plugin(cmd.Context()) })
 	plugin.Flags().StringVar(&r.url, "url", "", "URL at which the archives will be available (default https://confrev.io/releases/VERSION)")
 	plugin.Flags().StringSliceVar(&r.platforms, "platforms", platforms, "platforms to build for")
@@ -93,7 +96,9 @@ func command() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(cmd *cobra.Command, args []string) error { return r.bases(cmd.Context(), args[0]) },
 	}
-	root.AddCommand(plugin, images, install, bases)
+	sums := r.part("sums", "The checksums of all files of a release, once they are made, and its notes",
+		func(*cobra.Command) error { return errors.Join(r.notes(), r.sums()) })
+	root.AddCommand(plugin, images, install, sums, bases)
 	return root
 }
 
@@ -125,7 +130,7 @@ func (r *release) complete(ctx context.Context, release string) error {
 		r.out = filepath.Join(r.source, "dist")
 	}
 	if r.build == nil {
-		r.build, r.manuals = r.compile, r.pages
+		r.build, r.contains, r.manuals = r.compile, r.dependencies, r.pages
 	}
 	if r.revision == "" {
 		r.revision = revision(ctx, r.source)

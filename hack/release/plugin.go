@@ -34,7 +34,7 @@ func (r release) archive(platform string) archive {
 	return a
 }
 
-// plugin writes the archives of kubectl-confrev, their checksums and krew's manifest.
+// plugin writes the archives of kubectl-confrev, their bills of materials and krew's manifest.
 func (r release) plugin(ctx context.Context) error {
 	for _, platform := range r.platforms {
 		if !slices.Contains(platforms, platform) {
@@ -54,17 +54,12 @@ func (r release) plugin(ctx context.Context) error {
 		return fmt.Errorf("manual pages: %w", err)
 	}
 	var archives []archive
-	var sums strings.Builder
 	for _, platform := range r.platforms {
 		a, err := r.pack(ctx, scratch, pages, r.archive(platform))
 		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
 		archives = append(archives, a)
-		fmt.Fprintf(&sums, "%s  %s\n", a.SHA256, a.Name)
-	}
-	if err := os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
-		return err
 	}
 	return r.manifest(archives)
 }
@@ -79,7 +74,18 @@ func (r release) pack(ctx context.Context, scratch, pages string, a archive) (ar
 	if err := r.build(ctx, program{os: a.OS, arch: a.Arch, name: "kubectl-confrev", file: file}); err != nil {
 		return a, err
 	}
-	files := []packed{{file, a.Program, 0o755}, {filepath.Join(r.source, "LICENSE"), "LICENSE", 0o644}}
+	name := strings.TrimSuffix(a.Name, ".tar.gz")
+	licenses, err := r.inform(ctx, name, file)
+	if err != nil {
+		return a, err
+	}
+	others := filepath.Join(dir, "THIRD_PARTY_LICENSES")
+	if err := os.WriteFile(others, licenses, 0o644); err != nil {
+		return a, err
+	}
+	files := []packed{
+		{file, a.Program, 0o755}, {filepath.Join(r.source, "LICENSE"), "LICENSE", 0o644}, {others, "THIRD_PARTY_LICENSES", 0o644},
+	}
 	if a.OS != "windows" {
 		completion := filepath.Join(r.source, "deploy", "kubectl_complete-confrev")
 		files = append(files, packed{completion, "kubectl_complete-confrev", 0o755})

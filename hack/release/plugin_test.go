@@ -47,7 +47,7 @@ type manifest struct {
 // released makes a release of the plugin, with a text in place of each program and manual page, and returns its folder.
 func released(t *testing.T, change func(*release)) (dir string, err error) {
 	t.Helper()
-	r := release{source: filepath.Join("..", ".."), platforms: platforms, out: t.TempDir(), build: write}
+	r := release{source: filepath.Join("..", ".."), platforms: platforms, out: t.TempDir(), build: write, contains: noModules}
 	r.manuals = func(_ context.Context, dir string) error {
 		page := filepath.Join(dir, "kubectl-confrev-status.1")
 		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(page, []byte(".TH"), 0o644))
@@ -58,8 +58,14 @@ func released(t *testing.T, change func(*release)) (dir string, err error) {
 	if err := r.complete(t.Context(), "v1.2.3"); err != nil {
 		return r.out, err
 	}
-	return r.out, r.plugin(t.Context())
+	if err := r.plugin(t.Context()); err != nil {
+		return r.out, err
+	}
+	return r.out, r.sums()
 }
+
+// noModules returns the modules that a text contains.
+func noModules(context.Context, string) ([]dependency, error) { return nil, nil }
 
 // write writes a text in place of a program.
 func write(_ context.Context, p program) error {
@@ -118,16 +124,16 @@ func TestArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix := unpack(t, dir, "kubectl-confrev_v1.2.3_linux_arm64.tar.gz")
-	for _, name := range []string{"LICENSE", "kubectl_complete-confrev", "man/man1/kubectl-confrev-status.1"} {
-		if unix[name].content == "" {
+	for _, name := range []string{"LICENSE", "THIRD_PARTY_LICENSES", "kubectl_complete-confrev", "man/man1/kubectl-confrev-status.1"} {
+		if unix[name].Header == nil || unix[name].content == "" && name != "THIRD_PARTY_LICENSES" {
 			t.Errorf("there is no %s", name)
 		}
 	}
 	if mode := unix["kubectl_complete-confrev"].Mode; mode != 0o755 {
 		t.Errorf("what completes is not executable: %o", mode)
 	}
-	if windows := unpack(t, dir, "kubectl-confrev_v1.2.3_windows_amd64.tar.gz"); len(windows) != 2 {
-		t.Errorf("Windows has use for the program and its license only: %v", windows)
+	if windows := unpack(t, dir, "kubectl-confrev_v1.2.3_windows_amd64.tar.gz"); len(windows) != 3 {
+		t.Errorf("Windows has use for the program and its licenses only: %v", windows)
 	}
 	sums := read(t, dir, "SHA256SUMS")
 	for _, platform := range platforms {
@@ -136,8 +142,9 @@ func TestArchives(t *testing.T) {
 			t.Errorf("SHA256SUMS lacks %q:\n%s", line, sums)
 		}
 	}
-	if lines := strings.Count(sums, "\n"); lines != len(platforms) {
-		t.Errorf("SHA256SUMS has %d lines", lines)
+	// For each platform an archive and a bill of materials, and krew's manifest.
+	if lines := strings.Count(sums, "\n"); lines != 2*len(platforms)+1 {
+		t.Errorf("SHA256SUMS has %d lines:\n%s", lines, sums)
 	}
 	if text := read(t, dir, "confrev.yaml"); !strings.Contains(text, "uri: https://confrev.io/releases/v1.2.3/kubectl-confrev_v1.2.3_") {
 		t.Errorf("archives have another address:\n%s", text)
