@@ -42,7 +42,7 @@ consent:
 
 {{- define "confrev.byConfrev" -}}
 - name: by-confrev
-  expression: request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "confrev.fullname" . }}'
+  expression: request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "confrev.serviceAccount" . }}'
 {{- end -}}
 
 {{/* confrev may not write in the excluded namespaces: the system's and its own (rule 18). */}}

@@ -1,6 +1,8 @@
 {{/* The name of the release's objects: "confrev", unless the release has another name. */}}
 {{- define "confrev.fullname" -}}
-{{- if contains "confrev" .Release.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains "confrev" .Release.Name -}}
 {{- .Release.Name | trunc 52 | trimSuffix "-" -}}
 {{- else -}}
 {{- printf "%s-confrev" .Release.Name | trunc 52 | trimSuffix "-" -}}
@@ -17,14 +19,31 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
+{{/* The account that confrev runs as. The policies confine it, and let it through, by this name. */}}
+{{- define "confrev.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "confrev.fullname" .) -}}
+{{- else -}}
+{{- required "serviceAccount.name: the account that confrev runs as, since serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The registry of all charts takes the place of the first part of the repository, if that is a host. */}}
 {{- define "confrev.image" -}}
 {{- with .Values.image -}}
+{{- $repository := .repository -}}
+{{- with $.Values.global.imageRegistry -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^[^/]*[.:][^/]*/" $repository "") -}}
+{{- end -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -156,7 +175,7 @@ or share the last one.
 - name: by-others
   expression: >-
     !(request.userInfo.username in {{ concat (list
-      (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "confrev.fullname" .))
+      (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "confrev.serviceAccount" .))
       "system:serviceaccount:kube-system:generic-garbage-collector"
       "system:serviceaccount:kube-system:namespace-controller"
       "system:kube-controller-manager"

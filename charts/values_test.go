@@ -1,0 +1,386 @@
+// Package charts_test renders the chart with the real Helm: every value has an effect, and it is the documented one.
+package charts_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+)
+
+// tests set values, and expect fields of the rendered objects: "Kind/name {path}" is the text there. "Kind/name" alone is "yes" if there is
+// such an object, and "no" if there isn't. APP is the chart's appVersion.
+var tests = map[string]struct {
+	values string
+	want   map[string]string
+}{
+	"defaults": {"", map[string]string{
+		deployment + "{.spec.replicas} {.spec.revisionHistoryLimit}":                            "2 10",
+		pod + "{.serviceAccountName} {.hostNetwork}{.dnsPolicy}{.affinity}{.priorityClassName}": "confrev ",
+		pod + "{.securityContext.runAsUser} {.terminationGracePeriodSeconds}":                   "65532 30",
+		pod + "{.topologySpreadConstraints[*].topologyKey}":                                     "kubernetes.io/hostname",
+		container + "{.image}":                                                             "ghcr.io/confrev/confrev:APP",
+		container + "{.securityContext.capabilities.drop}":                                 `["ALL"]`,
+		"PodDisruptionBudget/confrev":                                                      "no",
+		"NetworkPolicy/confrev":                                                            "no",
+		"ClusterRole/confrev-metrics-reader":                                               "no",
+		"ClusterRole/confrev {.rules[0].resources}":                                        `["configmaps"]`,
+		"ValidatingAdmissionPolicy/confrev-guard-revisions":                                "yes",
+		"ValidatingAdmissionPolicy/confrev-confine-sources":                                "yes",
+		"MutatingWebhookConfiguration/confrev-resolve-pins":                                "yes",
+		"MutatingAdmissionPolicy/confrev-resolve-pins":                                     "no",
+		"Service/confrev {.spec.ports[0].port}":                                            "443",
+		"Secret/confrev-webhook-ca":                                                        "yes",
+		"Certificate/confrev-webhook":                                                      "no",
+		"ConfigMap/confrev":                                                                "no",
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].timeoutSeconds}": "1",
+	}},
+
+	"global.imageRegistry": {"global: {imageRegistry: registry.example.com/mirror}", map[string]string{
+		container + "{.image}": "registry.example.com/mirror/confrev/confrev:APP",
+	}},
+	"global.imageRegistry, and a repository without a host": {"{global: {imageRegistry: registry.example.com}, image: {repository: team/confrev}}", map[string]string{
+		container + "{.image}": "registry.example.com/team/confrev:APP",
+	}},
+	"global.imagePullSecrets": {"{global: {imagePullSecrets: [{name: all}]}, imagePullSecrets: [{name: own}]}", map[string]string{
+		pod + "{.imagePullSecrets[*].name}": "own all",
+	}},
+	"fullnameOverride": {"fullnameOverride: config", map[string]string{
+		"Deployment/config {.spec.template.spec.serviceAccountName}":                                       "config",
+		"ClusterRoleBinding/config {.roleRef.name} {.subjects[0].name}":                                    "config config",
+		"MutatingWebhookConfiguration/config-pin-workloads {.webhooks[0].clientConfig.service.name}":       "config",
+		"ValidatingAdmissionPolicy/config-guard-revisions {.spec.matchConditions[?(@.name=='by-others')]}": "~system:serviceaccount:confrev-system:config",
+	}},
+	"commonLabels": {"commonLabels: {team: blue}", map[string]string{
+		deployment + "{.metadata.labels.team} {.spec.template.metadata.labels.team}{.spec.selector.matchLabels.team}": "blue blue",
+		"ClusterRole/confrev {.metadata.labels.team}":                                                                 "blue",
+	}},
+	"replicas":         {"replicas: 5", map[string]string{deployment + "{.spec.replicas}": "5"}},
+	"image.repository": {"image: {repository: registry.example.com/confrev}", map[string]string{container + "{.image}": "registry.example.com/confrev:APP"}},
+	"image.tag":        {"image: {tag: v9}", map[string]string{container + "{.image}": "ghcr.io/confrev/confrev:v9"}},
+	"image.digest": {"image: {tag: v9, digest: 'sha256:" + digest + "'}", map[string]string{
+		container + "{.image}": "ghcr.io/confrev/confrev@sha256:" + digest,
+	}},
+	"image.pullPolicy": {"image: {pullPolicy: Always}", map[string]string{container + "{.imagePullPolicy}": "Always"}},
+	"imagePullSecrets": {"imagePullSecrets: [{name: own}]", map[string]string{pod + "{.imagePullSecrets[*].name}": "own"}},
+
+	"settle":           {"settle: 3s", args("--settle=3s")},
+	"grace":            {"grace: 1h", args("--grace=1h")},
+	"workers":          {"workers: 3", args("--workers=3")},
+	"revisionsPerHour": {"revisionsPerHour: 7", args("--revisions-per-hour=7")},
+	"rolloutsPerHour":  {"rolloutsPerHour: 8", args("--rollouts-per-hour=8")},
+	"injection": {"injection: template", with(args("--injection=template"),
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].matchConditions[0].expression}", "~orValue('template')")},
+	"compat":     {"compat: [reloader, wave]", args("--compat=reloader,wave")},
+	"rotate":     {"rotate: [vault]", args("--rotate=vault")},
+	"log.format": {"log: {format: text}", args("--log-format=text")},
+	"log.level":  {"log: {level: debug}", args("--log-level=debug")},
+	"secrets.enabled": {"secrets: {enabled: true}", with(args("--secrets"),
+		"ClusterRole/confrev {.rules[0].resources}", `["configmaps","secrets"]`)},
+	"workloads": {"workloads: [" + webApp + "]", with(args("--config=/etc/confrev/workloads.yaml"),
+		"ConfigMap/confrev {.data}", "~WebApp",
+		"ClusterRole/confrev {.rules[?(@.apiGroups[0]=='apps.example.com')].verbs}", `["get","list","watch","patch"]`,
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].rules[*].resources}", `~["webapps"]`,
+		pod+"{.volumes[*].name} {.containers[0].volumeMounts[*].mountPath}", "config /etc/confrev",
+		deployment+"{.spec.template.metadata.annotations}", "~checksum/workloads")},
+	"restartOn": {"restartOn: [{apiGroups: [''], resources: [persistentvolumeclaims]}]", with(args("--restart-on=persistentvolumeclaims"),
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='persistentvolumeclaims')].verbs}", `["get","list","watch"]`)},
+
+	"podAdmission: policy": {"podAdmission: policy", map[string]string{
+		"MutatingAdmissionPolicy/confrev-resolve-pins":      "yes",
+		"MutatingWebhookConfiguration/confrev-resolve-pins": "no",
+	}},
+	"webhook.enabled": {"{webhook: {enabled: false}, podAdmission: policy}", map[string]string{
+		"MutatingWebhookConfiguration/confrev-pin-workloads": "no",
+		"Service/confrev":           "no",
+		"Secret/confrev-webhook-ca": "no",
+		container + "{.args}":       "!--webhook-",
+	}},
+	"webhook.timeoutSeconds": {"webhook: {timeoutSeconds: 9}", map[string]string{
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].timeoutSeconds}": "9",
+		"MutatingWebhookConfiguration/confrev-resolve-pins {.webhooks[0].timeoutSeconds}":  "9",
+	}},
+	"webhook.url": {"webhook: {url: 'https://localhost:9443'}", map[string]string{
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].clientConfig.url}": "https://localhost:9443",
+		"Service/confrev": "no",
+	}},
+	"webhook.clientCA": {"webhook: {clientCA: clients}", with(args("--webhook-client-ca-file=/etc/confrev-webhook-clients/ca.crt"),
+		pod+"{.volumes[0].configMap.name}", "clients")},
+	"webhook.certManager.enabled": {"webhook: {certManager: {enabled: true}}", with(args("--webhook-cert-dir=/etc/confrev-webhook"),
+		"Certificate/confrev-webhook {.spec.issuerRef.name}", "confrev-webhook",
+		"Certificate/confrev-webhook-root {.spec.isCA}", "true",
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.metadata.annotations}", "~confrev-system/confrev-webhook")},
+	"webhook.certManager.issuerRef": {"webhook: {certManager: {enabled: true, issuerRef: {kind: ClusterIssuer, name: internal}}}", map[string]string{
+		"Certificate/confrev-webhook {.spec.issuerRef.kind} {.spec.issuerRef.name}": "ClusterIssuer internal",
+		"Certificate/confrev-webhook-root":                                          "no",
+	}},
+
+	"guards.enabled": {"guards: {enabled: false}", map[string]string{"ValidatingAdmissionPolicy/confrev-guard-revisions": "no"}},
+	"guards.exemptUsers": {"guards: {exemptUsers: [alice]}", map[string]string{
+		"ValidatingAdmissionPolicy/confrev-guard-revisions {.spec.matchConditions[?(@.name=='by-others')]}": "~alice",
+	}},
+	"selfConfinement.enabled": {"selfConfinement: {enabled: false}", map[string]string{"ValidatingAdmissionPolicy/confrev-confine-sources": "no"}},
+	"selfConfinement.tolerate": {"selfConfinement: {tolerate: [spec.template.spec.tolerations]}", map[string]string{
+		"ValidatingAdmissionPolicy/confrev-confine-spec.template {.spec}": "~tolerations",
+	}},
+
+	"resources":          {"resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}", map[string]string{container + "{.resources.limits.memory} {.resources.requests.cpu} {.resources.requests.memory}": "2Gi 1 1Gi"}},
+	"metrics.secure":     {"metrics: {secure: true}", with(args("--metrics-secure"), "ClusterRole/confrev-metrics-reader", "yes")},
+	"metrics.certSecret": {"metrics: {secure: true, certSecret: own}", with(args("--metrics-cert-dir=/etc/confrev-metrics"), pod+"{.volumes[0].secret.secretName}", "own")},
+	"ports.webhook":      {"ports: {webhook: 1443}", with(args("--webhook-bind-address=:1443"), container+"{.ports[?(@.name=='webhook')].containerPort}", "1443")},
+	"ports.metrics":      {"ports: {metrics: 1080}", with(args("--metrics-bind-address=:1080"), container+"{.ports[?(@.name=='metrics')].containerPort}", "1080")},
+	"ports.health":       {"ports: {health: 1081}", with(args("--health-probe-bind-address=:1081"), container+"{.ports[?(@.name=='health')].containerPort}", "1081")},
+	"livenessProbe":      {"livenessProbe: {periodSeconds: 7}", map[string]string{container + "{.livenessProbe.periodSeconds} {.livenessProbe.httpGet.path}": "7 /healthz"}},
+	"readinessProbe":     {"readinessProbe: {periodSeconds: 8}", map[string]string{container + "{.readinessProbe.periodSeconds} {.readinessProbe.httpGet.path}": "8 /readyz"}},
+
+	"strategy":                      {"strategy: {rollingUpdate: {maxSurge: 3}}", map[string]string{deployment + "{.spec.strategy.rollingUpdate.maxSurge}": "3"}},
+	"revisionHistoryLimit":          {"revisionHistoryLimit: 4", map[string]string{deployment + "{.spec.revisionHistoryLimit}": "4"}},
+	"terminationGracePeriodSeconds": {"terminationGracePeriodSeconds: 44", map[string]string{pod + "{.terminationGracePeriodSeconds}": "44"}},
+	"priorityClassName":             {"priorityClassName: high", map[string]string{pod + "{.priorityClassName}": "high"}},
+	"nodeSelector":                  {"nodeSelector: {zone: a}", map[string]string{pod + "{.nodeSelector.zone}": "a"}},
+	"tolerations":                   {"tolerations: [{key: spot}]", map[string]string{pod + "{.tolerations[0].key}": "spot"}},
+	"affinity":                      {"affinity: {podAntiAffinity: {}}", map[string]string{pod + "{.affinity}": `{"podAntiAffinity":{}}`}},
+	"topologySpreadConstraints":     {"topologySpreadConstraints: [{topologyKey: zone}]", map[string]string{pod + "{.topologySpreadConstraints[*].topologyKey}": "zone"}},
+	"runtimeClassName":              {"runtimeClassName: gvisor", map[string]string{pod + "{.runtimeClassName}": "gvisor"}},
+	"hostNetwork":                   {"hostNetwork: true", map[string]string{pod + "{.hostNetwork} {.dnsPolicy}": "true ClusterFirstWithHostNet"}},
+	"dnsPolicy":                     {"{hostNetwork: true, dnsPolicy: Default}", map[string]string{pod + "{.dnsPolicy}": "Default"}},
+	"deploymentAnnotations":         {"deploymentAnnotations: {a: b}", map[string]string{deployment + "{.metadata.annotations.a}": "b"}},
+	"podAnnotations":                {"podAnnotations: {a: b}", map[string]string{deployment + "{.spec.template.metadata.annotations.a}": "b"}},
+	"podLabels":                     {"podLabels: {a: b}", map[string]string{deployment + "{.spec.template.metadata.labels.a}": "b"}},
+	"podSecurityContext":            {"podSecurityContext: {runAsUser: null, runAsGroup: 7}", map[string]string{pod + "{.securityContext.runAsUser}{.securityContext.runAsGroup} {.securityContext.runAsNonRoot}": "7 true"}},
+	"podSecurityContext, whole":     {"podSecurityContext: {runAsNonRoot: false, runAsUser: 1, seccompProfile: {type: Unconfined}}", map[string]string{pod + "{.securityContext.runAsNonRoot} {.securityContext.runAsUser} {.securityContext.seccompProfile.type}": "false 1 Unconfined"}},
+	"securityContext": {"securityContext: {allowPrivilegeEscalation: true, readOnlyRootFilesystem: false, capabilities: {drop: [NET_RAW]}}", map[string]string{
+		container + "{.securityContext.allowPrivilegeEscalation} {.securityContext.readOnlyRootFilesystem} {.securityContext.capabilities.drop[*]}": "true false NET_RAW",
+	}},
+	"extraArgs":              {"extraArgs: [--context=other]", args("--context=other")},
+	"extraEnv":               {"extraEnv: [{name: GOMEMLIMIT, value: 400MiB}]", map[string]string{container + "{.env[?(@.name=='GOMEMLIMIT')].value} {.env[0].name}": "400MiB POD_NAMESPACE"}},
+	"extraVolumes":           {"extraVolumes: [{name: ca}]", map[string]string{pod + "{.volumes[*].name}": "ca"}},
+	"extraVolumeMounts":      {"extraVolumeMounts: [{name: ca, mountPath: /ca}]", map[string]string{container + "{.volumeMounts[*].mountPath}": "/ca"}},
+	"service.annotations":    {"service: {annotations: {a: b}}", map[string]string{"Service/confrev {.metadata.annotations.a}": "b"}},
+	"service.ipFamilyPolicy": {"service: {ipFamilyPolicy: PreferDualStack}", map[string]string{"Service/confrev {.spec.ipFamilyPolicy}": "PreferDualStack"}},
+
+	"networkPolicy.enabled, apiServers, metrics and nodes": {
+		"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28], metrics: [{namespaceSelector: {}}], nodes: [10.1.0.0/16]}", map[string]string{
+			"NetworkPolicy/confrev {.spec.ingress[*].ports[0].port}":             "9443 8080 8081",
+			"NetworkPolicy/confrev {.spec.ingress[*].from[*].ipBlock.cidr}":      "10.0.0.0/28 10.1.0.0/16",
+			"NetworkPolicy/confrev {.spec.ingress[1].from[0].namespaceSelector}": "{}",
+		},
+	},
+	"podDisruptionBudget.enabled": {"podDisruptionBudget: {enabled: true}", map[string]string{"PodDisruptionBudget/confrev {.spec.maxUnavailable}{.spec.minAvailable}": "1"}},
+	"podDisruptionBudget.maxUnavailable": {"podDisruptionBudget: {enabled: true, maxUnavailable: 50%}", map[string]string{
+		"PodDisruptionBudget/confrev {.spec.maxUnavailable}": "50%",
+	}},
+	"podDisruptionBudget.minAvailable": {"podDisruptionBudget: {enabled: true, minAvailable: 0}", map[string]string{
+		"PodDisruptionBudget/confrev {.spec.minAvailable} {.spec.maxUnavailable}": "0 ",
+	}},
+	"serviceAccount.create": {"serviceAccount: {create: false, name: own}", with(account("own"), "ServiceAccount/own", "no", "ServiceAccount/confrev", "no")},
+	"serviceAccount.name":   {"serviceAccount: {name: own}", with(account("own"), "ServiceAccount/own", "yes")},
+	"serviceAccount.annotations": {"serviceAccount: {annotations: {a: b}}", map[string]string{
+		"ServiceAccount/confrev {.metadata.annotations.a}": "b",
+	}},
+	"rbac.create": {"rbac: {create: false}", map[string]string{
+		"ClusterRole/confrev": "no", "ClusterRoleBinding/confrev": "no", "Role/confrev-leader-election": "no", "ServiceAccount/confrev": "yes",
+	}},
+}
+
+const (
+	deployment = "Deployment/confrev "
+	pod        = "Deployment/confrev .spec.template.spec "
+	container  = "Deployment/confrev .spec.template.spec.containers[0] "
+	digest     = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	webApp     = "{group: apps.example.com, version: v1, kind: WebApp, plural: webapps, template: spec.template, holder: {group: apps, version: v1, kind: ReplicaSet, plural: replicasets}}"
+)
+
+// args expects an argument of the controller.
+func args(flag string) map[string]string { return map[string]string{container + "{.args}": "~" + flag} }
+
+// account expects that confrev runs as an account, which has the rights, and which the policies know.
+func account(name string) map[string]string {
+	user := "~system:serviceaccount:confrev-system:" + name
+	return map[string]string{
+		pod + "{.serviceAccountName}":                                                             name,
+		"ClusterRoleBinding/confrev {.subjects[0].name}":                                          name,
+		"RoleBinding/confrev-webhook-ca {.subjects[0].name}":                                      name,
+		"ValidatingAdmissionPolicy/confrev-guard-revisions {.spec.matchConditions}":               user,
+		"ValidatingAdmissionPolicy/confrev-confine-sources {.spec.matchConditions}":               user,
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].matchConditions}":       user,
+		"RoleBinding/confrev-leader-election {.subjects[0].name} {.roleRef.name} {.roleRef.kind}": name + " confrev-leader-election Role",
+	}
+}
+
+func with(want map[string]string, more ...string) map[string]string {
+	for pair := range slices.Chunk(more, 2) {
+		want[pair[0]] = pair[1]
+	}
+	return want
+}
+
+func TestEveryValueHasItsEffect(t *testing.T) {
+	t.Parallel()
+	chart, err := os.ReadFile(filepath.Join("confrev", "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := fmt.Sprint(parsed(t, string(chart))["appVersion"])
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects, err := render(t, tt.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, want := range tt.want {
+				if got := find(t, objects, what); !matches(got, strings.Replace(want, "APP", version, 1)) {
+					t.Errorf("%s is %q, want %q", what, got, want)
+				}
+			}
+		})
+	}
+}
+
+// matches compares a text with the expected one: "~x" contains x, and "!x" doesn't.
+func matches(got, want string) bool {
+	if part, ok := strings.CutPrefix(want, "~"); ok {
+		return strings.Contains(strings.ReplaceAll(got, `\"`, `"`), part)
+	}
+	if part, ok := strings.CutPrefix(want, "!"); ok {
+		return got != "" && !strings.Contains(got, part)
+	}
+	return got == want
+}
+
+// Each value of values.yaml is set by one of the tests.
+func TestEveryValueIsTested(t *testing.T) {
+	t.Parallel()
+	set := map[string]bool{}
+	for _, tt := range tests {
+		leaves(parsed(t, tt.values), "", set)
+	}
+	text, err := os.ReadFile(filepath.Join("confrev", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	leaves(parsed(t, string(text)), "", all)
+	count := 0
+	for _, value := range slices.Sorted(maps.Keys(all)) {
+		if set[value] || slices.ContainsFunc(slices.Collect(maps.Keys(set)), func(s string) bool { return strings.HasPrefix(s, value+".") }) {
+			count++
+		} else {
+			t.Errorf("no test sets %s", value)
+		}
+	}
+	t.Logf("%d of %d values", count, len(all))
+}
+
+// leaves collects the paths of values that are no maps, or empty ones.
+func leaves(values map[string]any, prefix string, into map[string]bool) {
+	for key, value := range values {
+		if below, ok := value.(map[string]any); ok && len(below) > 0 {
+			leaves(below, prefix+key+".", into)
+		} else {
+			into[prefix+key] = true
+		}
+	}
+}
+
+// A mistake in the values is an error, before anything is installed.
+func TestMistakesInValues(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"replica: 3":                                       "replica",
+		"webhook: {enabled: false}":                        "requires webhook.enabled",
+		"settle: fast":                                     "settle",
+		"serviceAccount: {create: false}":                  "serviceAccount.name: the account that confrev runs as",
+		"networkPolicy: {enabled: true}":                   "networkPolicy.apiServers",
+		"restartOn: [{apiGroups: [''], resources: ['*']}]": "cannot be listed",
+		"extraArgs: [secrets]":                             "extraArgs",
+		"terminationGracePeriodSeconds: 5":                 "terminationGracePeriodSeconds",
+	} {
+		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", values, err, want)
+		}
+	}
+}
+
+func parsed(t *testing.T, text string) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+var helm = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "run", "-C", filepath.Join("..", "hack", "cluster"), ".", "path", "helm")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// render returns the chart's objects with these values, by kind and name.
+func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
+	program, err := helm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, "template", "confrev", "confrev", "--namespace", "confrev-system", "--values", "-")
+	cmd.Stdin = strings.NewReader(values)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, complaints.String())
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(out), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		objects[object.GetKind()+"/"+object.GetName()] = object
+	}
+}
+
+// find returns the text that a test names: whether there is an object, or its fields. A path before the template leads to the part that it
+// is about.
+func find(t *testing.T, objects map[string]*unstructured.Unstructured, what string) string {
+	t.Helper()
+	id, template, fields := strings.Cut(what, " ")
+	object := objects[id]
+	if !fields {
+		return map[bool]string{true: "yes", false: "no"}[object != nil]
+	}
+	if object == nil {
+		return "no " + id
+	}
+	if prefix, rest, ok := strings.Cut(template, " "); ok && strings.HasPrefix(template, ".") {
+		template = strings.ReplaceAll(rest, "{.", "{"+prefix+".")
+	}
+	path := jsonpath.New(what).AllowMissingKeys(true)
+	if err := path.Parse(template); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := path.Execute(&out, object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
