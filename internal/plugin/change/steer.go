@@ -110,7 +110,7 @@ func untilUnchanged(decideAndWrite func() error) error {
 	return err
 }
 
-// serverDryRun is the option of a write that the API server is only to try, if the flags ask for that.
+// serverDryRun returns the option of a write that the API server only tries, if the flags ask for that.
 func (w *writing) serverDryRun() []string {
 	if w.dryRun == cmdutil.DryRunServer {
 		return []string{metav1.DryRunAll}
