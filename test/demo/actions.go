@@ -8,7 +8,7 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// does shows commands and what they print.
+// does runs commands as the reader would, and shows them and what they print.
 func does(commands ...string) action {
 	return func(s *stage) {
 		for _, command := range commands {

@@ -57,8 +57,7 @@ var withRevisions = way{
 		name: "after an undo, confrev holds",
 		says: "The ConfigMap still has what was rolled back from. confrev sees that, and holds:",
 		does: []action{until("confrev notes it", event("Held", "app")), does(contentOf("app"), events("Held")), barrier,
-			remember("held", pinsOf("rollout/app"))},
-		sees: []string{get("rollouts", "app")},
+			does(get("rollouts", "app"))},
 		checks: []check{
 			{"the ConfigMap has the new greeting", fact{contentOf("app"), greetingLast}},
 			{"the Rollout is pinned to the old one, {{fixed}}", fact{pinsOf("rollout/app") + " | sed 's/.*=//; s/@.*//'", "{{fixed}}"}},
@@ -193,8 +192,7 @@ func canary(w way) []step {
 	steps := slices.Concat(faultyCanary(w), w.inMidCanary, lostNodes, promotion(w), w.afterUndo, []step{{
 		name: "with the Rollout, everything goes",
 		does: []action{does("kubectl delete rollout app"), until("the garbage collector is through", copies("app")),
-			until("the pods are gone", fact{"kubectl get pods -l app=app -o name", ""})},
-		sees:   []string{w.shown},
+			until("the pods are gone", fact{"kubectl get pods -l app=app -o name", ""}), does(w.shown)},
 		checks: []check{{"nothing is left that a pod of the Rollout read", copies("app")}},
 	}}, w.afterAll)
 	for i := range steps {
@@ -208,8 +206,7 @@ func faultyCanary(w way) []step {
 	return []step{
 		{
 			name: "a Rollout reads a ConfigMap, by a volume and by envFrom", says: w.deploys,
-			does: append(slices.Clone(w.deploy), settle, until("confrev makes its users the owners", owned("stable"))),
-			sees: []string{rollout, rolloutPods},
+			does: append(slices.Clone(w.deploy), settle, until("confrev makes its users the owners", owned("stable")), does(rollout, rolloutPods)),
 			checks: []check{
 				{"all 5 pods read {{stable}}, by the volume and by envFrom", allRead("stable")},
 				{"the Rollout and its ReplicaSets that use it own {{stable}}", owned("stable")},
@@ -221,8 +218,7 @@ func faultyCanary(w way) []step {
 next configuration do not become ready; with real nodes the pods' readiness probes would find out.
 The steps of the Rollout are setWeight: 20 and a pause, so one pod of five gets it:`,
 			does: slices.Concat([]action{does(keepUnready(w.next))}, w.change("faulty", greetingFaulty, "v2"),
-				[]action{until("the canary is there", stuck), until("confrev makes its users the owners", owned("faulty"))}),
-			sees: []string{rollout, rolloutPods},
+				[]action{until("the canary is there", stuck), until("confrev makes its users the owners", owned("faulty")), does(rollout, rolloutPods)}),
 			checks: []check{
 				{"the canary reads {{faulty}}, and is not ready; 4 pods read {{stable}}", stuck},
 				{"the Rollout and its ReplicaSets that use it own {{faulty}}", owned("faulty")},
@@ -247,8 +243,7 @@ replacements must not be canaries as well:`,
 	{
 		name: "abort the canary: the stable pods are not touched",
 		does: []action{remember("old", "kubectl get pods -l app=app -o name --sort-by=.metadata.name | xargs"), remember("canary", podOf("app", "{{faulty}}")),
-			does("kubectl argo rollouts abort app"), until("stable is back at 5 pods", allRead("stable"))},
-		sees: []string{rollout, rolloutPods},
+			does("kubectl argo rollouts abort app"), until("stable is back at 5 pods", allRead("stable")), does(rollout, rolloutPods)},
 		checks: []check{
 			{"the 4 stable pods are the same ones, and a fifth is there", fact{"printf '%s\\n' {{old}} $(kubectl get pods -l app=app -o name) | grep -v {{canary}} | sort | uniq -d | wc -l", "4"}},
 			{"the canary's ReplicaSet has no pods", fact{readers("faulty") + " | awk '{n += $2} END {print n}'", "0"}},
@@ -272,16 +267,14 @@ func promotion(w way) []step {
 			name: "fix the configuration, and promote it",
 			does: slices.Concat([]action{does(keepUnready("none"))}, w.change("fixed", greetingFixed, "v3"),
 				[]action{until("the canary is there", canaryOf("stable", "fixed")), until("Argo Rollouts pauses", phase("Paused")), does(rolloutPods),
-					tells("The canary reads {{fixed}}, and is ready. It looks good, so:")}, promote("fixed", "")),
-			sees:   []string{rolloutPods},
+					tells("The canary reads {{fixed}}, and is ready. It looks good, so:")}, promote("fixed", ""), []action{does(rolloutPods)}),
 			checks: []check{{"all 5 pods read {{fixed}}", allRead("fixed")}},
 		},
 		{
 			name: "old configuration goes with its ReplicaSets",
 			says: `revisionHistoryLimit is 2, for configuration as for ReplicaSets. Argo Rollouts prunes the ReplicaSet that is the
 oldest. Each new image pushes one old ReplicaSet out:` + w.pruning,
-			does:   append([]action{does(w.shown)}, newImages()...),
-			sees:   []string{w.shown},
+			does:   slices.Concat([]action{does(w.shown)}, newImages(), []action{does(w.shown)}),
 			checks: []check{{"the Rollout and its ReplicaSets that use it own {{fixed}}", owned("fixed")}},
 		},
 		{
@@ -290,8 +283,7 @@ oldest. Each new image pushes one old ReplicaSet out:` + w.pruning,
 nothing special:`,
 			does: slices.Concat(w.change("last", greetingLast, "v4"), []action{until("the canary is there", phase("Paused"))}, promote("last", " --full"),
 				[]action{does("kubectl argo rollouts undo app"), until("the canary is there", canaryOf("last", "fixed")),
-					until("Argo Rollouts pauses", phase("Paused"))}, promote("fixed", "")),
-			sees:   []string{rolloutPods},
+					until("Argo Rollouts pauses", phase("Paused"))}, promote("fixed", ""), []action{does(rolloutPods)}),
 			checks: []check{{"all 5 pods read {{fixed}} again", allRead("fixed")}},
 		},
 	}

@@ -72,12 +72,11 @@ type story struct {
 	steps    []step
 }
 
-// step is a part of a story: what the reader is told, what is done, what the reader sees then, and what must hold.
+// step is a part of a story: what the reader is told, what is done and shown, and what must hold then.
 type step struct {
 	name   string
 	says   string
 	does   []action
-	sees   []string
 	checks []check
 }
 
@@ -167,9 +166,6 @@ func (s *stage) tellStep(step step) {
 	}
 	for _, do := range step.does {
 		do(s)
-	}
-	for _, command := range step.sees {
-		s.show(command)
 	}
 	for _, check := range step.checks {
 		s.claim(check)

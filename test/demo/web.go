@@ -60,8 +60,8 @@ var webStory = story{
 			name: "A Deployment reads a ConfigMap",
 			says: `nginx, three times, with its page in ConfigMap "web" and the annotation confrev.io/track: all.`,
 			does: []action{in("web"), does("kubectl apply -f ."), pinned("first", "deployment/web", pageFirst), rolledOut("first"),
-				tells("confrev copied the ConfigMap into an immutable revision, {{first}}, and noted it as a pin on the pod template.")},
-			sees: []string{webPins, webPods},
+				tells("confrev copied the ConfigMap into an immutable revision, {{first}}, and noted it as a pin on the pod template."),
+				does(webPins, webPods)},
 			checks: []check{
 				{"all 3 pods mount revision {{first}}", allMount("first")},
 				{`the manifest still says "web"`, fact{"kubectl get deployment web -o jsonpath='{.spec.template.spec.volumes[*].configMap.name}'", "web"}},
@@ -72,8 +72,8 @@ var webStory = story{
 			says: `Change the page and apply the file: that is all that the user does. confrev waits 2 s for further changes, which
 would go into the same rollout. One edit is one native rolling update, as for a new image:`,
 			does: []action{remember("sets", setCount), remember("generation", "kubectl get deployment web -o jsonpath='{.metadata.generation}'"),
-				edit("good", pageGood), rolledOut("good"), until("confrev says so", event("RolledForward", "web"))},
-			sees: []string{webSets, events("RolledForward")},
+				edit("good", pageGood), rolledOut("good"), until("confrev says so", event("RolledForward", "web")),
+				does(webSets, events("RolledForward"))},
 			checks: []check{
 				{"exactly one new ReplicaSet", fact{"expr $(" + setCount + ") - {{sets}}", "1"}},
 				{"by one change to the Deployment", fact{"expr $(kubectl get deployment web -o jsonpath='{.metadata.generation}') - {{generation}}", "1"}},
@@ -83,7 +83,7 @@ would go into the same rollout. One edit is one native rolling update, as for a 
 		{
 			name:   "The user's files and the cluster do not differ",
 			says:   "So neither kubectl apply nor a GitOps tool fights confrev:",
-			sees:   []string{"kubectl diff -f ."},
+			does:   []action{does("kubectl diff -f .")},
 			checks: []check{{"kubectl diff is empty", fact{"kubectl diff -f .", ""}}},
 		},
 		{
@@ -91,8 +91,7 @@ would go into the same rollout. One edit is one native rolling update, as for a 
 			says: `Now an edit with a mistake. No container really runs here, so the simulated nodes are told that pods with the
 next revision do not become ready; with real nodes the pods' readiness probes would find out.
 Kubernetes stops the rollout by itself: old and new pods run side by side (maxSurge 1, maxUnavailable 1).`,
-			does:   []action{does(keepUnready("{{next}}")), edit("faulty", pageFaulty), until("the rollout is stuck", halfWay)},
-			sees:   []string{webPods},
+			does:   []action{does(keepUnready("{{next}}")), edit("faulty", pageFaulty), until("the rollout is stuck", halfWay), does(webPods)},
 			checks: []check{{"2 old pods serve the good page, 2 new pods with the faulty one are not ready", halfWay}},
 		},
 		{
@@ -109,8 +108,7 @@ with the faulty page, and the last good pods would go one by one. Here, one of t
 		{
 			name:   "Undo the rollout: the configuration comes back too",
 			says:   "The old configuration comes back as an old image would; no one has to remember what was in the ConfigMap before.",
-			does:   []action{does("kubectl rollout undo deployment/web"), rolledOut("good"), until("confrev notes it", event("Held", "web"))},
-			sees:   []string{webPods},
+			does:   []action{does("kubectl rollout undo deployment/web"), rolledOut("good"), until("confrev notes it", event("Held", "web")), does(webPods)},
 			checks: []check{{"all 3 pods mount revision {{good}}", allMount("good")}},
 		},
 		{
@@ -129,8 +127,7 @@ applying the same files again end it: kubectl's warning above is about fields th
 			name: "Fix the ConfigMap",
 			says: "The next change to the ConfigMap ends the hold: nothing has to be switched on again.",
 			// Nothing runs the faulty revision any more, and the list would hold for other namespaces too.
-			does: []action{does(keepUnready("none")), edit("fixed", pageFixed), rolledOut("fixed")},
-			sees: []string{webPods, webPins},
+			does: []action{does(keepUnready("none")), edit("fixed", pageFixed), rolledOut("fixed"), does(webPods, webPins)},
 			checks: []check{
 				{"all 3 pods mount the new revision {{fixed}}", allMount("fixed")},
 				{"the hold is over", fact{noteOf("deployment/web"), ""}},
@@ -142,8 +139,7 @@ applying the same files again end it: kubectl's warning above is about fields th
 and edit twice:`,
 			does: []action{does(revisions, `kubectl patch deployment web -p '{"spec":{"revisionHistoryLimit":1}}'`),
 				edit("fourth", pageFourth), rolledOut("fourth"), edit("fifth", pageFifth), rolledOut("fifth"),
-				until("what no ReplicaSet pins is gone", copies("web", "{{fourth}}", "{{fifth}}"))},
-			sees: []string{revisions},
+				until("what no ReplicaSet pins is gone", copies("web", "{{fourth}}", "{{fifth}}")), does(revisions)},
 			checks: []check{
 				{"two ReplicaSets are left", fact{setCount, "2"}},
 				{"and their two revisions; confrev deleted the rest", copies("web", "{{fourth}}", "{{fifth}}")},

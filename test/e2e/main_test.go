@@ -109,7 +109,7 @@ func run(m *testing.M) (code int, err error) {
 	// slow down every test that runs at that time.
 	built := make(chan error, 1)
 	go func() {
-		path, err := cluster.Build(ctx, true)
+		path, err := cluster.Build(ctx, "confrev", true)
 		binary = path
 		_, pluginErr := buildPlugin()
 		built <- errors.Join(err, pluginErr)

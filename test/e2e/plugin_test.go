@@ -32,7 +32,7 @@ import (
 var buildPlugin = sync.OnceValues(func() (dir string, err error) {
 	ctx := context.Background()
 	dir = filepath.Join(cluster.Dir, "plugin")
-	plugin, err := cluster.BuildPlugin(ctx)
+	plugin, err := cluster.Build(ctx, "kubectl-confrev", false)
 	if err != nil {
 		return "", err
 	}

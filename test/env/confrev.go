@@ -20,25 +20,13 @@ import (
 // serviceAccount is the one of the chart.
 const serviceAccount = "confrev"
 
-// Build builds confrev and returns the binary's path. With race it has the race detector, whose findings end it.
-func (c *Cluster) Build(ctx context.Context, race bool) (string, error) {
-	flags := stripped
+// Build builds one of the commands as 'make build' and releases do, or with the race detector, whose findings end it, and returns the
+// binary's path. It is where CONFREV_TEST_BINARIES says, if several runs at a time are to share it.
+func (c *Cluster) Build(ctx context.Context, command string, race bool) (string, error) {
+	flag := "-ldflags=-s -w"
 	if race {
-		flags = "-race"
+		flag = "-race"
 	}
-	return c.build(ctx, "confrev", flags)
-}
-
-// stripped is how 'make build' and releases build.
-const stripped = "-ldflags=-s -w"
-
-// BuildPlugin builds kubectl-confrev and returns the binary's path.
-func (c *Cluster) BuildPlugin(ctx context.Context) (string, error) {
-	return c.build(ctx, "kubectl-confrev", stripped)
-}
-
-// build builds a command, unless it is already where CONFREV_TEST_BINARIES says, for several runs at a time.
-func (c *Cluster) build(ctx context.Context, command, flag string) (string, error) {
 	path := filepath.Join(cmp.Or(os.Getenv("CONFREV_TEST_BINARIES"), c.Dir), command)
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, flag, "./cmd/"+command)
 	cmd.Dir = Root()
@@ -122,7 +110,7 @@ func (c *Cluster) StartConfrev(ctx context.Context, values []string, flags ...st
 	if err := c.Install(ctx, values...); err != nil {
 		return nil, err
 	}
-	binary, err := c.Build(ctx, false)
+	binary, err := c.Build(ctx, "confrev", false)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func BenchmarkPlugin(b *testing.B) {
 	names := w.tracked("web", pluginWorkloads)
 	confrev := w.start("--settle", "0s")
 	confrev.idle()
-	plugin, err := cluster.BuildPlugin(w.Ctx)
+	plugin, err := cluster.Build(w.Ctx, "kubectl-confrev", false)
 	w.Must(err)
 	kubectl, err := cluster.Tool(w.Ctx, "kubectl")
 	w.Must(err)

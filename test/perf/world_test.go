@@ -53,7 +53,7 @@ func setUp(ctx context.Context) (err error) {
 	flags = strings.Fields(os.Getenv("CONFREV_BENCH_FLAGS"))
 	if binary = os.Getenv("CONFREV_BENCH_BINARY"); binary == "" {
 		// Without the race detector, which makes all slower.
-		binary, err = cluster.Build(ctx, false)
+		binary, err = cluster.Build(ctx, "confrev", false)
 	}
 	return err
 }
