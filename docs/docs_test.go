@@ -47,7 +47,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, path := range files(t, "internal", "metrics.go") {
 		source += read(t, path)
 	}
-	names := regexp.MustCompile(`Name:\s+"([a-z_]+)"`).FindAllStringSubmatch(source, -1)
+	names := regexp.MustCompile(`(?:Name:\s+|NewDesc\()"([a-z_]+)"`).FindAllStringSubmatch(source, -1)
 	var inCode []string
 	for _, name := range names {
 		inCode = append(inCode, name[1])

@@ -1,0 +1,103 @@
+package reconcile
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
+)
+
+// state is how far a workload is with what its sources have now.
+type state string
+
+// The states, from the one that most needs attention. A workload has the first that is true for one of its sources.
+const (
+	// stateMissing: a source, or a key of one, does not exist although it is required.
+	stateMissing state = "missing"
+	// stateHeld: it was rolled back, and stays there (rule 4).
+	stateHeld state = "held"
+	// stateWaiting: a change is for the next deploy, or until it is asked for (confrev.io/advance).
+	stateWaiting state = "waiting"
+	// stateUnknown: a source could not be read.
+	stateUnknown state = "unknown"
+	// stateBehind: a change is about to be written, or is refused or prevented.
+	stateBehind state = "behind"
+	// stateCurrent: there is nothing to write.
+	stateCurrent state = "current"
+)
+
+var byUrgency = []state{stateMissing, stateHeld, stateWaiting, stateUnknown, stateBehind, stateCurrent}
+
+var ofVerdict = map[plan.Verdict]state{
+	plan.SourceMissing: stateMissing, plan.KeyMissing: stateMissing, plan.Held: stateHeld, plan.Waiting: stateWaiting, plan.Unknown: stateUnknown,
+}
+
+// stateOf returns the state of a workload as it was assessed. It is empty for one that follows nothing.
+func stateOf(look rollout.Assessment) state {
+	if !look.Follows {
+		return ""
+	}
+	found := []state{stateCurrent}
+	if look.Change().Text != "" {
+		found = append(found, stateBehind)
+	}
+	for _, decision := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
+		if of, noted := ofVerdict[decision.Verdict]; noted {
+			found = append(found, of)
+		}
+	}
+	return byUrgency[slices.IndexFunc(byUrgency, func(s state) bool { return slices.Contains(found, s) })]
+}
+
+// states are the states of all workloads that this process follows, by kind and name. As a collector it counts them when it is asked, so
+// that nothing is left of a namespace that is gone.
+type states struct {
+	mu sync.Mutex
+	of map[stated]state
+}
+
+// stated is a workload that has a state. Its kind is in the form "deployment".
+type stated struct {
+	kind string
+	name types.NamespacedName
+}
+
+var allStates = &states{of: map[stated]state{}}
+
+func init() { metrics.Registry.MustRegister(allStates) }
+
+// set remembers the state of a workload. An empty one forgets the workload.
+func (s *states) set(workload stated, is state) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is == "" {
+		delete(s.of, workload)
+		return
+	}
+	s.of[workload] = is
+}
+
+// Describe implements prometheus.Collector.
+func (s *states) Describe(to chan<- *prometheus.Desc) { to <- metricWorkloads }
+
+// Collect implements prometheus.Collector.
+func (s *states) Collect(to chan<- prometheus.Metric) {
+	type labels struct {
+		namespace, kind string
+		state           state
+	}
+	count := map[labels]int{}
+	s.mu.Lock()
+	for workload, is := range s.of {
+		count[labels{workload.name.Namespace, workload.kind, is}]++
+	}
+	s.mu.Unlock()
+	for l, n := range count {
+		to <- prometheus.MustNewConstMetric(metricWorkloads, prometheus.GaugeValue, float64(n), l.namespace, l.kind, string(l.state))
+	}
+}

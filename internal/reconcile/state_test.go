@@ -1,0 +1,60 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/types"
+
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
+)
+
+func TestStateThatMostNeedsAttention(t *testing.T) {
+	decided := func(verdicts ...plan.Verdict) plan.Plan {
+		var p plan.Plan
+		for _, verdict := range verdicts {
+			p.Decisions = append(p.Decisions, plan.Decision{Verdict: verdict})
+		}
+		return p
+	}
+	for want, look := range map[state]rollout.Assessment{
+		"":           {Pins: decided(plan.Held)},
+		stateCurrent: {Follows: true, Pins: decided(plan.InSync, plan.Absent)},
+		stateUnknown: {Follows: true, Pins: decided(plan.InSync, plan.Unknown)},
+		stateWaiting: {Follows: true, Pins: decided(plan.Unknown, plan.Waiting)},
+		stateHeld:    {Follows: true, Pins: decided(plan.Waiting, plan.InSync), Hashes: decided(plan.Held)},
+		stateMissing: {Follows: true, Pins: decided(plan.Held, plan.KeyMissing)},
+	} {
+		if got := stateOf(look); got != want {
+			t.Errorf("%v %v is %q, want %q", look.Pins.Decisions, look.Hashes.Decisions, got, want)
+		}
+	}
+	if got := stateOf(rollout.Assessment{Follows: true, Hashes: decided(plan.SourceMissing)}); got != stateMissing {
+		t.Errorf("a missing source is %q", got)
+	}
+}
+
+func TestWorkloadsAreCountedByState(t *testing.T) {
+	s := &states{of: map[stated]state{}}
+	at := func(kind, namespace, name string) stated {
+		return stated{kind, types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	s.set(at("deployment", "a", "one"), stateHeld)
+	s.set(at("deployment", "a", "two"), stateHeld)
+	s.set(at("deployment", "a", "two"), stateCurrent)
+	s.set(at("deployment", "a", "three"), stateCurrent)
+	s.set(at("daemonset", "a", "one"), stateCurrent)
+	s.set(at("deployment", "gone", "one"), stateMissing)
+	s.set(at("deployment", "gone", "one"), "")
+	want := `# HELP confrev_workloads Workloads that opted in, by how far they are with their sources.
+# TYPE confrev_workloads gauge
+confrev_workloads{namespace="a",state="current",workload="daemonset"} 1
+confrev_workloads{namespace="a",state="current",workload="deployment"} 2
+confrev_workloads{namespace="a",state="held",workload="deployment"} 1
+`
+	if err := testutil.CollectAndCompare(s, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

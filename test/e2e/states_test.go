@@ -1,0 +1,57 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/gen"
+)
+
+// confrev_workloads has each workload of a namespace once, in the state that docs/metrics.md says, and nothing of those that are gone.
+func TestWorkloadsAreCountedByState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(configMap("web", "color", "A"), configMap("asked", "k", "1"), configMap("slow", "k", "1"), configMap("other", "k", "1"),
+		deployment("web", envFrom("web")),
+		deployment("asked", envFrom("asked"), gen.Annotated(keys.Advance, "manual")),
+		deployment("slow", envFrom("slow"), gen.Annotated(keys.Settle, "10m")),
+		deployment("restarting", inMode(optin.Restart), envFrom("other")),
+		deployment("untracked", envFrom("other"), gen.Tracking("none")),
+		deployment("lost", envFrom("absent")))
+	w.WaitPinned("web", "web", "color", "A")
+	w.WaitPinned("asked", "asked", "k", "1")
+	w.WaitPinned("slow", "slow", "k", "1")
+	w.waitStates(map[string]int{"current": 4, "missing": 1})
+
+	w.editTo("B")
+	w.Undo("web")
+	w.Edit("asked", "k", "2")
+	w.Edit("slow", "k", "2")
+	w.waitStates(map[string]int{"current": 1, "missing": 1, "held": 1, "waiting": 1, "behind": 1})
+
+	w.Kubectl("annotate", "deployment/web", keys.Track+"=none", "--overwrite")
+	w.Kubectl("delete", "deployment/lost", "deployment/slow")
+	w.waitStates(map[string]int{"current": 1, "waiting": 1})
+}
+
+// waitStates waits until confrev counts so many of the namespace's Deployments in these states, and none in others.
+func (w *world) waitStates(want map[string]int) {
+	w.Helper()
+	w.Eventually("states of workloads", func() string {
+		metrics := w.metrics()
+		got := map[string]int{}
+		for _, state := range []string{"missing", "held", "waiting", "unknown", "behind", "current"} {
+			if n := metrics.Sum("confrev_workloads", "namespace", w.NS, "workload", "deployment", "state", state); n > 0 {
+				got[state] = int(n)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Sprintf("they are %v, want %v", got, want)
+		}
+		return ""
+	})
+}
