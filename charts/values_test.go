@@ -140,11 +140,42 @@ var tests = map[string]struct {
 	"resources":          {"resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}", map[string]string{container + "{.resources.limits.memory} {.resources.requests.cpu} {.resources.requests.memory}": "2Gi 1 1Gi"}},
 	"metrics.secure":     {"metrics: {secure: true}", with(args("--metrics-secure"), "ClusterRole/confrev-metrics-reader", "yes")},
 	"metrics.certSecret": {"metrics: {secure: true, certSecret: own}", with(args("--metrics-cert-dir=/etc/confrev-metrics"), pod+"{.volumes[0].secret.secretName}", "own")},
-	"ports.webhook":      {"ports: {webhook: 1443}", with(args("--webhook-bind-address=:1443"), container+"{.ports[?(@.name=='webhook')].containerPort}", "1443")},
-	"ports.metrics":      {"ports: {metrics: 1080}", with(args("--metrics-bind-address=:1080"), container+"{.ports[?(@.name=='metrics')].containerPort}", "1080")},
-	"ports.health":       {"ports: {health: 1081}", with(args("--health-probe-bind-address=:1081"), container+"{.ports[?(@.name=='health')].containerPort}", "1081")},
-	"livenessProbe":      {"livenessProbe: {periodSeconds: 7}", map[string]string{container + "{.livenessProbe.periodSeconds} {.livenessProbe.httpGet.path}": "7 /healthz"}},
-	"readinessProbe":     {"readinessProbe: {periodSeconds: 8}", map[string]string{container + "{.readinessProbe.periodSeconds} {.readinessProbe.httpGet.path}": "8 /readyz"}},
+	"metrics.serviceMonitor.enabled": {"metrics: {serviceMonitor: {enabled: true}}", map[string]string{
+		"ServiceMonitor/confrev {.spec.endpoints[0].honorLabels} {.spec.endpoints[0].scheme}{.spec.endpoints[0].interval}": "true ",
+		"Service/confrev-metrics {.spec.ports[0].port} {.spec.publishNotReadyAddresses}":                                   "8080 true",
+		"PrometheusRule/confrev": "no",
+	}},
+	"metrics.serviceMonitor.labels and interval": {"metrics: {serviceMonitor: {enabled: true, interval: 15s, labels: {release: prometheus}}}", map[string]string{
+		"ServiceMonitor/confrev {.metadata.labels.release} {.spec.endpoints[0].interval}": "prometheus 15s",
+	}},
+	"metrics.serviceMonitor with metrics.secure": {"metrics: {secure: true, serviceMonitor: {enabled: true}}", map[string]string{
+		"ServiceMonitor/confrev {.spec.endpoints[0].scheme} {.spec.endpoints[0].tlsConfig.insecureSkipVerify}": "https true",
+	}},
+	"metrics.serviceMonitor.tlsConfig": {"metrics: {secure: true, serviceMonitor: {enabled: true, tlsConfig: {serverName: own}}}", map[string]string{
+		"ServiceMonitor/confrev {.spec.endpoints[0].tlsConfig.serverName}{.spec.endpoints[0].tlsConfig.insecureSkipVerify}": "own",
+	}},
+	"metrics.dashboard.enabled": {"metrics: {dashboard: {enabled: true}}", map[string]string{
+		"ConfigMap/confrev-dashboard {.metadata.labels.grafana_dashboard}": "1",
+		"ConfigMap/confrev-dashboard {.data}":                              "~Workloads by state",
+	}},
+	"metrics.dashboard.labels and annotations": {"metrics: {dashboard: {enabled: true, labels: {grafana_dashboard: null, dashboards: all}, annotations: {grafana_folder: Kubernetes}}}", map[string]string{
+		"ConfigMap/confrev-dashboard {.metadata.labels.grafana_dashboard}{.metadata.labels.dashboards} {.metadata.annotations.grafana_folder}": "all Kubernetes",
+	}},
+	"metrics.dashboard.labels, one more": {"metrics: {dashboard: {enabled: true, labels: {grafana_dashboard: 'yes'}}}", map[string]string{
+		"ConfigMap/confrev-dashboard {.metadata.labels.grafana_dashboard}": "yes",
+	}},
+	"metrics.prometheusRule.enabled and labels": {"{fullnameOverride: config, metrics: {prometheusRule: {enabled: true, labels: {release: prometheus}}}}", map[string]string{
+		"PrometheusRule/config {.metadata.labels.release} {.spec.groups[0].name}":  "prometheus config",
+		"PrometheusRule/config {.spec.groups[0].rules[0].expr}":                    `absent(up{job="config-metrics"} == 1)`,
+		"PrometheusRule/config {.spec.groups[0].rules[3].annotations.summary}":     "~in {{ $labels.namespace }} require",
+		"PrometheusRule/config {.spec.groups[0].rules[0].annotations.runbook_url}": "~/docs/alerts.md#confrevdown",
+		"ServiceMonitor/config": "no",
+	}},
+	"ports.webhook":  {"ports: {webhook: 1443}", with(args("--webhook-bind-address=:1443"), container+"{.ports[?(@.name=='webhook')].containerPort}", "1443")},
+	"ports.metrics":  {"ports: {metrics: 1080}", with(args("--metrics-bind-address=:1080"), container+"{.ports[?(@.name=='metrics')].containerPort}", "1080")},
+	"ports.health":   {"ports: {health: 1081}", with(args("--health-probe-bind-address=:1081"), container+"{.ports[?(@.name=='health')].containerPort}", "1081")},
+	"livenessProbe":  {"livenessProbe: {periodSeconds: 7}", map[string]string{container + "{.livenessProbe.periodSeconds} {.livenessProbe.httpGet.path}": "7 /healthz"}},
+	"readinessProbe": {"readinessProbe: {periodSeconds: 8}", map[string]string{container + "{.readinessProbe.periodSeconds} {.readinessProbe.httpGet.path}": "8 /readyz"}},
 
 	"strategy":                      {"strategy: {rollingUpdate: {maxSurge: 3}}", map[string]string{deployment + "{.spec.strategy.rollingUpdate.maxSurge}": "3"}},
 	"revisionHistoryLimit":          {"revisionHistoryLimit: 4", map[string]string{deployment + "{.spec.revisionHistoryLimit}": "4"}},
