@@ -167,7 +167,7 @@ var tests = map[string]struct {
 	"metrics.prometheusRule.enabled and labels": {"{fullnameOverride: config, metrics: {prometheusRule: {enabled: true, labels: {release: prometheus}}}}", map[string]string{
 		"PrometheusRule/config {.metadata.labels.release} {.spec.groups[0].name}":  "prometheus config",
 		"PrometheusRule/config {.spec.groups[0].rules[0].expr}":                    `absent(up{job="config-metrics"} == 1)`,
-		"PrometheusRule/config {.spec.groups[0].rules[3].annotations.summary}":     "~in {{ $labels.namespace }} require",
+		"PrometheusRule/config {.spec.groups[0].rules[3].annotations.summary}":     "~(namespace {{ $labels.namespace }})",
 		"PrometheusRule/config {.spec.groups[0].rules[0].annotations.runbook_url}": "~/docs/alerts.md#confrevdown",
 		"ServiceMonitor/config": "no",
 	}},

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"confrev.io/confrev/internal/account"
@@ -113,6 +114,11 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 	if !o.Secrets {
 		store.WithoutSecrets()
 	}
+	// Without authentication, anyone who can connect reads the metrics.
+	states := reconcile.NewStates(o.MetricsSecure)
+	if err := metrics.Registry.Register(states); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := rollout.NewTriggers(o.Options, manager.GetClient(), manager.GetAPIReader())
@@ -135,7 +141,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *reconcile.Workloads {
-			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate}
+			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states}
 		},
 	}
 	if err := assembly.look(ctx); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
@@ -54,11 +53,18 @@ func stateOf(look rollout.Assessment) state {
 	return byUrgency[slices.IndexFunc(byUrgency, func(s state) bool { return slices.Contains(found, s) })]
 }
 
-// states are the states of all workloads that this process follows, by kind and name. As a collector it counts them when it is asked, so
-// that nothing is left of a namespace that is gone.
-type states struct {
-	mu sync.Mutex
-	of map[stated]state
+// States are the states of all workloads that this process follows. As a collector, it counts them when it is asked, so that nothing is
+// left of a namespace that is gone.
+type States struct {
+	namespaces bool
+	mu         sync.Mutex
+	of         map[stated]state
+}
+
+// NewStates returns States without a workload. If namespaces is true, they are counted by namespace, whose names all clients that may read
+// the metrics then learn.
+func NewStates(namespaces bool) *States {
+	return &States{namespaces: namespaces, of: map[stated]state{}}
 }
 
 // stated is a workload that has a state. Its kind is in the form "deployment".
@@ -67,12 +73,8 @@ type stated struct {
 	name types.NamespacedName
 }
 
-var allStates = &states{of: map[stated]state{}}
-
-func init() { metrics.Registry.MustRegister(allStates) }
-
 // set remembers the state of a workload. An empty one forgets the workload.
-func (s *states) set(workload stated, is state) {
+func (s *States) set(workload stated, is state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if is == "" {
@@ -83,10 +85,10 @@ func (s *states) set(workload stated, is state) {
 }
 
 // Describe implements prometheus.Collector.
-func (s *states) Describe(to chan<- *prometheus.Desc) { to <- metricWorkloads }
+func (s *States) Describe(to chan<- *prometheus.Desc) { to <- metricWorkloads }
 
 // Collect implements prometheus.Collector.
-func (s *states) Collect(to chan<- prometheus.Metric) {
+func (s *States) Collect(to chan<- prometheus.Metric) {
 	type labels struct {
 		namespace, kind string
 		state           state
@@ -94,7 +96,11 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	count := map[labels]int{}
 	s.mu.Lock()
 	for workload, is := range s.of {
-		count[labels{workload.name.Namespace, workload.kind, is}]++
+		l := labels{kind: workload.kind, state: is}
+		if s.namespaces {
+			l.namespace = workload.name.Namespace
+		}
+		count[l]++
 	}
 	s.mu.Unlock()
 	for l, n := range count {

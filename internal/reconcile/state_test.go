@@ -37,10 +37,12 @@ func TestStateThatMostNeedsAttention(t *testing.T) {
 }
 
 func TestWorkloadsAreCountedByState(t *testing.T) {
-	s := &states{of: map[stated]state{}}
+	s, all := NewStates(true), NewStates(false)
 	at := func(kind, namespace, name string) stated {
 		return stated{kind, types.NamespacedName{Namespace: namespace, Name: name}}
 	}
+	all.set(at("deployment", "a", "one"), stateHeld)
+	all.set(at("deployment", "b", "one"), stateHeld)
 	s.set(at("deployment", "a", "one"), stateHeld)
 	s.set(at("deployment", "a", "two"), stateHeld)
 	s.set(at("deployment", "a", "two"), stateCurrent)
@@ -48,13 +50,17 @@ func TestWorkloadsAreCountedByState(t *testing.T) {
 	s.set(at("daemonset", "a", "one"), stateCurrent)
 	s.set(at("deployment", "gone", "one"), stateMissing)
 	s.set(at("deployment", "gone", "one"), "")
-	want := `# HELP confrev_workloads Workloads that opted in, by how far they are with their sources.
-# TYPE confrev_workloads gauge
-confrev_workloads{namespace="a",state="current",workload="daemonset"} 1
+	const head = "# HELP confrev_workloads Workloads that opted in, by how far they are with their sources.\n# TYPE confrev_workloads gauge\n"
+	want := head + `confrev_workloads{namespace="a",state="current",workload="daemonset"} 1
 confrev_workloads{namespace="a",state="current",workload="deployment"} 2
 confrev_workloads{namespace="a",state="held",workload="deployment"} 1
 `
 	if err := testutil.CollectAndCompare(s, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	// Prometheus takes an empty label for none.
+	want = head + `confrev_workloads{namespace="",state="held",workload="deployment"} 2` + "\n"
+	if err := testutil.CollectAndCompare(all, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

@@ -37,6 +37,8 @@ type Workloads struct {
 	RolloutsPerHour, Workers int
 	Notices                  notice.Sink
 	Gate                     *gate.Gate
+	// States are those of the workloads of all kinds.
+	States *States
 
 	memory     memories
 	cache      cache.Cache
@@ -61,7 +63,7 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	err := r.Client.Get(ctx, request.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
-		allStates.set(stated{r.Kind.Resource(), request.NamespacedName}, "")
+		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, "")
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -118,7 +120,7 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		r.warn(ctx, obj, known, said)
 		return 0, err
 	}
-	allStates.set(stated{r.Kind.Resource(), client.ObjectKeyFromObject(obj)}, stateOf(look))
+	r.States.set(stated{r.Kind.Resource(), client.ObjectKeyFromObject(obj)}, stateOf(look))
 	// Labels and notes are for later. If they cannot be written, pins still can.
 	later := r.Refresh(ctx, look)
 	if look.Paused() {

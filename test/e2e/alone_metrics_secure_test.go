@@ -86,6 +86,13 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	if _, err := c.ReadMetrics(w.Ctx); err == nil {
 		t.Error("they are served over plain HTTP too")
 	}
+	w.wantWorkloadsCountedByState(func() (env.Metrics, error) {
+		_, body, err := get(tests["with the right"].token)
+		if err != nil {
+			return nil, err
+		}
+		return env.ParseMetrics(strings.NewReader(body))
+	})
 }
 
 // writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and returns it.

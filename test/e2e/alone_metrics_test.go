@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("confrev_pod_admission says that %v things resolve pins", by)
 	}
 	for _, name := range metricsOfDocs(t) {
-		// TestWorkloadsAreCountedByState is about the other one.
+		// TestMetricsAreForThoseWhoMayGetThem is about the other one.
 		if grow[name] == nil && name != "confrev_pod_admission" && name != "confrev_workloads" {
 			t.Errorf("docs/metrics.md has %s, which this test does not move", name)
 		}

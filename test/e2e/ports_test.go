@@ -31,8 +31,10 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 	plain := configMap("plain", "key", "canary-of-a-stranger")
 	bystander := deployment("bystander", envFrom("plain"))
 	bystander.Annotations = nil
-	w.Create(plain, bystander)
+	// What is tracked is counted by the metrics, without its namespace.
+	w.Create(plain, bystander, deployment("tracked", envFrom("plain")))
 	bystander = w.Deployment("bystander")
+	w.WaitPinned("tracked", "plain", "key", "canary-of-a-stranger")
 	ports := listening(t, confrev.PID())
 	if len(ports) != 3 {
 		t.Errorf("confrev listens on %v: want the ports of health, metrics and webhooks, and no other", ports)

@@ -4,17 +4,17 @@ package e2e
 
 import (
 	"fmt"
-	"testing"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
 
 // confrev_workloads has each workload of a namespace once, in the state that docs/metrics.md says, and nothing of those that are gone.
-func TestWorkloadsAreCountedByState(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+// read reads the metrics, which have namespaces only if they are secure.
+func (w *world) wantWorkloadsCountedByState(read func() (env.Metrics, error)) {
+	w.Helper()
 	w.Create(configMap("web", "color", "A"), configMap("asked", "k", "1"), configMap("slow", "k", "1"), configMap("other", "k", "1"),
 		deployment("web", envFrom("web")),
 		deployment("asked", envFrom("asked"), gen.Annotated(keys.Advance, "manual")),
@@ -25,24 +25,27 @@ func TestWorkloadsAreCountedByState(t *testing.T) {
 	w.WaitPinned("web", "web", "color", "A")
 	w.WaitPinned("asked", "asked", "k", "1")
 	w.WaitPinned("slow", "slow", "k", "1")
-	w.waitStates(map[string]int{"current": 4, "missing": 1})
+	w.waitStates(read, map[string]int{"current": 4, "missing": 1})
 
 	w.editTo("B")
 	w.Undo("web")
 	w.Edit("asked", "k", "2")
 	w.Edit("slow", "k", "2")
-	w.waitStates(map[string]int{"current": 1, "missing": 1, "held": 1, "waiting": 1, "behind": 1})
+	w.waitStates(read, map[string]int{"current": 1, "missing": 1, "held": 1, "waiting": 1, "behind": 1})
 
 	w.Kubectl("annotate", "deployment/web", keys.Track+"=none", "--overwrite")
 	w.Kubectl("delete", "deployment/lost", "deployment/slow")
-	w.waitStates(map[string]int{"current": 1, "waiting": 1})
+	w.waitStates(read, map[string]int{"current": 1, "waiting": 1})
 }
 
 // waitStates waits until confrev counts so many of the namespace's Deployments in these states, and none in others.
-func (w *world) waitStates(want map[string]int) {
+func (w *world) waitStates(read func() (env.Metrics, error), want map[string]int) {
 	w.Helper()
 	w.Eventually("states of workloads", func() string {
-		metrics := w.metrics()
+		metrics, err := read()
+		if err != nil {
+			return err.Error()
+		}
 		got := map[string]int{}
 		for _, state := range []string{"missing", "held", "waiting", "unknown", "behind", "current"} {
 			if n := metrics.Sum("confrev_workloads", "namespace", w.NS, "workload", "deployment", "state", state); n > 0 {

@@ -24,8 +24,13 @@ func (c *Confrev) ReadMetrics(ctx context.Context) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ParseMetrics(bytes.NewReader(body))
+}
+
+// ParseMetrics reads metrics in Prometheus' text format.
+func ParseMetrics(text io.Reader) (Metrics, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(bytes.NewReader(body))
+	return parser.TextToMetricFamilies(text)
 }
 
 // get returns what a URL answers with. Any status but 200 is an error.
