@@ -46,6 +46,8 @@ func (w *Workloads) Add(engine *rollout.Engine) {
 		w.engines = map[schema.GroupKind]*rollout.Engine{}
 	}
 	w.engines[engine.Kind.GVK.GroupKind()] = engine
+	// So that an alert sees the first error as an increase.
+	admissionDuration.WithLabelValues(engine.Kind.Resource(), "error")
 }
 
 func (w *Workloads) engine(kind metav1.GroupVersionKind) *rollout.Engine {

@@ -36,8 +36,17 @@ func perWorkload(o prometheus.CounterOpts) *prometheus.CounterVec {
 
 type metricSink struct{}
 
+// alerted are the reasons that the chart's alerts ask for.
+var alerted = []string{notice.RevisionMissing, notice.Reverted}
+
 // Metrics returns a sink that counts notices. Its metrics are served together with controller-runtime's own.
-func Metrics() notice.Sink { return metricSink{} }
+func Metrics() notice.Sink {
+	for _, reason := range alerted {
+		// A counter that appears with its first event has not increased, as Prometheus sees it, and no alert would fire.
+		warnings.WithLabelValues(reason)
+	}
+	return metricSink{}
+}
 
 func (metricSink) Send(_ context.Context, n notice.Notice) {
 	if !n.Normal {

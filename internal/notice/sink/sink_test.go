@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -144,5 +147,35 @@ func TestTheLogHasNoTexts(t *testing.T) {
 	if got := out.String(); strings.Count(got, "\n") != 1 || strings.Contains(got, "canary") ||
 		!strings.Contains(got, "msg=held kind=deployment namespace=default name=web source=configmap/app\n") {
 		t.Errorf("the log has\n%s", got)
+	}
+}
+
+// The counters that alerts ask for exist before the first warning.
+func TestCountersOfAlertsBeginAtZero(t *testing.T) {
+	alerts, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "confrev", "files", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Metrics()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]bool{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				counted[family.GetName()+" "+label.GetName()+" "+label.GetValue()] = true
+			}
+		}
+	}
+	asked := regexp.MustCompile(`confrev_warnings_total\{reason="(\w+)"\}`).FindAllStringSubmatch(string(alerts), -1)
+	if len(asked) == 0 {
+		t.Fatal("no alert asks for warnings: this test reads them wrongly")
+	}
+	for _, match := range asked {
+		if !counted["confrev_warnings_total reason "+match[1]] {
+			t.Errorf("%s is not counted before its first warning", match[1])
+		}
 	}
 }
