@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -91,17 +92,17 @@ func newPathCommand() *cobra.Command {
 		Use:   "path component",
 		Short: "Print the path of a component's binary, built if need be",
 		Long: "Print the path of a component's binary, built if need be (progress goes to stderr). Components: " +
-			strings.Join(componentNames(), ", ") + ".",
+			strings.Join(componentNames(), ", ") + ". From Debian's packages: prometheus, promtool, runc.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := newLayout()
 			if err != nil {
 				return err
 			}
-			if err := ensure(cmd.Context(), l, args[0]); err != nil {
-				return err
+			path, err := programPath(cmd.Context(), l, args[0])
+			if err == nil && path == "" {
+				path, err = builtPath(cmd.Context(), l, args[0])
 			}
-			path, err := l.binary(args[0])
 			if err != nil {
 				return err
 			}
@@ -109,6 +110,14 @@ func newPathCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// builtPath builds a component if need be, and returns the path of its binary.
+func builtPath(ctx context.Context, l layout, component string) (string, error) {
+	if err := ensure(ctx, l, component); err != nil {
+		return "", err
+	}
+	return l.binary(component)
 }
 
 // newFileCommand makes a verb that prints the path of one of a cluster's files.

@@ -19,14 +19,14 @@ type debianPackage struct {
 
 var (
 	// Pods need runc's support of seccomp, which takes a C library.
-	runc = debianPackage{"runc", []string{"usr/sbin/runc"}}
+	runcPackage = debianPackage{"runc", []string{"usr/sbin/runc"}}
 	// Prometheus' module is five times as large as Kubernetes' API server to build.
-	prometheus = debianPackage{"prometheus", []string{"usr/bin/prometheus", "usr/bin/promtool"}}
+	prometheusPackage = debianPackage{"prometheus", []string{"usr/bin/prometheus", "usr/bin/promtool"}}
 )
 
 // programPath returns the path of a program that comes from a package of Debian's, or "" if it does not.
 func programPath(ctx context.Context, l layout, name string) (string, error) {
-	for _, pkg := range []debianPackage{runc, prometheus} {
+	for _, pkg := range []debianPackage{runcPackage, prometheusPackage} {
 		if slices.ContainsFunc(pkg.programs, func(path string) bool { return filepath.Base(path) == name }) {
 			dir, err := pkg.dir(ctx, l, name)
 			return filepath.Join(dir, name), err

@@ -21,7 +21,7 @@ func checkNode(ctx context.Context, l layout) (runc string, err error) {
 	if err := allowsNode(); err != nil {
 		return "", fmt.Errorf("a real node cannot run here: %w", err)
 	}
-	runc, err = runcDir(ctx, l)
+	runc, err = runcPackage.dir(ctx, l, "runc")
 	if err == nil {
 		err = tryContainer(ctx, l, runc)
 	}
