@@ -108,19 +108,17 @@ webhooks:
   - {name: confrev, expression: "request.userInfo.username == 'system:serviceaccount:confrev-system:confrev'"}
 `
 
-// failWithinARequest makes the API server fail what confrev asks for within someone's request: that is let through as it is, with a
-// warning, and is pinned when the failure ends.
-func (w *world) failWithinARequest() {
+// failCreations makes the API server fail what confrev creates in the namespace. It returns what ends that.
+func (w *world) failCreations() (end func()) {
 	w.Helper()
 	webhook := strings.ReplaceAll(unreachable, "NAMESPACE", w.NS)
-	remove := func() {
+	end = func() {
 		if _, err := cluster.Run(context.Background(), webhook, "kubectl", "delete", "--ignore-not-found", "-f", "-"); err != nil {
 			w.Error(err)
 		}
 	}
-	w.Cleanup(remove)
+	w.Cleanup(end)
 	w.KubectlIn(webhook, "apply", "-f", "-")
-	w.Create(configMap("unmade", "k", "v"))
 	try := forged(trueName("unmade", "k", "v"), "unmade", hashOf("k", "v"), nil, "k", "v")
 	try.Namespace = w.NS
 	w.Eventually("the API server asks the webhook that does not answer", func() string {
@@ -130,6 +128,15 @@ func (w *world) failWithinARequest() {
 		}
 		return ""
 	})
+	return end
+}
+
+// failWithinARequest makes the API server fail what confrev asks for within someone's request: that is let through as it is, with a
+// warning, and is pinned when the failure ends.
+func (w *world) failWithinARequest() {
+	w.Helper()
+	w.Create(configMap("unmade", "k", "v"))
+	end := w.failCreations()
 	hasty := deployment("hasty", envFrom("unmade"))
 	hasty.Namespace = w.NS
 	said := &heard{}
@@ -144,7 +151,7 @@ func (w *world) failWithinARequest() {
 	if pins := w.PinsText("hasty"); pins != "" {
 		w.Errorf("pinned to %s, which was not made", pins)
 	}
-	remove()
+	end()
 	w.WaitPinned("hasty", "unmade", "k", "v")
 }
 
