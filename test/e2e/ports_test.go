@@ -31,16 +31,16 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 	plain := configMap("plain", "key", "canary-of-a-stranger")
 	bystander := deployment("bystander", envFrom("plain"))
 	bystander.Annotations = nil
-	// What is tracked is counted by the metrics, without its namespace.
-	w.Create(plain, bystander, deployment("tracked", envFrom("plain")))
+	w.Create(plain, bystander)
 	bystander = w.Deployment("bystander")
-	w.WaitPinned("tracked", "plain", "key", "canary-of-a-stranger")
+	// What is tracked is counted by the metrics, without its namespace.
+	tracked, _ := deployed(t)
 	ports := listening(t, confrev.PID())
 	if len(ports) != 3 {
 		t.Errorf("confrev listens on %v: want the ports of health, metrics and webhooks, and no other", ports)
 	}
 	mark := auditMark(t)
-	s := &stranger{world: w, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	s := &stranger{world: w, names: []string{w.NS, tracked.NS, "bystander"}, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // An attacker does not ask who answers.
 	}}}
 	for _, port := range ports {
@@ -69,6 +69,8 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 // stranger asks confrev without credentials.
 type stranger struct {
 	*world
+	// names are those of what there is.
+	names    []string
 	client   *http.Client
 	tried    int
 	answered map[string]int
@@ -100,7 +102,7 @@ func (s *stranger) send(method, url string, body []byte) {
 	secrets := []string{"canary"}
 	if len(body) == 0 {
 		// A review is answered with what it has.
-		secrets = append(secrets, s.NS, "bystander")
+		secrets = append(secrets, s.names...)
 	}
 	for _, secret := range secrets {
 		if bytes.Contains(said, []byte(secret)) {
