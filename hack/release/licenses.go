@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -54,7 +53,13 @@ func (r release) dependencies(ctx context.Context, file string) ([]dependency, e
 		return nil, err
 	}
 	all := []dependency{{path: "std", version: strings.TrimPrefix(info.GoVersion, "go")}}
-	folders = append([]string{runtime.GOROOT()}, folders...) //nolint:staticcheck // The folder of the toolchain that builds, which also builds this.
+	toolchain := exec.CommandContext(ctx, "go", "env", "GOROOT")
+	toolchain.Dir = r.source
+	root, err := toolchain.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env GOROOT: %w", err)
+	}
+	folders = append([]string{strings.TrimSpace(string(root))}, folders...)
 	for _, module := range modules {
 		path, version, _ := strings.Cut(module, "@")
 		all = append(all, dependency{path: path, version: version})
