@@ -5,7 +5,7 @@ FUZZTIME ?= 5s
 TEST_CLUSTER ?= e2e
 BENCH_CLUSTER ?= bench
 NODE_CLUSTER ?= node
-MATRIX ?= 1.35
+MATRIX ?= 1.30 1.31 1.32 1.33 1.34 1.35 1.36
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
@@ -118,9 +118,11 @@ e2e-alone e2e-shared: e2e-%: e2e-build
 	$(cluster) down --name $$CONFREV_TEST_CLUSTER && exit $$status
 
 .PHONY: test-matrix
-test-matrix: ## End-to-end tests on older Kubernetes, each on a cluster of its own (MATRIX=1.35)
-	set -e; for version in $(MATRIX); do \
-		CONFREV_KUBERNETES=$$version $(MAKE) e2e TEST_CLUSTER=e2e-$${version%.*}-$${version#*.}; done
+test-matrix: ## End-to-end tests on each version of Kubernetes, on clusters of its own (MATRIX='1.30 1.35')
+	@# A version that fails does not keep the others from showing what they find.
+	@status=0; for version in $(MATRIX); do echo "== Kubernetes $$version"; \
+		CONFREV_KUBERNETES=$$version $(MAKE) --no-print-directory e2e TEST_CLUSTER=e2e-$${version%.*}-$${version#*.} || status=$$?; \
+		go run ./hack/gotest slowest $(times)/e2e-alone $(times)/e2e-shared || status=$$?; done; exit $$status
 
 .PHONY: render-corpus
 render-corpus: ## Render the manifests and charts of some Go modules; what comes out must be what went in, with new names

@@ -48,7 +48,7 @@ func TestLinkFlags(t *testing.T) {
 				" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
 		},
 		"an older Kubernetes knows its own version": {
-			module: moduleKubernetes135, version: "v1.35.4",
+			module: older("1.35").module, version: "v1.35.4",
 			want: "-s -w -X k8s.io/component-base/version.gitVersion=v1.35.4" +
 				" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35",
 		},

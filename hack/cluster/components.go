@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +14,6 @@ type module struct {
 
 var (
 	moduleKubernetes    = module{"kubernetes", "k8s.io/kubernetes"}
-	moduleKubernetes135 = module{"kubernetes-1.35", "k8s.io/kubernetes"}
 	moduleKwok          = module{"kwok", "sigs.k8s.io/kwok"}
 	moduleHelm          = module{"helm", "helm.sh/helm/v4"}
 	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
@@ -60,19 +60,6 @@ var components = []component{
 	{name: "flux-ssa", module: moduleFluxSSA, pkg: "."},
 	{name: "gitops-engine", module: moduleGitopsEngine, pkg: "."},
 	{name: "cert-manager", module: moduleCertManager, pkg: "."},
-	{name: "etcd-1.35", module: moduleKubernetes135, pkg: "go.etcd.io/etcd/server/v3", builtAs: "server"},
-	{
-		name: "kube-apiserver-1.35", module: moduleKubernetes135,
-		pkg: "k8s.io/kubernetes/cmd/kube-apiserver", builtAs: "kube-apiserver",
-	},
-	{
-		name: "kube-controller-manager-1.35", module: moduleKubernetes135,
-		pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", builtAs: "kube-controller-manager",
-	},
-	{
-		name: "kube-scheduler-1.35", module: moduleKubernetes135,
-		pkg: "k8s.io/kubernetes/cmd/kube-scheduler", builtAs: "kube-scheduler",
-	},
 }
 
 // controlPlane are the components that kwokctl can also download, as it names them; kubernetes.component tells those of a
@@ -84,16 +71,30 @@ var (
 	nodeComponents = []string{"kubelet", "containerd", "containerd-shim-runc-v2", "ctr"}
 )
 
+// olderServers returns the servers of the older versions of Kubernetes.
+func olderServers() []component {
+	var servers []component
+	for _, k := range kubernetesVersions[1:] {
+		for _, name := range controlPlane {
+			if name != "etcd" {
+				servers = append(servers, component{name: k.component(name), module: k.module, pkg: "k8s.io/kubernetes/cmd/" + name, builtAs: name})
+			}
+		}
+	}
+	return servers
+}
+
 func componentNames() []string {
-	names := make([]string, 0, len(components))
-	for _, c := range components {
+	all := append(slices.Clone(components), olderServers()...)
+	names := make([]string, 0, len(all))
+	for _, c := range all {
 		names = append(names, c.name)
 	}
 	return names
 }
 
 func componentByName(name string) (component, error) {
-	for _, c := range components {
+	for _, c := range append(slices.Clone(components), olderServers()...) {
 		if c.name == name {
 			return c, nil
 		}
@@ -105,13 +106,13 @@ func componentByName(name string) (component, error) {
 func linkFlags(m module, version string) string {
 	flags := "-s -w"
 	set := func(pkg, variable, value string) { flags += " -X " + pkg + "." + variable + "=" + value }
-	switch m {
-	case moduleKubernetes, moduleKubernetes135:
+	switch {
+	case m.requires == moduleKubernetes.requires:
 		major, minor := majorMinor(version)
 		set("k8s.io/component-base/version", "gitVersion", version)
 		set("k8s.io/component-base/version", "gitMajor", major)
 		set("k8s.io/component-base/version", "gitMinor", minor)
-	case moduleHelm, moduleHelm3:
+	case m == moduleHelm || m == moduleHelm3:
 		set(m.requires+"/internal/version", "version", version)
 	}
 	return flags

@@ -7,18 +7,23 @@ import (
 	"strings"
 )
 
-// kubernetes is a version of the control plane. All else is the same for every version, kubectl too.
+// kubernetes is a version of the API server, the controllers and the scheduler. All else is the same for every version, etcd and
+// kubectl too.
 type kubernetes struct {
 	minor  string // such as 1.36
 	module module
 	suffix string // of the names of its components
 }
 
-// kubernetesVersions are those to choose from. A new one needs a module in hack/modules and its components.
+// kubernetesVersions are those to choose from. A new one needs a module in hack/modules.
 var (
 	defaultKubernetes  = kubernetes{minor: "1.36", module: moduleKubernetes}
-	kubernetesVersions = []kubernetes{defaultKubernetes, {minor: "1.35", module: moduleKubernetes135, suffix: "-1.35"}}
+	kubernetesVersions = []kubernetes{defaultKubernetes, older("1.35"), older("1.34"), older("1.33"), older("1.32"), older("1.31"), older("1.30")}
 )
+
+func older(minor string) kubernetes {
+	return kubernetes{minor: minor, module: module{"kubernetes-" + minor, moduleKubernetes.requires}, suffix: "-" + minor}
+}
 
 func kubernetesByMinor(minor string) (kubernetes, error) {
 	for _, k := range kubernetesVersions {
@@ -38,7 +43,12 @@ func kubernetesMinors() string {
 }
 
 // component returns the name of this version's component for one of controlPlane.
-func (k kubernetes) component(name string) string { return name + k.suffix }
+func (k kubernetes) component(name string) string {
+	if name == "etcd" {
+		return name
+	}
+	return name + k.suffix
+}
 
 // components returns this version's components for all of controlPlane.
 func (k kubernetes) components() []string {

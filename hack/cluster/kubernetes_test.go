@@ -15,8 +15,8 @@ func TestKubernetesByMinor(t *testing.T) {
 		wantErr string
 	}{
 		"the default version is one of the choices": {minor: defaultKubernetes.minor, want: moduleKubernetes},
-		"an older version is a module of its own":   {minor: "1.35", want: moduleKubernetes135},
-		"of another version, the error names all":   {minor: "1.34", wantErr: "--kubernetes=1.34: choose from 1.36, 1.35"},
+		"an older version is a module of its own":   {minor: "1.35", want: module{"kubernetes-1.35", "k8s.io/kubernetes"}},
+		"of another version, the error names all":   {minor: "1.29", wantErr: "--kubernetes=1.29: choose from 1.36, 1.35, 1.34"},
 		"a patch version is not for choice":         {minor: "v1.35.4", wantErr: "choose from"},
 	}
 	for name, test := range tests {
@@ -42,8 +42,12 @@ func TestEveryVersionHasAControlPlane(t *testing.T) {
 		for _, name := range k.components() {
 			c, err := componentByName(name)
 			checkError(t, err, "")
-			if c.module != k.module {
-				t.Errorf("%s is of module %s, want %s", name, c.module.dir, k.module.dir)
+			want := k.module
+			if name == "etcd" {
+				want = moduleKubernetes
+			}
+			if c.module != want {
+				t.Errorf("%s is of module %s, want %s", name, c.module.dir, want.dir)
 			}
 		}
 	}
@@ -84,7 +88,9 @@ func TestCreateArgsAreOfTheVersion(t *testing.T) {
 			checkError(t, err, "")
 			for _, process := range controlPlane {
 				at := slices.Index(args, "--"+process+"-binary")
-				if want := filepath.Join(k.module.dir+"-"+version, k.component(process)); at < 0 || !strings.HasSuffix(args[at+1], want) {
+				want, err := l.binary(k.component(process))
+				checkError(t, err, "")
+				if at < 0 || args[at+1] != want {
 					t.Errorf("%s is not %s in %v", process, want, args)
 				}
 			}

@@ -107,7 +107,7 @@ func TestLayoutPaths(t *testing.T) {
 	kubectl, err := l.binary("kubectl")
 	checkError(t, err, "")
 	writeFile(t, filepath.Join(l.modules, "kubernetes-1.35", "go.mod"), "require k8s.io/kubernetes v1.35.4\n")
-	older, err := l.binary("etcd-1.35")
+	oldServer, err := l.binary("kube-apiserver-1.35")
 	checkError(t, err, "")
 	_, err = l.binary("helm")
 	checkError(t, err, "find the version of helm")
@@ -116,7 +116,7 @@ func TestLayoutPaths(t *testing.T) {
 
 	tests := map[string]struct{ got, want string }{
 		"binaries lie below their module's version":   {kubectl, "/cache/confrev/bin/kubernetes-v1.36.3/kubectl"},
-		"an older Kubernetes' binaries lie apart":     {older, "/cache/confrev/bin/kubernetes-1.35-v1.35.4/etcd-1.35"},
+		"an older Kubernetes' binaries lie apart":     {oldServer, "/cache/confrev/bin/kubernetes-1.35-v1.35.4/kube-apiserver-1.35"},
 		"a cluster has a directory of its own":        {l.cluster("dev"), "/state/confrev/clusters/dev"},
 		"the kubeconfig is kwokctl's":                 {l.kubeconfig("dev"), "/state/confrev/clusters/dev/kubeconfig.yaml"},
 		"the audit log is among the logs":             {l.auditLog("dev"), "/state/confrev/clusters/dev/logs/audit.log"},

@@ -39,19 +39,15 @@ func controlPlaneSource(ctx context.Context, l layout, k kubernetes) (download b
 
 // autoSource downloads unless the binaries are built already or the sites do not answer.
 func autoSource(ctx context.Context, l layout, k kubernetes) (download bool, err error) {
-	dir, err := l.binaries(k.module)
-	if err != nil {
-		return false, err
-	}
-	wanted := make([]component, 0, len(controlPlane))
+	built := true
 	for _, name := range k.components() {
-		c, err := componentByName(name)
+		path, err := l.binary(name)
 		if err != nil {
 			return false, err
 		}
-		wanted = append(wanted, c)
+		built = built && runnable(path)
 	}
-	if len(missing(dir, wanted)) == 0 {
+	if built {
 		return false, nil
 	}
 	if err := reachable(ctx); err != nil {
