@@ -80,7 +80,7 @@ lint: ## golangci-lint, actionlint, and the words that docs/style.md tells write
 	$(call tool,actionlint)
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
-	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
+	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/dashboard/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
 .PHONY: vulncheck
@@ -91,6 +91,14 @@ vulncheck: ## Known vulnerabilities in what confrev calls, where their database 
 generate: ## Write the files that are derived from others: docs/reference from the plugin's commands, deploy/kustomize from the chart
 	go run ./hack/docs reference docs/reference
 	$(release) bases --helm "$(call tool,helm)" $(CURDIR)/deploy/kustomize
+
+.PHONY: dashboard
+dashboard: ## Draw the chart's dashboard for the docs, from the end-to-end test of the alerts (docs/images/dashboard.svg)
+	mkdir -p bin docs/images
+	CONFREV_DASHBOARD=$(CURDIR)/bin/dashboard.json CONFREV_TEST_CLUSTER=dashboard \
+		go test -tags e2e -count=1 -timeout 15m -run 'TestEveryAlertFires$$' ./test/e2e -suite alone
+	go run -C hack/dashboard . $(CURDIR)/bin/dashboard.json $(CURDIR)/docs/images/dashboard.svg
+	$(cluster) down --name dashboard
 
 .PHONY: man
 man: ## Write the plugin's manual pages to bin/man/man1, as a release has them

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +29,7 @@ import (
 func TestEveryAlertFires(t *testing.T) {
 	w := newWorld(t)
 	reinstallAfter(t)
-	p := w.startPrometheus()
+	p, began := w.startPrometheus(), time.Now()
 	w.Eventually("Prometheus scrapes confrev, and no alert fires", func() string {
 		up, err := p.query(`up == 1`)
 		w.Must(err)
@@ -54,7 +56,7 @@ func TestEveryAlertFires(t *testing.T) {
 		step.cause()
 		p.waitFiring(step.alert)
 	}
-	p.runDashboard()
+	p.runDashboard(began)
 	kind := map[bool]string{true: "mutatingadmissionpolicybinding", false: "mutatingwebhookconfiguration"}[servesPolicies(t)]
 	w.Kubectl("delete", kind, "confrev-resolve-pins")
 	p.waitFiring("ConfrevPinsNotResolved")
@@ -248,25 +250,51 @@ func (p *prometheusServer) waitFiring(alert string) {
 	})
 }
 
-// runDashboard runs each query of the dashboard.
-func (p *prometheusServer) runDashboard() {
+// dashboardPanel is a panel of the dashboard, with what its queries return.
+type dashboardPanel struct {
+	Type, Title string
+	GridPos     struct{ X, Y, W, H int }
+	Targets     []dashboardQuery
+}
+
+type dashboardQuery struct {
+	Expr, LegendFormat string
+	// Result is that of a query of a range, in Prometheus' form.
+	Result []any
+}
+
+// runDashboard runs each query of the dashboard. With CONFREV_DASHBOARD, it writes what they returned over the time of the test to that
+// file, from which hack/dashboard draws a picture.
+func (p *prometheusServer) runDashboard(since time.Time) {
 	p.Helper()
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
+	var dashboard struct{ Panels []dashboardPanel }
 	p.Must(json.Unmarshal([]byte(readFile(p.T, filepath.Join(env.Root(), "charts", "confrev", "files", "dashboard.json"))), &dashboard))
 	queries := 0
 	for _, panel := range dashboard.Panels {
-		for _, target := range panel.Targets {
+		for i, target := range panel.Targets {
 			queries++
-			expression := strings.NewReplacer("$namespace", ".*", "$__rate_interval", "5m").Replace(target.Expr)
-			if result, err := p.query(expression); err != nil || len(result) == 0 {
-				p.Errorf("%s: %s has %d results, %v", panel.Title, expression, len(result), err)
+			query := func(interval string) string {
+				return strings.NewReplacer("$namespace", ".*", "$__rate_interval", interval).Replace(target.Expr)
 			}
+			result, err := p.query(query("5m"))
+			if err != nil || len(result) == 0 {
+				p.Errorf("%s: %s has %d results, %v", panel.Title, query("5m"), len(result), err)
+			}
+			panel.Targets[i].Result, err = p.queryRange(query("15s"), since)
+			p.Must(err)
 		}
 	}
 	p.Logf("%d queries of %d panels", queries, len(dashboard.Panels))
+	if file := os.Getenv("CONFREV_DASHBOARD"); file != "" {
+		text, err := json.MarshalIndent(dashboard.Panels, "", " ")
+		p.Must(errors.Join(err, os.WriteFile(file, text, 0o644)))
+	}
+}
+
+// queryRange returns what an expression was at each second since.
+func (p *prometheusServer) queryRange(expression string, since time.Time) ([]any, error) {
+	var answer struct{ Data struct{ Result []any } }
+	values := url.Values{"query": {expression}, "step": {"1"}, "start": {fmt.Sprint(since.Unix())}, "end": {fmt.Sprint(time.Now().Unix())}}
+	err := p.get("/api/v1/query_range?"+values.Encode(), &answer)
+	return answer.Data.Result, err
 }
