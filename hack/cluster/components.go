@@ -13,19 +13,19 @@ type module struct {
 }
 
 var (
-	moduleKubernetes    = module{"kubernetes", "k8s.io/kubernetes"}
-	moduleKwok          = module{"kwok", "sigs.k8s.io/kwok"}
-	moduleHelm          = module{"helm", "helm.sh/helm/v4"}
-	moduleHelm3         = module{"helm3", "helm.sh/helm/v3"}
-	moduleKustomize     = module{"kustomize", "sigs.k8s.io/kustomize/kustomize/v5"}
-	moduleLint          = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
-	moduleActionlint    = module{"actionlint", "github.com/rhysd/actionlint"}
-	moduleGovulncheck   = module{"govulncheck", "golang.org/x/vuln"}
-	moduleFluxSSA       = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
-	moduleGitopsEngine  = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
-	moduleContainerd    = module{"containerd", "github.com/containerd/containerd/v2"}
-	moduleRollouts      = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
-	moduleCertManager   = module{"cert-manager", "github.com/cert-manager/cert-manager"}
+	moduleKubernetes   = module{"kubernetes", "k8s.io/kubernetes"}
+	moduleKwok         = module{"kwok", "sigs.k8s.io/kwok"}
+	moduleHelm         = module{"helm", "helm.sh/helm/v4"}
+	moduleHelm3        = module{"helm3", "helm.sh/helm/v3"}
+	moduleKustomize    = module{"kustomize", "sigs.k8s.io/kustomize/kustomize/v5"}
+	moduleLint         = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
+	moduleActionlint   = module{"actionlint", "github.com/rhysd/actionlint"}
+	moduleGovulncheck  = module{"govulncheck", "golang.org/x/vuln"}
+	moduleFluxSSA      = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
+	moduleGitopsEngine = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
+	moduleContainerd   = module{"containerd", "github.com/containerd/containerd/v2"}
+	moduleRollouts     = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
+	moduleCertManager  = module{"cert-manager", "github.com/cert-manager/cert-manager"}
 )
 
 // component is one binary.

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,39 +69,40 @@ func run(results, picture string) error {
 }
 
 func draw(panels []panel) ([]byte, error) {
-	height := 0
+	height, all := 0, span{math.Inf(1), math.Inf(-1)}
 	for _, p := range panels {
+		all.include(p)
 		height = max(height, (p.GridPos.Y+p.GridPos.H)*row)
 	}
 	page := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 24 * column, Height: height})
 	page.FilledRect(0, 0, 24*column, height, charts.ColorRGB(244, 245, 245), charts.ColorTransparent, 0)
 	for _, p := range panels {
-		if err := p.draw(page); err != nil {
+		if err := p.draw(page, all); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Title, err)
 		}
 	}
 	return page.Bytes()
 }
 
-func (p panel) draw(page *charts.Painter) error {
+func (p panel) draw(page *charts.Painter, all span) error {
 	g := p.GridPos
 	left, top, right, bottom := g.X*column+gap/2, g.Y*row+gap/2, (g.X+g.W)*column-gap/2, (g.Y+g.H)*row-gap/2
 	page.FilledRect(left, top, right, bottom, charts.ColorWhite, charts.ColorRGB(220, 220, 225), 1)
-	page.Text(p.Title, left+10, top+18, 0, charts.NewFontStyleWithSize(10))
+	page.Text(p.Title, left+10, top+18, 0, font(10, charts.ColorBlack))
 	inner := page.Child(charts.PainterBoxOption(charts.Box{Left: left + 6, Top: top + 26, Right: right - 6, Bottom: bottom - 4, IsSet: true}))
 	switch p.Type {
 	case "stat":
-		return p.stat(inner)
+		return p.stat(inner, all)
 	case "timeseries":
-		return p.lines(inner)
+		return p.lines(inner, all)
 	default:
 		return fmt.Errorf("panels of the type %q cannot be drawn", p.Type)
 	}
 }
 
 // stat writes the newest value.
-func (p panel) stat(at *charts.Painter) error {
-	names, values, _, err := p.series()
+func (p panel) stat(at *charts.Painter, all span) error {
+	names, values, _, err := p.series(all)
 	if err != nil {
 		return err
 	}
@@ -108,46 +111,63 @@ func (p panel) stat(at *charts.Painter) error {
 	}
 	text := names[0]
 	if text == "" {
-		text = strconv.FormatFloat(values[0][len(values[0])-1], 'f', -1, 64)
+		newest := slices.DeleteFunc(values[0], func(v float64) bool { return v == charts.GetNullValue() })
+		text = strconv.FormatFloat(newest[len(newest)-1], 'f', -1, 64)
 	}
 	size := 30.0
 	if len(text) > 8 {
 		size = 13
 	}
-	style := charts.NewFontStyleWithSize(size)
-	style.FontColor = charts.ColorRGB(31, 96, 196)
+	style := font(size, charts.ColorRGB(31, 96, 196))
 	box := at.MeasureText(text, 0, style)
 	at.Text(text, (at.Width()-box.Width())/2, (at.Height()+box.Height())/2, 0, style)
 	return nil
 }
 
 // lines draws a line for each series.
-func (p panel) lines(at *charts.Painter) error {
-	names, values, times, err := p.series()
+func (p panel) lines(at *charts.Painter, all span) error {
+	names, values, times, err := p.series(all)
 	if err != nil {
 		return err
 	}
 	if len(values) == 0 {
 		return errors.New("it has no series")
 	}
-	option := charts.NewLineChartOptionWithData(values)
-	option.Legend = charts.LegendOption{SeriesNames: names, FontStyle: charts.NewFontStyleWithSize(8), Offset: charts.OffsetLeft, Padding: charts.NewBoxEqual(2)}
-	option.XAxis = charts.XAxisOption{Labels: times, LabelCount: 6, LabelFontStyle: charts.NewFontStyleWithSize(8)}
-	option.YAxis = []charts.YAxisOption{{Min: charts.Ptr(0.0), LabelCount: 5, LabelFontStyle: charts.NewFontStyleWithSize(8)}}
+	option, small := charts.NewLineChartOptionWithData(values), font(8, charts.ColorBlack)
+	option.Theme, option.Legend = charts.GetDefaultTheme(), charts.LegendOption{Show: new(false)}
+	// The library's own legend writes its second line over the first.
+	x, y := 4, 10
+	for i, name := range names {
+		width := at.MeasureText(name, 0, small).Width()
+		if x > 4 && x+16+width > at.Width() {
+			x, y = 4, y+14
+		}
+		at.FilledRect(x, y-6, x+10, y-3, option.Theme.GetSeriesColor(i), charts.ColorTransparent, 0)
+		at.Text(name, x+14, y, 0, small)
+		x += 28 + width
+	}
+	at = at.Child(charts.PainterPaddingOption(charts.Box{Top: y + 8, IsSet: true}))
+	option.XAxis = charts.XAxisOption{Labels: times, LabelCount: 4, LabelFontStyle: small}
+	option.YAxis = []charts.YAxisOption{{Min: new(0.0), LabelCount: 5, LabelFontStyle: small}}
 	option.LineStrokeWidth = 1.5
 	option.Symbol = charts.Symbol{Shape: charts.SymbolNone}
 	return at.LineChart(option)
 }
 
-// series returns the names of all series, their values at all times (charts' null where there is none), and the times as texts.
-func (p panel) series() (names []string, values [][]float64, times []string, err error) {
-	first, last := math.Inf(1), math.Inf(-1)
+// span is from the first to the last second of all panels.
+type span struct{ first, last float64 }
+
+func (s *span) include(p panel) {
 	for _, t := range p.Targets {
-		for _, s := range t.Result {
-			first, last = math.Min(first, s.Values[0][0].(float64)), math.Max(last, s.Values[len(s.Values)-1][0].(float64))
+		for _, r := range t.Result {
+			s.first, s.last = math.Min(s.first, r.Values[0][0].(float64)), math.Max(s.last, r.Values[len(r.Values)-1][0].(float64))
 		}
 	}
-	for at := first; at <= last; at++ {
+}
+
+// series returns the names of all series, their values at all times (charts' null where there is none), and the times as texts.
+func (p panel) series(all span) (names []string, values [][]float64, times []string, err error) {
+	for at := all.first; at <= all.last; at++ {
 		times = append(times, time.Unix(int64(at), 0).UTC().Format(time.TimeOnly))
 	}
 	for _, t := range p.Targets {
@@ -162,7 +182,7 @@ func (p panel) series() (names []string, values [][]float64, times []string, err
 					return nil, nil, nil, err
 				}
 				if !math.IsNaN(number) && !math.IsInf(number, 0) {
-					line[int(v[0].(float64)-first)] = number
+					line[int(v[0].(float64)-all.first)] = number
 				}
 			}
 			names, values = append(names, legend(t.LegendFormat, s.Metric)), append(values, line)
@@ -171,10 +191,15 @@ func (p panel) series() (names []string, values [][]float64, times []string, err
 	return names, values, times, nil
 }
 
+var label = regexp.MustCompile(`{{(\w+)}}`)
+
 // legend fills in a format such as {{state}}, as Grafana does.
 func legend(format string, labels map[string]string) string {
-	for name, value := range labels {
-		format = strings.ReplaceAll(format, "{{"+name+"}}", value)
-	}
-	return format
+	return label.ReplaceAllStringFunc(format, func(found string) string { return labels[strings.Trim(found, "{}")] })
+}
+
+func font(size float64, color charts.Color) charts.FontStyle {
+	style := charts.NewFontStyleWithSize(size)
+	style.FontColor = color
+	return style
 }
