@@ -77,6 +77,28 @@ var tests = map[string]struct {
 	"image.pullPolicy": {"image: {pullPolicy: Always}", map[string]string{container + "{.imagePullPolicy}": "Always"}},
 	"imagePullSecrets": {"imagePullSecrets: [{name: own}]", map[string]string{pod + "{.imagePullSecrets[*].name}": "own"}},
 
+	"watchNamespaces": {"watchNamespaces: [a, b]", with(args("--watch-namespaces=a,b"),
+		container+"{.args[?(@=='--injection=template')]}", "--injection=template",
+		"Role/confrev {.metadata.namespace} {.rules[0].resources}", `b ["configmaps"]`,
+		"Role/confrev {.rules[*].resources[0]}", "configmaps deployments statefulsets daemonsets cronjobs replicasets controllerrevisions jobs events",
+		"RoleBinding/confrev {.roleRef.kind} {.roleRef.name} {.subjects[0].name} {.subjects[0].namespace}", "Role confrev confrev confrev-system",
+		"Role/confrev-leader-election {.rules[1].resourceNames}", `["confrev-namespaced"]`,
+		"Service/confrev", "no", "Secret/confrev-webhook-ca", "no", container+"{.ports[?(@.name=='webhook')]}", "", container+"{.lifecycle}", "")},
+	"watchNamespaces, and other values": {"{watchNamespaces: [a], fullnameOverride: config, secrets: {enabled: true}, workloads: [" + webApp + "], serviceAccount: {name: own}}", map[string]string{
+		"Role/confrev {.rules[0].resources} {.rules[1].resources}": `["configmaps","secrets"] ["serviceaccounts"]`,
+		"Role/confrev {.rules[*].resources[0]}":                    "~webapps",
+		"RoleBinding/confrev {.subjects[0].name}":                  "own",
+		"Role/config-leader-election {.rules[1].resourceNames}":    `["config-namespaced"]`,
+	}},
+	"watchNamespaces and restartOn": {"{watchNamespaces: [a], restartOn: [{apiGroups: [''], resources: [persistentvolumeclaims]}]}", map[string]string{
+		"Role/confrev {.rules[?(@.resources[0]=='persistentvolumeclaims')].verbs}": `["get","list","watch"]`,
+		"Role/confrev {.rules[1].resourceNames}":                                   `["confrev-key"]`,
+	}},
+	"watchNamespaces and networkPolicy": {"{watchNamespaces: [a], networkPolicy: {enabled: true, nodes: [10.1.0.0/16]}}", map[string]string{
+		"NetworkPolicy/confrev {.spec.ingress[*].ports[0].port}": "8081",
+	}},
+	"watchNamespaces, without rbac": {"{watchNamespaces: [a], rbac: {create: false}}", map[string]string{"Role/confrev": "no", "Role/confrev-leader-election": "no"}},
+
 	"settle":           {"settle: 3s", args("--settle=3s")},
 	"grace":            {"grace: 1h", args("--grace=1h")},
 	"workers":          {"workers: 3", args("--workers=3")},
@@ -328,6 +350,31 @@ func leaves(values map[string]any, prefix string, into map[string]bool) {
 	}
 }
 
+// inNamespaces are the kinds of objects that a namespaced installation consists of: none of them is in no namespace.
+var inNamespaces = []string{
+	"ServiceAccount", "Role", "RoleBinding", "Deployment", "ConfigMap", "Service", "ServiceMonitor", "PrometheusRule", "NetworkPolicy", "PodDisruptionBudget",
+}
+
+// With watchNamespaces, nothing is in no namespace, whatever else is enabled.
+func TestNamespacedIsInNamespaces(t *testing.T) {
+	t.Parallel()
+	objects, err := render(t, `{watchNamespaces: [a, b], secrets: {enabled: true}, workloads: [`+webApp+`], networkPolicy: {enabled: true},
+		metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}, podDisruptionBudget: {enabled: true}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for id, object := range objects {
+		seen[object.GetKind()] = true
+		if !slices.Contains(inNamespaces, object.GetKind()) || object.GetNamespace() == "" {
+			t.Errorf("%s is in no namespace", id)
+		}
+	}
+	if len(seen) != len(inNamespaces) {
+		t.Errorf("only %v of %q", seen, inNamespaces)
+	}
+}
+
 // A mistake in the values is an error, before anything is installed.
 func TestMistakesInValues(t *testing.T) {
 	t.Parallel()
@@ -340,6 +387,20 @@ func TestMistakesInValues(t *testing.T) {
 		"restartOn: [{apiGroups: [''], resources: ['*']}]": "cannot be listed",
 		"extraArgs: [secrets]":                             "extraArgs",
 		"terminationGracePeriodSeconds: 5":                 "terminationGracePeriodSeconds",
+
+		"watchNamespaces: [A]":                                                    "watchNamespaces",
+		"watchNamespaces: [a, a]":                                                 "watchNamespaces",
+		"watchNamespaces: [kube-system]":                                          "leaves kube-system alone",
+		"{watchNamespaces: [a], injection: admission}":                            "injection must be template",
+		"{watchNamespaces: [a], podAdmission: webhook}":                           "leave podAdmission at auto",
+		"{watchNamespaces: [a], webhook: {url: 'https://localhost'}}":             "remove webhook.url",
+		"{watchNamespaces: [a], webhook: {clientCA: clients}}":                    "remove webhook.url",
+		"{watchNamespaces: [a], webhook: {certManager: {enabled: true}}}":         "remove webhook.url",
+		"{watchNamespaces: [a], service: {ipFamilyPolicy: SingleStack}}":          "remove webhook.url",
+		"{watchNamespaces: [a], networkPolicy: {apiServers: [10.0.0.0/28]}}":      "remove webhook.url",
+		"{watchNamespaces: [a], guards: {exemptUsers: [alice]}}":                  "remove guards.exemptUsers",
+		"{watchNamespaces: [a], selfConfinement: {tolerate: [spec.tolerations]}}": "remove guards.exemptUsers",
+		"{watchNamespaces: [a], metrics: {secure: true}}":                         "remove metrics.secure",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", values, err, want)

@@ -33,6 +33,8 @@ const (
 	// The intervals of checks. While the gate is open, it checks only to notice that something was removed.
 	lookClosed = 500 * time.Millisecond
 	lookOpen   = 10 * time.Second
+	// retryShut is how often to look again at something that waits for a gate that never opens.
+	retryShut = 10 * time.Minute
 )
 
 // Resolver is what resolves pins when pods are created.
@@ -43,6 +45,8 @@ const (
 	Policy  Resolver = "policy"
 	Webhook Resolver = "webhook"
 	None    Resolver = "none"
+	// Off is in place of None where confrev is not to be asked about pods at all, because it is limited to single namespaces.
+	Off Resolver = "off"
 )
 
 // Gate is open while the cluster has something that resolves pins, and the policy that refuses pods whose pins were not resolved.
@@ -55,6 +59,9 @@ type Gate struct {
 	serving func() (*tls.Certificate, error)
 	// trusted is since when API servers have trusted the pod webhook; zero while they do not.
 	trusted time.Time
+
+	// shut is true if the gate never opens.
+	shut bool
 
 	mu    sync.Mutex
 	state state
@@ -73,6 +80,21 @@ func NewGate(reader client.Reader, prefix string, now func() time.Time) *Gate {
 	return &Gate{
 		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: errors.New("pod admission has not been checked yet")},
 	}
+}
+
+// NewShut returns a Gate that never opens, because of a problem: confrev may not even look for policies. Only what needs none is
+// pinned.
+func NewShut(problem error) *Gate {
+	observe(Off)
+	return &Gate{shut: true, state: state{by: Off, problem: problem}}
+}
+
+// Retry returns how long to wait before asking for the Problem again.
+func (g *Gate) Retry() time.Duration {
+	if g.shut {
+		return retryShut
+	}
+	return lookClosed
 }
 
 // Serves informs the Gate that this process serves the pod webhook, with the certificate that serving returns. It must be called

@@ -22,7 +22,9 @@ import (
 
 // assembly puts kinds of workloads to work: at the start those that the cluster serves, the others once it serves them.
 type assembly struct {
-	manager   ctrl.Manager
+	manager ctrl.Manager
+	// namespace is the one whose workloads it is about; empty for all.
+	namespace string
 	options   Options
 	kinds     *workload.Kinds
 	workloads func(workload.Kind) *reconcile.Workloads
@@ -95,7 +97,7 @@ func (a *assembly) report(ctx context.Context, kind workload.Kind, problem strin
 func (a *assembly) obstacle(ctx context.Context, kind workload.Kind) (string, error) {
 	for _, gvk := range []schema.GroupVersionKind{kind.GVK, kind.Holder.GVK} {
 		list := metadata.NewList(gvk)
-		err := a.manager.GetAPIReader().List(ctx, list, client.Limit(1))
+		err := a.manager.GetAPIReader().List(ctx, list, client.Limit(1), client.InNamespace(a.namespace))
 		switch {
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			return fmt.Sprintf("the API server does not serve %s", gvk), nil

@@ -43,36 +43,47 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
+	config = rest.CopyConfig(config)
+	// The API server's own fairness protects it; a limit here only makes one edit of a shared source slow.
+	config.QPS = -1
 	manager, err := newManager(config, options)
 	if err != nil {
 		return err
 	}
-	if err := setUp(ctx, manager, options); err != nil {
+	// Without authentication, anyone who can connect reads the metrics.
+	states := reconcile.NewStates(options.MetricsSecure)
+	if err := metrics.Registry.Register(states); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if options.Namespaced() {
+		err = limit(manager, config, options, states)
+	} else {
+		err = setUp(ctx, manager, options, states)
+	}
+	if err != nil {
 		return err
 	}
 	return manager.Start(ctx)
 }
 
-func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
-	config = rest.CopyConfig(config)
-	// The API server's own fairness protects it; a limit here only makes one edit of a shared source slow.
-	config.QPS = -1
-	manager, err := ctrl.NewManager(config, ctrl.Options{
+// basics returns the options that all managers have.
+func basics(o Options) ctrl.Options {
+	return ctrl.Options{
 		Scheme: clientgoscheme.Scheme,
-		Cache:  cache.Options{DefaultTransform: compact(slices.Concat(workload.Standard(), options.Kinds)), ReaderFailOnMissingInformer: true},
+		Cache:  cache.Options{DefaultTransform: compact(slices.Concat(workload.Standard(), o.Kinds)), ReaderFailOnMissingInformer: true},
 		// Configured kinds and Argo Rollouts have no Go types here; they are cached anyway.
 		Client:    client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		NewClient: newDiscreet,
+	}
+}
 
-		LeaderElection:          options.LeaderElect,
-		LeaderElectionID:        "confrev",
-		LeaderElectionNamespace: options.Namespace,
-		// The process ends right after the manager does, so a successor need not wait for the lease to run out.
-		LeaderElectionReleaseOnCancel: true,
-
-		HealthProbeBindAddress: options.HealthAddress,
-		Metrics:                metricsServer(options),
-	})
+func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
+	all := basics(options)
+	all.LeaderElection, all.LeaderElectionID, all.LeaderElectionNamespace = options.LeaderElect, options.Lease(), options.Namespace
+	// The process ends right after the manager does, so a successor need not wait for the lease to run out.
+	all.LeaderElectionReleaseOnCancel = true
+	all.HealthProbeBindAddress, all.Metrics = options.HealthAddress, metricsServer(options)
+	manager, err := ctrl.NewManager(config, all)
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
@@ -97,27 +108,39 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 	}
 }
 
-func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
-	for _, kind := range o.SourceKinds() {
-		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
-		if err != nil {
-			return fmt.Errorf("index %ss: %w", kind, err)
-		}
-	}
+// setUp adds everything to a manager that works in all namespaces.
+func setUp(ctx context.Context, manager ctrl.Manager, o Options, states *reconcile.States) error {
 	// Replicas that do not lead answer webhooks, so they need what else only the reconcilers would watch.
 	if _, err := manager.GetCache().GetInformer(ctx, index.Namespace()); err != nil {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	gate := gate.NewGate(manager.GetAPIReader(), o.PolicyPrefix, time.Now)
+	handler, err := addLoops(ctx, manager, o, gate, states)
+	if err != nil {
+		return err
+	}
+	if o.Injection == optin.Admission {
+		if err := manager.AddReadyzCheck("policies", gate.Check); err != nil {
+			return err
+		}
+	}
+	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
+	return errors.Join(manager.Add(gate), server.AddTo(manager))
+}
+
+// addLoops adds the loops over workloads and revisions to a manager. It returns the handler of the workload webhook, which shares what they
+// know.
+func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.Gate, states *reconcile.States) (*webhook.Workloads, error) {
+	for _, kind := range o.SourceKinds() {
+		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
+		if err != nil {
+			return nil, fmt.Errorf("index %ss: %w", kind, err)
+		}
+	}
 	kinds := &workload.Kinds{}
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
 	if !o.Secrets {
 		store.WithoutSecrets()
-	}
-	// Without authentication, anyone who can connect reads the metrics.
-	states := reconcile.NewStates(o.MetricsSecure)
-	if err := metrics.Registry.Register(states); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
 	}
 	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
@@ -127,7 +150,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		Store: store, Notices: notices, Now: time.Now,
 	}
 	if err := revisions.SetUp(manager); err != nil {
-		return fmt.Errorf("set up the reconciler of revisions: %w", err)
+		return nil, fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
 	handler := &webhook.Workloads{Gate: gate, Notices: notices, Elected: manager.Elected()}
 	engine := func(kind workload.Kind) *rollout.Engine {
@@ -137,7 +160,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		}
 	}
 	assembly := &assembly{
-		manager: manager, options: o, kinds: kinds, revisions: revisions, handler: handler,
+		manager: manager, namespace: o.Within(), options: o, kinds: kinds, revisions: revisions, handler: handler,
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *reconcile.Workloads {
@@ -145,16 +168,10 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options) error {
 		},
 	}
 	if err := assembly.look(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	handler.Add(engine(workload.StandAloneJob))
-	if o.Injection == optin.Admission {
-		if err := manager.AddReadyzCheck("policies", gate.Check); err != nil {
-			return err
-		}
-	}
-	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
-	return errors.Join(manager.Add(gate), manager.Add(assembly), server.AddTo(manager))
+	return handler, manager.Add(assembly)
 }
 
 func metricsServer(o Options) metricsserver.Options {

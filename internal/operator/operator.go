@@ -13,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -172,6 +174,9 @@ func addOptions(cmd *cobra.Command, o *Options) {
 	set.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
 	set.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")
+	set.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil,
+		"the only `namespaces` to work in, without any right on what is in no namespace: no admission policies, webhooks and labels of namespaces; "+
+			"needs --injection=template (default: all)")
 	set.StringVar(&o.PolicyPrefix, "policy-prefix", "confrev",
 		"what the `names` of the chart's admission policies and webhooks begin with; nothing is pinned unless they are in place")
 	set.StringVar(&o.Webhook.Address, "webhook-bind-address", "0", "`address` to serve the admission webhooks on, such as :9443; 0 for none")
@@ -261,6 +266,15 @@ type Options struct {
 	MetricsCertDir string
 }
 
+// Lease returns the name of the lease by which replicas agree on a leader. Releases that are limited to namespaces may share a namespace of
+// their own, and each needs a leader.
+func (o Options) Lease() string {
+	if o.Namespaced() {
+		return o.PolicyPrefix + "-namespaced"
+	}
+	return "confrev"
+}
+
 // Validate reports what is wrong with the options, in the words of the command line's flags.
 func (o Options) Validate() error {
 	var problems []error
@@ -278,7 +292,29 @@ func (o Options) Validate() error {
 	require(!o.Webhook.Serves() || o.Namespace != "",
 		"--webhook-bind-address needs --namespace, where the Secret of the webhooks is kept; 0 serves no webhooks")
 	require(o.MetricsCertDir == "" || o.MetricsSecure, "--metrics-cert-dir is for --metrics-secure")
+	if o.Namespaced() {
+		problems = append(problems, o.validateNamespaces())
+	}
 	return errors.Join(append(problems, o.Webhook.Validate(), o.validateRestartOn())...)
+}
+
+// validateNamespaces refuses what takes more than rights in single namespaces.
+func (o Options) validateNamespaces() error {
+	for _, namespace := range o.WatchNamespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 || namespace == metav1.NamespaceSystem {
+			return fmt.Errorf("--watch-namespaces=%s: want names of namespaces, and none of %s", strings.Join(o.WatchNamespaces, ","), metav1.NamespaceSystem)
+		}
+	}
+	const none = "--watch-namespaces goes without rights in the whole cluster, so "
+	switch {
+	case o.Injection != optin.Template:
+		return errors.New(none + "nothing resolves pins when pods are created: it needs --injection=template")
+	case o.Webhook.Serves():
+		return errors.New(none + "no webhook calls confrev: it needs --webhook-bind-address=0")
+	case o.MetricsSecure:
+		return errors.New(none + "confrev cannot ask who reads the metrics: it has no --metrics-secure")
+	}
+	return nil
 }
 
 // validateRestartOn refuses what would list more than it says. ConfigMaps and Secrets are sources, and need no listing.

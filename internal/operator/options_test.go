@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
@@ -43,6 +44,12 @@ func TestOptions(t *testing.T) {
 		"no rollouts at all":      {func(o *Options) { o.RolloutsPerHour = 0 }, "--rollouts-per-hour"},
 		"a leader, and no place":  {func(o *Options) { o.LeaderElect, o.Namespace = true, "" }, "--namespace"},
 		"no namespace of its own": {func(o *Options) { o.Namespace = "" }, ""},
+		"single namespaces":       {namespaced(func(*Options) {}), ""},
+		"not even a name":         {namespaced(func(o *Options) { o.WatchNamespaces = []string{"a", ""} }), "--watch-namespaces=a,"},
+		"the system's namespace":  {namespaced(func(o *Options) { o.WatchNamespaces = []string{"kube-system"} }), "--watch-namespaces=kube-system"},
+		"pins without a resolver": {namespaced(func(o *Options) { o.Injection = optin.Admission }), "--injection=template"},
+		"a webhook without calls": {namespaced(func(o *Options) { o.Webhook.Address = ":9443" }), "--webhook-bind-address=0"},
+		"reviews without rights":  {namespaced(func(o *Options) { o.MetricsSecure = true }), "--metrics-secure"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -54,11 +61,30 @@ func TestOptions(t *testing.T) {
 			}
 		})
 	}
+	// Rule 23.
+	limited := good
+	namespaced(func(*Options) {})(&limited)
+	for namespace, want := range map[string]bool{"kube-system": true, "confrev": false, "a": false, "default": true} {
+		if got := limited.Excluded(namespace); got != want {
+			t.Errorf("limited to %q, excluded(%s) = %v", limited.WatchNamespaces, namespace, got)
+		}
+	}
+	if whole, single := good.Lease(), limited.Lease(); whole != "confrev" || single != "release-namespaced" {
+		t.Errorf("leases %q and %q", whole, single)
+	}
 	// Rule 18.
 	for namespace, want := range map[string]bool{"kube-system": true, "confrev": true, "default": false, "kube-public": false} {
 		if got := good.Excluded(namespace); got != want {
 			t.Errorf("excluded(%s) = %v", namespace, got)
 		}
+	}
+}
+
+// namespaced returns a change to options that limits them to namespaces.
+func namespaced(change func(*Options)) func(*Options) {
+	return func(o *Options) {
+		o.WatchNamespaces, o.Injection, o.PolicyPrefix = []string{"a", "confrev"}, optin.Template, "release"
+		change(o)
 	}
 }
 

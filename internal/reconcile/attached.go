@@ -12,7 +12,6 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/internal/rollout"
 )
 
 // keepAttached maintains a source whose name is unique for each deploy. The holders that use it own it, so that it is deleted with the last
@@ -25,7 +24,7 @@ func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 		}
 		return 0, r.Store.Detach(ctx, obj, without(obj.Finalizers))
 	}
-	if !optin.Protected(obj) && protected {
+	if !r.protects(obj) && protected {
 		return 0, r.Store.SetFinalizers(ctx, obj, without(obj.Finalizers))
 	}
 	users, err := r.namers(ctx, ref)
@@ -46,18 +45,24 @@ func (r *Revisions) keepAttached(ctx context.Context, obj *metav1.PartialObjectM
 	if err != nil || !attached {
 		return 0, err
 	}
-	if optin.Protected(obj) && !protected {
+	if r.protects(obj) && !protected {
 		// The event of this write leads back here, for the owners.
 		return 0, r.Store.SetFinalizers(ctx, obj, append(slices.Clone(obj.Finalizers), keys.ProtectFinalizer))
 	}
 	return 0, r.attach(ctx, obj, users)
 }
 
+// protects reports whether a source gets confrev's finalizer. It gets none where confrev's rights are deleted with the namespace: no one
+// would remove the finalizer then, and the namespace would never be gone (rule 23).
+func (r *Revisions) protects(obj *metav1.PartialObjectMetadata) bool {
+	return optin.Protected(obj) && !r.Options.Namespaced()
+}
+
 // releaseFinalizer removes confrev's finalizer from a deleted source once a live look finds no users of it, or with its whole namespace, whatever uses it there.
 // The namespace is looked up live: the cache may show the deletion of the source before that of its namespace, and users
 // that have finalizers of their own would then be waited for.
 func (r *Revisions) releaseFinalizer(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
-	ending, err := rollout.Terminating(ctx, r.Live, ref.Namespace)
+	ending, err := r.Options.Terminating(ctx, r.Live, ref.Namespace)
 	if err != nil {
 		return 0, err
 	}

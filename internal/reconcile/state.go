@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -82,6 +83,13 @@ func (s *States) set(workload stated, is state) {
 		return
 	}
 	s.of[workload] = is
+}
+
+// Forget forgets the workloads of a namespace, which this process does not follow any more.
+func (s *States) Forget(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.of, func(workload stated, _ state) bool { return workload.name.Namespace == namespace })
 }
 
 // Describe implements prometheus.Collector.

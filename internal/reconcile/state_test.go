@@ -58,6 +58,10 @@ confrev_workloads{namespace="a",state="held",workload="deployment"} 1
 	if err := testutil.CollectAndCompare(s, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
+	s.Forget("a")
+	if n := testutil.CollectAndCount(s); n != 0 {
+		t.Errorf("%d series are left of a namespace that is not followed", n)
+	}
 	// Prometheus takes an empty label for none.
 	want = head + `confrev_workloads{namespace="",state="held",workload="deployment"} 2` + "\n"
 	if err := testutil.CollectAndCompare(all, strings.NewReader(want)); err != nil {

@@ -39,10 +39,12 @@ func (r *Workloads) SetUp(manager ctrl.Manager) error {
 		Named(name(r.Kind)).
 		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
-			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(r.Kind.New(), reporter{r}.handler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
+	if !r.Options.Namespaced() {
+		b = b.WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
+			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})))
+	}
 	for _, kind := range r.Options.SourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
 	}

@@ -54,9 +54,6 @@ const retrySoon = 50 * time.Millisecond
 // retryRefused is how long to wait after the API server refused something, such as a copy beyond a quota.
 const retryRefused = time.Minute
 
-// retryGate is how long to wait before checking again whether the admission policies are in place.
-const retryGate = 500 * time.Millisecond
-
 // Reconcile brings one workload's pins to what the plan says.
 func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	obj := r.Kind.New()
@@ -161,7 +158,7 @@ func (r *Workloads) obstructed(ctx context.Context, obj client.Object, change ro
 	}
 	if problem := r.Gate.Problem(); problem != nil && change.NeedsPolicies {
 		// A pin that nothing resolves would only look as if it kept the promise.
-		return retryGate, notice.Notice{Reason: notice.PoliciesNotReady, Text: problem.Error()}
+		return r.Gate.Retry(), notice.Notice{Reason: notice.PoliciesNotReady, Text: problem.Error()}
 	}
 	times := plan.MaxReverts
 	if change.OnlyInjects {

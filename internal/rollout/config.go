@@ -58,7 +58,13 @@ type Options struct {
 	RestartOnAny bool
 	// Namespace is confrev's own namespace, in which it handles no workloads.
 	Namespace string
+	// WatchNamespaces are the namespaces to which confrev is limited. If there are none, it handles all.
+	WatchNamespaces []string
 }
+
+// Namespaced reports whether confrev is limited to single namespaces. Then it reads nothing that is in no namespace, not even the
+// namespaces themselves (rule 23).
+func (o Options) Namespaced() bool { return len(o.WatchNamespaces) > 0 }
 
 // SourceKinds returns the kinds of sources that are enabled.
 func (o Options) SourceKinds() []pin.Kind {
@@ -71,8 +77,21 @@ func (o Options) SourceKinds() []pin.Kind {
 // Enabled reports whether sources of a kind are read at all.
 func (o Options) Enabled(kind pin.Kind) bool { return slices.Contains(o.SourceKinds(), kind) }
 
-// Excluded reports whether confrev ignores a namespace (rule 18).
+// Within returns the namespace to which the loops with these options are limited; empty if they work in all. Where there are several, each
+// has loops of its own.
+func (o Options) Within() string {
+	if o.Namespaced() {
+		return o.WatchNamespaces[0]
+	}
+	return ""
+}
+
+// Excluded reports whether confrev ignores a namespace (rules 18 and 23).
 func (o Options) Excluded(namespace string) bool {
+	if o.Namespaced() {
+		// Without policies and webhooks, confrev cannot block itself, so it may watch its own namespace.
+		return namespace == metav1.NamespaceSystem || !slices.Contains(o.WatchNamespaces, namespace)
+	}
 	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
 }
 
@@ -83,7 +102,9 @@ func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o 
 		return optin.Config{}, nil, err
 	}
 	namespace := index.Namespace()
-	err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
+	if !o.Namespaced() {
+		err = reader.Get(ctx, client.ObjectKey{Name: obj.GetNamespace()}, namespace)
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return optin.Config{}, nil, err
 	}
@@ -96,11 +117,14 @@ func (o Options) LeftAlone(ctx context.Context, reader client.Reader, name strin
 	if o.Excluded(name) {
 		return true, nil
 	}
-	return Terminating(ctx, reader, name)
+	return o.Terminating(ctx, reader, name)
 }
 
-// Terminating reports whether a namespace is being deleted.
-func Terminating(ctx context.Context, reader client.Reader, name string) (bool, error) {
+// Terminating reports whether a namespace is being deleted. If confrev is limited to single namespaces, it cannot know.
+func (o Options) Terminating(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	if o.Namespaced() {
+		return false, nil
+	}
 	namespace := index.Namespace()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)

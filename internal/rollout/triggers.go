@@ -125,10 +125,14 @@ func (t *Triggers) prepare(ctx context.Context, trigger optin.Trigger) (prepared
 		// The API knows resources by their singular too; rights and indexes do not.
 		return none, notice.Terminal(optin.InvalidRestartOn, "annotation %s: %s is not how the API calls it; write %s", keys.RestartOn, trigger.Kind, mapping.Resource.Resource)
 	}
+	namespaced := mapping.Scope.Name() != meta.RESTScopeNameRoot
+	if !namespaced && t.options.Namespaced() {
+		return none, notice.Terminal(notice.RestartOnForbidden, "annotation %s: %s is in no namespace, and confrev is limited to single namespaces", keys.RestartOn, trigger.Kind)
+	}
 	if err := t.permit(ctx, trigger.Resource); err != nil {
 		return none, err
 	}
-	return preparedTrigger{trigger, gvk, mapping.Scope.Name() != meta.RESTScopeNameRoot}, nil
+	return preparedTrigger{trigger, gvk, namespaced}, nil
 }
 
 // read returns a hash of the parts of an object that count. The error is NotFound if the object does not exist.
@@ -163,7 +167,7 @@ func (t *Triggers) permit(ctx context.Context, resource schema.GroupVersionResou
 	for _, verb := range []string{"get", "list", "watch"} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
+				Namespace: t.options.Within(), Verb: verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
 			},
 		}}
 		if err := t.client.Create(ctx, review); err != nil {

@@ -30,43 +30,43 @@ func forEachKind(t *testing.T, test func(w *world, s subject)) {
 }
 
 // Rules 1, 2, 4: the main job. Pods refer to their sources in every form.
-func TestEveryKindRollsForwardAndBack(t *testing.T) {
-	forEachKind(t, func(w *world, s subject) {
-		a, first := w.launch(s, "web")
-		w.Barrier()
-		generation, holders := a.templateObject().GetGeneration(), len(a.holders())
+func TestEveryKindRollsForwardAndBack(t *testing.T) { forEachKind(t, rollsForwardAndBack) }
 
-		second := a.editTo("B")
-		w.Barrier()
-		if got := a.templateObject().GetGeneration() - generation; got != 1 {
-			w.Errorf("an edit of two sources at once changed the template %d times, want 1", got)
-		}
-		if got := len(a.holders()) - holders; got != 1 {
-			w.Errorf("an edit made %d holders, want 1", got)
-		}
-		if complaint := a.brokenPromise(); complaint != "" {
-			w.Error(complaint)
-		}
-		w.WaitEvent("RolledForward", "web", second.conf.Revision)
-		w.WaitEvent("RolledForward", "web", second.secret.Revision)
-		if a.rollBack == nil {
-			return
-		}
+func rollsForwardAndBack(w *world, s subject) {
+	a, first := w.launch(s, "web")
+	w.Barrier()
+	generation, holders := a.templateObject().GetGeneration(), len(a.holders())
 
-		a.rollBack(a)
-		a.waitHolds()
-		w.Barrier()
-		if got := a.reads("A"); got != first {
-			w.Errorf("after the undo the pins are %s, want %s", got, first)
-		}
-		third := a.editTo("C")
-		if third.conf.Number <= second.conf.Number || third.secret.Number <= second.secret.Number {
-			w.Errorf("C is %s, B was %s", third, second)
-		}
-		if note, ok := a.templateObject().GetAnnotations()[keys.Held]; ok {
-			w.Errorf("the note %q should be gone", note)
-		}
-	})
+	second := a.editTo("B")
+	w.Barrier()
+	if got := a.templateObject().GetGeneration() - generation; got != 1 {
+		w.Errorf("an edit of two sources at once changed the template %d times, want 1", got)
+	}
+	if got := len(a.holders()) - holders; got != 1 {
+		w.Errorf("an edit made %d holders, want 1", got)
+	}
+	if complaint := a.brokenPromise(); complaint != "" {
+		w.Error(complaint)
+	}
+	w.WaitEvent("RolledForward", "web", second.conf.Revision)
+	w.WaitEvent("RolledForward", "web", second.secret.Revision)
+	if a.rollBack == nil {
+		return
+	}
+
+	a.rollBack(a)
+	a.waitHolds()
+	w.Barrier()
+	if got := a.reads("A"); got != first {
+		w.Errorf("after the undo the pins are %s, want %s", got, first)
+	}
+	third := a.editTo("C")
+	if third.conf.Number <= second.conf.Number || third.secret.Number <= second.secret.Number {
+		w.Errorf("C is %s, B was %s", third, second)
+	}
+	if note, ok := a.templateObject().GetAnnotations()[keys.Held]; ok {
+		w.Errorf("the note %q should be gone", note)
+	}
 }
 
 // unready is the list of the revisions whose pods are kept unready (hack/cluster/stages.yaml); the cluster has one.

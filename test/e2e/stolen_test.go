@@ -40,10 +40,16 @@ type stolen struct {
 // stealToken returns a client with confrev's name and groups, and so with its rights.
 func stealToken(t *testing.T) client.Client {
 	t.Helper()
+	return stealTokenOf(t, env.Namespace)
+}
+
+// stealTokenOf does what stealToken does for the release in another namespace.
+func stealTokenOf(t *testing.T, namespace string) client.Client {
+	t.Helper()
 	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + env.Namespace + ":confrev",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + env.Namespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + namespace + ":confrev",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
 	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {

@@ -53,7 +53,12 @@ type Confrev struct {
 // Confrev prepares confrev to run with the rights of the chart's ServiceAccount. It does not start it. name tells it, and
 // its log, from others in the same run.
 func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...string) (*Confrev, error) {
-	kubeconfig, err := c.serviceAccountKubeconfig(ctx)
+	return c.ConfrevOf(ctx, Namespace, name, binary, args...)
+}
+
+// ConfrevOf does what Confrev does for the release in another namespace.
+func (c *Cluster) ConfrevOf(ctx context.Context, namespace, name, binary string, args ...string) (*Confrev, error) {
+	kubeconfig, err := c.serviceAccountKubeconfig(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +78,7 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 		binary:  binary,
 		health:  "http://" + addresses[0] + "/readyz",
 		args: append([]string{
-			"--kubeconfig", kubeconfig, "--namespace", Namespace, "--log-level", "debug",
+			"--kubeconfig", kubeconfig, "--namespace", namespace, "--log-level", "debug",
 			"--health-probe-bind-address", addresses[0], "--metrics-bind-address", addresses[1],
 			"--webhook-bind-address", addresses[2], "--webhook-dns-names", WebhookHost,
 		}, args...),
@@ -81,16 +86,22 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 }
 
 // serviceAccountKubeconfig writes a kubeconfig with a token of the chart's ServiceAccount.
-func (c *Cluster) serviceAccountKubeconfig(ctx context.Context) (string, error) {
+func (c *Cluster) serviceAccountKubeconfig(ctx context.Context, namespace string) (string, error) {
 	// Longer than any run.
-	token, err := c.Kubectl(ctx, "--namespace", Namespace, "create", "token", serviceAccount, "--duration=24h")
+	token, err := c.Kubectl(ctx, "--namespace", namespace, "create", "token", serviceAccount, "--duration=24h")
 	if err != nil {
 		return "", fmt.Errorf("get a token of the chart's ServiceAccount: %w", err)
 	}
-	path := filepath.Join(c.Dir, "confrev.kubeconfig")
+	path := filepath.Join(c.Dir, namespace+".kubeconfig")
 	return path, c.WriteKubeconfig(path, func(config *clientcmdapi.Config, current *clientcmdapi.Context) {
 		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{current.AuthInfo: {Token: strings.TrimSpace(token)}}
 	})
+}
+
+// RenewToken replaces confrev's token with one of the chart's ServiceAccount as it is now, for its next start.
+func (c *Cluster) RenewToken(ctx context.Context) error {
+	_, err := c.serviceAccountKubeconfig(ctx, Namespace)
+	return err
 }
 
 // FreeAddress returns an address of this machine on which nothing listens.

@@ -68,13 +68,13 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	return sum
 }
 
-// PodAdmission reports what resolves pins, as confrev sees it: "policy", "webhook" or "none".
+// PodAdmission reports what resolves pins, as confrev sees it: "policy", "webhook", "off" or "none".
 func (c *Confrev) PodAdmission(ctx context.Context) (string, error) {
 	metrics, err := c.ReadMetrics(ctx)
 	if err != nil {
 		return "", err
 	}
-	for _, by := range []string{"policy", "webhook"} {
+	for _, by := range []string{"policy", "webhook", "off"} {
 		if metrics.Sum("confrev_pod_admission", "by", by) == 1 {
 			return by, nil
 		}

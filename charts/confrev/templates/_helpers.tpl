@@ -148,6 +148,9 @@ What resolves pins when pods are created: "policy" if the API server serves Muta
 Helm cannot ask an API server (helm template), it is "webhook", which works everywhere.
 */}}
 {{- define "confrev.podAdmission" -}}
+{{- if .Values.watchNamespaces -}}
+off
+{{- else -}}
 {{- $chosen := .Values.podAdmission -}}
 {{- if eq $chosen "auto" -}}
 {{- $chosen = ternary "policy" "webhook" (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
@@ -156,6 +159,19 @@ Helm cannot ask an API server (helm template), it is "webhook", which works ever
 {{- fail "the webhook should resolve pins in pods (value podAdmission; the API server may not serve MutatingAdmissionPolicy), which requires webhook.enabled" -}}
 {{- end -}}
 {{- $chosen -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether confrev serves its webhooks: "true" or nothing. */}}
+{{- define "confrev.webhook" -}}
+{{- if and .Values.webhook.enabled (not .Values.watchNamespaces) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Where pins are applied. In single namespaces, nothing resolves pins when pods are created. */}}
+{{- define "confrev.injection" -}}
+{{- .Values.injection | default (ternary "template" "admission" (not (empty .Values.watchNamespaces))) -}}
 {{- end -}}
 
 {{/* What to check if pins were not applied. */}}
