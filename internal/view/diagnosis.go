@@ -72,7 +72,7 @@ type DiagnosisOptions struct {
 func (v *View) Diagnose(ctx context.Context, options DiagnosisOptions) (*Diagnosis, error) {
 	d := &doctor{View: v, DiagnosisOptions: options, Diagnosis: Diagnosis{TypeMeta: typeMeta("Diagnosis"), Findings: []Finding{}}}
 	for _, examine := range []func(context.Context) error{
-		d.versions, d.policies, d.guards, d.webhook, d.controller, d.rights, d.schemas, d.workloads, d.revisions, d.pods,
+		d.versions, d.admission, d.controller, d.overlaps, d.unwatched, d.rights, d.schemas, d.workloads, d.revisions, d.pods,
 	} {
 		if err := examine(ctx); err != nil {
 			return nil, err

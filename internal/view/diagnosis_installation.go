@@ -125,14 +125,15 @@ func (d *doctor) controller(ctx context.Context) error {
 		d.addFinding(SeverityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
 	}
 	lease := &coordinationv1.Lease{}
-	found, seen, err := d.read(ctx, lease, about.Namespace, "confrev")
+	name := d.Installation.Options.Lease()
+	found, seen, err := d.read(ctx, lease, about.Namespace, name)
 	if err != nil || !seen || deployment.Status.ReadyReplicas == 0 {
 		return err
 	}
 	spec := lease.Spec
 	if !found || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil ||
 		d.Now.After(spec.RenewTime.Add(4*time.Duration(*spec.LeaseDurationSeconds)*time.Second)) {
-		d.addFinding(SeverityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: "confrev"},
+		d.addFinding(SeverityError, "NoLeader", coordinationv1.SchemeGroupVersion.WithKind("Lease"), client.ObjectKey{Namespace: about.Namespace, Name: name},
 			logs, "no replica leads, so nothing advances")
 	}
 	return nil
@@ -150,10 +151,12 @@ func (d *doctor) needed() map[schema.GroupResource][]string {
 	write := []string{"get", "list", "watch", "create", "patch", "delete"}
 	needed := map[schema.GroupResource][]string{
 		{Resource: "configmaps"}:                         write,
-		{Resource: "namespaces"}:                         {"get", "list", "watch"},
 		{Group: "apps", Resource: "replicasets"}:         {"get", "list", "watch"},
 		{Group: "apps", Resource: "controllerrevisions"}: {"get", "list", "watch"},
 		{Group: "batch", Resource: "jobs"}:               {"get", "list", "watch"},
+	}
+	if !d.Installation.Options.Namespaced() {
+		needed[schema.GroupResource{Resource: "namespaces"}] = []string{"get", "list", "watch"}
 	}
 	if d.Installation.Options.Secrets {
 		needed[schema.GroupResource{Resource: "secrets"}] = write
@@ -173,29 +176,38 @@ func (d *doctor) rights(ctx context.Context) error {
 	if deployment == nil {
 		return nil
 	}
-	account := deployment.Spec.Template.Spec.ServiceAccountName
 	for resource, verbs := range d.needed() {
 		for _, verb := range verbs {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:               "system:serviceaccount:" + deployment.Namespace + ":" + account,
-				Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + deployment.Namespace, "system:authenticated"},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Verb: verb},
-			}}
-			err := d.live.Create(ctx, review)
-			if apierrors.IsForbidden(err) {
-				d.note("not judged: whether the controller has the rights that it needs: %v", err)
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if !review.Status.Allowed {
-				d.addFinding(SeverityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
-					"its ServiceAccount %s may not %s %q", account, verb, resource.String())
+			for _, namespace := range d.places() {
+				if refused, err := d.right(ctx, deployment, namespace, verb, resource); refused || err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// right asks whether the controller has one right. It returns true if the user may not ask that.
+func (d *doctor) right(ctx context.Context, deployment *appsv1.Deployment, namespace, verb string, resource schema.GroupResource) (refused bool, err error) {
+	account := deployment.Spec.Template.Spec.ServiceAccountName
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   "system:serviceaccount:" + deployment.Namespace + ":" + account,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + deployment.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Group: resource.Group, Resource: resource.Resource, Verb: verb,
+		},
+	}}
+	err = d.live.Create(ctx, review)
+	if apierrors.IsForbidden(err) {
+		d.note("not judged: whether the controller has the rights that it needs: %v", err)
+		return true, nil
+	}
+	if err == nil && !review.Status.Allowed {
+		d.addFinding(SeverityError, "RightMissing", workload.Deployment.GVK, client.ObjectKeyFromObject(deployment), installChart,
+			"its ServiceAccount %s may not %s %q%s", account, verb, resource.String(), inPlace(namespace))
+	}
+	return false, err
 }
 
 // customResourceDefinition is the kind of the objects that define custom resources.

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +32,7 @@ type Installation struct {
 	// Namespace is where it is, or where it was searched for.
 	Namespace string
 	// others are further Deployments that look like it.
-	others []string
+	others []appsv1.Deployment
 	// refused is why the user may not see it; empty otherwise.
 	refused string
 	// Options are those of the controller, or the chart's defaults.
@@ -67,8 +68,12 @@ func (i Installation) empty(gvk schema.GroupVersionKind) client.Object {
 func (i Installation) Notes() []string {
 	var notes []string
 	if len(i.others) > 0 {
+		var names []string
+		for _, other := range i.others {
+			names = append(names, other.Namespace+"/"+other.Name)
+		}
 		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is used, and not %s; choose with --controller-namespace",
-			i.Deployment.Namespace, i.Deployment.Name, strings.Join(i.others, ", ")))
+			i.Deployment.Namespace, i.Deployment.Name, strings.Join(names, ", ")))
 	}
 	if i.Problem != nil {
 		notes = append(notes, fmt.Sprintf("the controller's options could not be read, so the chart's defaults are used: %v", i.Problem))
@@ -76,13 +81,14 @@ func (i Installation) Notes() []string {
 	return notes
 }
 
-// FindInstallation finds the controller, to plan with its options, in a namespace, or in all if it is empty. Users who may not
-// list Deployments in all namespaces may still see it where the documentation installs it.
-func FindInstallation(ctx context.Context, c client.Client, namespace string) (Installation, error) {
+// FindInstallation finds the controller that works in the namespace target, or in all if that is empty, to plan with its options. It
+// looks in one namespace, or in all if that is empty. Users who may not list Deployments in all namespaces may still see it where the
+// documentation installs it, in the target, or where the target's own RoleBinding says that it is.
+func FindInstallation(ctx context.Context, c client.Client, namespace, target string) (Installation, error) {
 	found := Installation{Options: defaultOptions(), Namespace: cmp.Or(namespace, ControllerNamespace)}
-	all, err := controllers(ctx, c, namespace)
+	all, err := controllers(ctx, c, namespace, target)
 	if apierrors.IsForbidden(err) && namespace == "" {
-		all, err = controllers(ctx, c, ControllerNamespace)
+		all, err = found.visible(ctx, c, target)
 	}
 	if apierrors.IsForbidden(err) {
 		found.refused = err.Error()
@@ -91,10 +97,7 @@ func FindInstallation(ctx context.Context, c client.Client, namespace string) (I
 	if err != nil || len(all) == 0 {
 		return found, err
 	}
-	found.Deployment, found.Namespace = &all[0], all[0].Namespace
-	for _, other := range all[1:] {
-		found.others = append(found.others, other.Namespace+"/"+other.Name)
-	}
+	found.Deployment, found.Namespace, found.others = &all[0], all[0].Namespace, all[1:]
 	options, err := optionsOf(ctx, c, found.Deployment)
 	if found.Problem = err; err == nil {
 		found.Options = options
@@ -102,15 +105,72 @@ func FindInstallation(ctx context.Context, c client.Client, namespace string) (I
 	return found, nil
 }
 
+// visible returns the controllers that someone may see who works in the namespace target only. The error is the first refusal if they see
+// none. If the target's RoleBinding shows that confrev is limited to namespaces, the options say so, whatever else is hidden.
+func (i *Installation) visible(ctx context.Context, c client.Reader, target string) ([]appsv1.Deployment, error) {
+	places := []string{ControllerNamespace}
+	if limited := limitedBy(ctx, c, target); limited != "" {
+		i.Namespace, i.Options.Namespace = limited, limited
+		i.Options.WatchNamespaces, i.Options.Injection = []string{target}, optin.Template
+		places = []string{limited, ControllerNamespace}
+	}
+	if target != "" {
+		places = append(places, target)
+	}
+	var refusal error
+	for _, place := range places {
+		all, err := controllers(ctx, c, place, target)
+		switch {
+		case apierrors.IsForbidden(err):
+			refusal = cmp.Or(refusal, err)
+		case err != nil || len(all) > 0:
+			return all, err
+		}
+	}
+	return nil, refusal
+}
+
+// limitedBy returns the namespace of the controller that is limited to some namespaces, a given one among them; empty if there is none, or
+// none that the user may see.
+func limitedBy(ctx context.Context, c client.Reader, namespace string) string {
+	binding := &rbacv1.RoleBinding{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "confrev"}, binding)
+	if namespace == "" || err != nil || binding.Labels["app.kubernetes.io/name"] != "confrev" || len(binding.Subjects) == 0 {
+		return ""
+	}
+	return binding.Subjects[0].Namespace
+}
+
+// WorksIn reports whether the controller works in a namespace.
+func (i Installation) WorksIn(namespace string) bool {
+	return !i.Options.Namespaced() || slices.Contains(i.Options.WatchNamespaces, namespace)
+}
+
+// Elsewhere returns a note that the controller does not work in a namespace, or in all if that is empty; empty if it does.
+func (i Installation) Elsewhere(namespace string) string {
+	switch {
+	case !i.Options.Namespaced() || namespace != "" && i.WorksIn(namespace):
+		return ""
+	case namespace == "":
+		return fmt.Sprintf("the controller in namespace %s is limited to %s: workloads in other namespaces are left out",
+			i.Namespace, strings.Join(i.Options.WatchNamespaces, ", "))
+	}
+	return fmt.Sprintf("the controller in namespace %s is limited to %s: it does nothing in %s",
+		i.Namespace, strings.Join(i.Options.WatchNamespaces, ", "), namespace)
+}
+
 // controllers returns the Deployments that look like confrev's own: by the chart's label, with its container. A label alone may be
-// anyone's. Those that run come first, and of these the one where the documentation installs it.
-func controllers(ctx context.Context, c client.Reader, namespace string) ([]appsv1.Deployment, error) {
+// anyone's. Those that run come first, of these the ones that work in the namespace target, and of these the one where the documentation
+// installs it.
+func controllers(ctx context.Context, c client.Reader, namespace, target string) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
 	err := c.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "confrev"})
 	all := slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return containerOf(&d) == nil })
 	rank := func(d appsv1.Deployment) int {
 		switch {
 		case replicasOf(&d) == 0:
+			return 3
+		case !worksIn(&d, target):
 			return 2
 		case d.Namespace != ControllerNamespace:
 			return 1
@@ -121,6 +181,13 @@ func controllers(ctx context.Context, c client.Reader, namespace string) ([]apps
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return all, err
+}
+
+// worksIn reports whether a Deployment's controller works in a namespace, or in all if that is empty, by its own flags. Where these are
+// not those of this version, it is taken to.
+func worksIn(d *appsv1.Deployment, namespace string) bool {
+	options, _, err := operator.Read(containerOf(d).Args)
+	return err != nil || !options.Namespaced() || slices.Contains(options.WatchNamespaces, namespace)
 }
 
 // containerOf returns the controller's container; nil if there is none.

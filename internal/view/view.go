@@ -58,6 +58,9 @@ func (v *View) take(ctx context.Context) (err error) {
 		return err
 	}
 	v.Notes = v.Installation.Notes()
+	if elsewhere := v.Installation.Elsewhere(v.namespace); elsewhere != "" {
+		v.note("%s", elsewhere)
+	}
 	if v.Installation.Deployment == nil && !v.secretsHandled() {
 		v.Options.Secrets = false
 	}
@@ -153,6 +156,10 @@ func (v *View) noteRefusals() error {
 		return v.Snapshot.Refused(workload.Deployment.GVK)
 	}
 	for _, gvk := range v.Snapshot.RefusedKinds() {
+		if gvk.Kind == "Namespace" && v.Options.Namespaced() {
+			// The controller does not read them either.
+			continue
+		}
 		v.note("you may not list %ss%s", strings.ToLower(gvk.Kind), v.meaning(gvk))
 	}
 	return nil

@@ -196,6 +196,9 @@ func consequences(t session.Target, text string) []string {
 		}
 	}
 	annotations := t.Object.GetAnnotations()
+	if elsewhere := t.Installation.Elsewhere(t.Object.GetNamespace()); elsewhere != "" {
+		return append(notes, elsewhere)
+	}
 	if len(fresh) > 0 && (annotations[keys.Mode] == "" || optin.ModeOf(annotations).Pins) {
 		notes = append(notes, fmt.Sprintf("a controller pins %s at once, which is a rollout", strings.Join(fresh, ", ")))
 	}

@@ -76,7 +76,7 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	if _, err := o.ServerVersion(); err != nil {
 		return err
 	}
-	installed, err := view.FindInstallation(ctx, c, o.ControllerNamespace)
+	installed, err := view.FindInstallation(ctx, c, o.ControllerNamespace, c.Namespace)
 	if err != nil {
 		return err
 	}

@@ -92,13 +92,13 @@ func (p *Session) View(ctx context.Context, all bool) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace)
-	if err != nil {
-		return nil, err
-	}
 	namespace := c.Namespace
 	if all {
 		namespace = ""
+	}
+	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace, namespace)
+	if err != nil {
+		return nil, err
 	}
 	return view.Take(ctx, c, installed, namespace)
 }

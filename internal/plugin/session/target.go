@@ -52,7 +52,7 @@ func (p *Session) FindNamed(ctx context.Context, c *Connection, name string) (Ta
 	if err != nil {
 		return Target{}, err
 	}
-	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace)
+	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace, c.Namespace)
 	if err != nil {
 		return Target{}, err
 	}
@@ -126,9 +126,11 @@ func (t Target) options() operator.Options {
 // Config returns what a workload asks for, by its own annotations and labels and those of its namespace. A namespace that may not be read says nothing.
 func (t Target) Config(ctx context.Context, c client.Reader) (optin.Config, error) {
 	namespace := index.Namespace()
-	err := c.Get(ctx, client.ObjectKey{Name: t.Object.GetNamespace()}, namespace)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return optin.Config{}, err
+	if !t.Installation.Options.Namespaced() {
+		err := c.Get(ctx, client.ObjectKey{Name: t.Object.GetNamespace()}, namespace)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return optin.Config{}, err
+		}
 	}
 	return t.Kind.Config(t.Object, nil, namespace, optin.Defaults{Compat: t.Installation.Options.Compat}), nil
 }
