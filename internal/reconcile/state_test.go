@@ -5,10 +5,14 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/workload"
 )
 
 func TestStateThatMostNeedsAttention(t *testing.T) {
@@ -33,6 +37,26 @@ func TestStateThatMostNeedsAttention(t *testing.T) {
 	}
 	if got := stateOf(rollout.Assessment{Follows: true, Hashes: decided(plan.SourceMissing)}); got != stateMissing {
 		t.Errorf("a missing source is %q", got)
+	}
+}
+
+// The Deployment that a Rollout refers to is counted, and the Rollout is not, whatever it was before.
+func TestRolloutThatTurnsToWorkloadRefIsNotCounted(t *testing.T) {
+	referring := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"workloadRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+	}}}
+	referring.SetGroupVersionKind(workload.Rollout.GVK)
+	referring.SetNamespace("a")
+	referring.SetName("web")
+	w := newWorld(referring)
+	w.Kind = workload.Rollout
+	name := client.ObjectKeyFromObject(referring)
+	w.States.set(stated{w.Kind.Resource(), name}, stateHeld)
+	if _, err := w.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+		t.Fatal(err)
+	}
+	if n := testutil.CollectAndCount(w.States); n != 0 {
+		t.Errorf("%d series are left of it", n)
 	}
 }
 

@@ -75,6 +75,8 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, nil
 	}
 	if named, name, ok := r.Kind.WorkloadRef(obj); ok {
+		// The workload that it names has a state of its own.
+		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, "")
 		misdirected, err := r.Misdirected(ctx, obj, named, name)
 		r.warn(ctx, obj, known, misdirected)
 		return reconcile.Result{}, err
