@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/rollout"
 )
 
 // Certificates maintains what API servers and the webhook server must agree on. Each replica signs a certificate of its own, in
@@ -138,7 +139,7 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 	shared, problem := readAuthority(secret.Data)
 	known := readPaths(secret.Data)
 	renewed := !c.OnlyPath && (problem != nil || !shared.isGood(now, distrusted))
-	if !renewed && known.present != "" && !known.since.Before(distrusted) {
+	if !renewed && known.usable() && !known.since.Before(distrusted) {
 		return shared, nil
 	}
 	if secret.Data == nil {
@@ -204,7 +205,7 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 		return err
 	}
 	err = c.Client.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
-	if apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if rollout.TestFailed(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		// Another replica wrote first, or the chart is being upgraded. The next look will show.
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // The keys of the shared Secret for the secret part of the workload webhook's path: the present one, the previous one, and since
@@ -42,12 +43,16 @@ func readPaths(data map[string][]byte) paths {
 
 // renew creates a new path, and keeps the present one as the previous one unless it is distrusted.
 func (p paths) renew(now time.Time, distrusted bool) paths {
-	next := paths{present: rand.Text() + rand.Text(), before: p.present, since: now}
+	next := paths{present: strings.ToLower(rand.Text() + rand.Text()), before: p.present, since: now}
 	if distrusted {
 		next.before = ""
 	}
 	return next
 }
+
+// usable reports whether there is a present path, and the API server accepts it as that of a Service: its parts must be lower-case, unlike
+// those of a URL.
+func (p paths) usable() bool { return len(validation.IsDNS1123Subdomain(p.present)) == 0 }
 
 func (p paths) write(data map[string][]byte) {
 	data[pathKey], data[pathBeforeKey] = []byte(p.present), []byte(p.before)

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
@@ -13,10 +14,14 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
@@ -42,7 +47,32 @@ func newCluster(t *testing.T, data map[string][]byte) *cluster {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "confrev-system", Name: "ca"}, Data: data},
 		hook("pin", admissionregistrationv1.WebhookClientConfig{Service: service}),
 		hook("resolve", admissionregistrationv1.WebhookClientConfig{URL: new("https://localhost:9443/resolve-pins")}),
-	).Build()}
+	).WithInterceptorFuncs(interceptor.Funcs{Patch: patchChecked}).Build()}
+}
+
+// patchChecked refuses what the API server refuses as a Service's path, for which a URL's rules are not enough.
+func patchChecked(
+	ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption,
+) error {
+	if err := c.Patch(ctx, obj, patch, options...); err != nil {
+		return err
+	}
+	config, ok := obj.(*admissionregistrationv1.MutatingWebhookConfiguration)
+	if !ok {
+		return nil
+	}
+	for _, hook := range config.Webhooks {
+		if hook.ClientConfig.Service == nil || hook.ClientConfig.Service.Path == nil {
+			continue
+		}
+		for part := range strings.SplitSeq(strings.TrimPrefix(*hook.ClientConfig.Service.Path, "/"), "/") {
+			if wrong := validation.IsDNS1123Subdomain(part); len(wrong) > 0 {
+				return apierrors.NewInvalid(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), obj.GetName(),
+					field.ErrorList{field.Invalid(field.NewPath("webhooks"), part, wrong[0])})
+			}
+		}
+	}
+	return nil
 }
 
 // replica returns one of several confrevs.
@@ -144,6 +174,29 @@ func TestReplicasAgree(t *testing.T) {
 	}
 	if code := c.answers(c.replica(), prefix); code != http.StatusNotFound {
 		t.Errorf("a replica that knows no path yet answers %d", code)
+	}
+}
+
+// The API server refuses a Service's path with capital letters, which an earlier version made. A refusal is an error, and not taken for
+// another replica's write.
+func TestAPathThatTheAPIServerRefusesIsRenewed(t *testing.T) {
+	c := newCluster(t, nil)
+	r := c.replica()
+	c.look(r)
+	secret := c.secret()
+	secret.Data[pathKey] = []byte(strings.Repeat("ABCDEFGH", 6))
+	if err := c.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	c.look(r)
+	if path := c.path(); path != strings.ToLower(path) || strings.Contains(path, "abcdefgh") {
+		t.Errorf("the path is %s", path)
+	}
+	c.believed(r, true)
+
+	r.Prefix = "/Pin-Workloads/"
+	if err := r.look(t.Context()); err == nil || !strings.Contains(err.Error(), "lowercase") {
+		t.Errorf("a path that the API server refuses: %v", err)
 	}
 }
 
