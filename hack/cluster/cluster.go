@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"confrev.io/confrev/hack/cluster/network"
 )
 
 var (
@@ -90,13 +92,25 @@ func (c cluster) createArgs(o upOptions, download bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(c.cluster(c.name), 0o755); err != nil {
+		return nil, fmt.Errorf("make the directory of the cluster: %w", err)
+	}
+	taken, err := network.Addresses()
+	if err != nil {
+		return nil, err
+	}
+	own, err := c.chooseNetwork(c.name, taken)
+	if err != nil {
+		return nil, err
+	}
 	settings, policy, dir := filepath.Join(c.state, "kwokctl.yaml"), filepath.Join(c.state, "audit-policy.yaml"), c.cluster(c.name)
 	write := func(path, content string) error {
-		content = fill(content, "{{kubernetes}}", version, "{{cluster}}", dir, "{{pki}}", filepath.Join(dir, "pki"))
+		content = fill(content, "{{kubernetes}}", version, "{{cluster}}", dir, "{{pki}}", filepath.Join(dir, "pki"),
+			"{{services}}", own.Services().String(), "{{apiservice}}", own.APIService().String(), "{{machine}}", own.Machine().String())
 		return os.WriteFile(path, []byte(content), 0o644)
 	}
 	// The API server reads the last two at each start.
-	err = errors.Join(os.MkdirAll(dir, 0o755), write(settings, kwokctlSettings), write(policy, auditPolicy),
+	err = errors.Join(write(settings, kwokctlSettings), write(policy, auditPolicy),
 		write(filepath.Join(dir, "admission.yaml"), admission), write(filepath.Join(dir, "webhooks.yaml"), webhooks))
 	if err != nil {
 		return nil, fmt.Errorf("write the settings of the cluster: %w", err)
@@ -287,9 +301,16 @@ func (c cluster) scaleNodes(ctx context.Context, nodes int) error {
 // waitUsable waits until a pod could be created and would run: nodes are ready, the namespace has its account.
 func (c cluster) waitUsable(ctx context.Context) error {
 	return step(ctx, "wait for nodes", func(ctx context.Context) error {
+		simulated, err := c.simulatedNodes(ctx)
+		if err != nil {
+			return err
+		}
 		// A real node says so when it is started.
-		wait := c.kubectlCommand("wait", "nodes", "--selector", nodeKey+"!="+nodeName, "--for", "condition=Ready", "--timeout", "60s")
-		if err := wait.run(ctx); err != nil {
+		wait := c.kubectlCommand("wait", "nodes", "--selector", simulatedNode, "--for", "condition=Ready", "--timeout", "60s")
+		if simulated {
+			err = wait.run(ctx)
+		}
+		if err != nil {
 			return fmt.Errorf("%w; see also %s", err, c.layout.log(c.name, "kwok-controller"))
 		}
 		account := c.kubectlCommand("wait", "serviceaccount/default", "--namespace", "default", "--for", "create",
@@ -299,6 +320,15 @@ func (c cluster) waitUsable(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// simulatedNode selects KWOK's nodes.
+var simulatedNode = nodeKey + "!=" + nodeName
+
+// simulatedNodes reports whether the cluster has nodes of KWOK's.
+func (c cluster) simulatedNodes(ctx context.Context) (bool, error) {
+	names, err := c.kubectlCommand("get", "nodes", "--selector", simulatedNode, "-o", "name").output(ctx)
+	return names != "", err
 }
 
 // sourceDir returns where the source of a module's main dependency is; the go command fetches it if need be.

@@ -46,7 +46,7 @@ func newUpCommand() *cobra.Command {
 		},
 	}
 	addNameFlag(cmd, &options.name)
-	cmd.Flags().IntVar(&options.nodes, "nodes", 3, "number of simulated nodes; an existing cluster changes only if given")
+	cmd.Flags().IntVar(&options.nodes, "nodes", 3, "number of simulated nodes, 0 for the real one only; an existing cluster changes only if given")
 	cmd.Flags().IntVar(&options.port, "port", 0, "port of a new cluster's API server (0: a free one)")
 	cmd.Flags().StringVar(&minor, "kubernetes", defaultKubernetes.minor, "version of the control plane: "+kubernetesMinors())
 	cmd.Flags().BoolVar(&options.rollouts, "argo-rollouts", false, "also run the Argo Rollouts controller")
@@ -92,7 +92,7 @@ func newPathCommand() *cobra.Command {
 		Use:   "path component",
 		Short: "Print the path of a component's binary, built if need be",
 		Long: "Print the path of a component's binary, built if need be (progress goes to stderr). Components: " +
-			strings.Join(componentNames(), ", ") + ". From Debian's packages: prometheus, promtool, runc.",
+			strings.Join(componentNames(), ", ") + ". From Debian's packages: nft, prometheus, promtool, runc.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := newLayout()

@@ -24,6 +24,7 @@ var (
 	moduleFluxSSA      = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
 	moduleGitopsEngine = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
 	moduleContainerd   = module{"containerd", "github.com/containerd/containerd/v2"}
+	moduleCNI          = module{"cni", "github.com/containernetworking/plugins"}
 	moduleRollouts     = module{"argo-rollouts", "github.com/argoproj/argo-rollouts"}
 	moduleCertManager  = module{"cert-manager", "github.com/cert-manager/cert-manager"}
 )
@@ -57,18 +58,24 @@ var components = []component{
 	{name: "containerd", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd"},
 	{name: "containerd-shim-runc-v2", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"},
 	{name: "ctr", module: moduleContainerd, pkg: "github.com/containerd/containerd/v2/cmd/ctr"},
+	{name: "kube-proxy", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kube-proxy"},
+	{name: "bridge", module: moduleCNI, pkg: "github.com/containernetworking/plugins/plugins/main/bridge"},
+	{name: "loopback", module: moduleCNI, pkg: "github.com/containernetworking/plugins/plugins/main/loopback"},
+	{name: "host-local", module: moduleCNI, pkg: "github.com/containernetworking/plugins/plugins/ipam/host-local"},
 	{name: "flux-ssa", module: moduleFluxSSA, pkg: "."},
 	{name: "gitops-engine", module: moduleGitopsEngine, pkg: "."},
 	{name: "cert-manager", module: moduleCertManager, pkg: "."},
 }
 
 // controlPlane are the components that kwokctl can also download, as it names them; kubernetes.component tells those of a
-// version. tools are what it cannot download. nodeComponents are what a real node has in addition to runc.
+// version. tools are what it cannot download. nodeComponents are what a real node has in addition to runc and nft.
 var (
 	controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	tools        = []string{"kubectl", "kwok", "kwokctl"}
 
-	nodeComponents = []string{"kubelet", "containerd", "containerd-shim-runc-v2", "ctr"}
+	nodeComponents = []string{
+		"kubelet", "kube-proxy", "containerd", "containerd-shim-runc-v2", "ctr", "bridge", "loopback", "host-local",
+	}
 )
 
 // olderServers returns the servers of the older versions of Kubernetes.

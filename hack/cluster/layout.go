@@ -80,7 +80,10 @@ func (l layout) kubeconfig(name string) string {
 }
 
 // node returns the directory of the real node.
-func (l layout) node(name string) string     { return filepath.Join(l.cluster(name), "node") }
+func (l layout) node(name string) string { return filepath.Join(l.cluster(name), "node") }
+func (l layout) networkFile(name string) string {
+	return filepath.Join(l.cluster(name), "network")
+}
 func (l layout) auditLog(name string) string { return l.log(name, "audit") }
 func (l layout) log(name, process string) string {
 	return filepath.Join(l.cluster(name), "logs", process+".log")

@@ -10,25 +10,33 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"confrev.io/confrev/hack/cluster/sandbox"
 )
 
-// cgroups is where they are mounted.
-const cgroups = "/sys/fs/cgroup"
-
 // checkNode returns why this machine cannot run a real node. It believes only a container that it has run. Of a machine
-// that can, it gives the directory of runc.
-func checkNode(ctx context.Context, l layout) (runc string, err error) {
-	if err := allowsNode(); err != nil {
-		return "", fmt.Errorf("a real node cannot run here: %w", err)
-	}
-	runc, err = runcPackage.dir(ctx, l, "runc")
-	if err == nil {
-		err = tryContainer(ctx, l, runc)
-	}
+// that can, it gives the tools that it tried.
+func checkNode(ctx context.Context, l layout) (nodeTools, error) {
+	tools, err := tryNode(ctx, l)
 	if err != nil {
-		return "", fmt.Errorf("a real node cannot run here: %w", err)
+		return nil, fmt.Errorf("a real node cannot run here: %w", err)
 	}
-	return runc, nil
+	return tools, nil
+}
+
+func tryNode(ctx context.Context, l layout) (nodeTools, error) {
+	if err := allowsNode(); err != nil {
+		return nil, err
+	}
+	runc, err := programDir(ctx, l, runcPackage, "runc")
+	if err != nil {
+		return nil, err
+	}
+	nft, err := programDir(ctx, l, nftPackage, "nft")
+	if err != nil {
+		return nil, err
+	}
+	return nodeTools{"runc": runc, "nft": nft}, tryContainer(ctx, l, runc, nft)
 }
 
 func allowsNode() error {
@@ -39,15 +47,15 @@ func allowsNode() error {
 		return errors.New("it needs root")
 	}
 	for _, file := range []string{"cgroup.controllers", "memory"} {
-		if _, err := os.Stat(filepath.Join(cgroups, file)); err == nil {
+		if _, err := os.Stat(filepath.Join(sandbox.Cgroups, file)); err == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("no cgroups are mounted at %s", cgroups)
+	return fmt.Errorf("no cgroups are mounted at %s", sandbox.Cgroups)
 }
 
-// tryContainer runs one small container the way that a node would, in namespaces of its own.
-func tryContainer(ctx context.Context, l layout, runc string) error {
+// tryContainer makes a network and runs one small container the way that a node would, in namespaces of its own.
+func tryContainer(ctx context.Context, l layout, runc, nft string) error {
 	// Not where temporary files are: nothing may be run from there on some machines.
 	if err := os.MkdirAll(l.cache, 0o755); err != nil {
 		return fmt.Errorf("try a container: %w", err)
@@ -65,14 +73,14 @@ func tryContainer(ctx context.Context, l layout, runc string) error {
 	if err != nil {
 		return fmt.Errorf("try a container: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, "node", "trial", dir, runc)
-	isolate(cmd)
+	cmd := exec.CommandContext(ctx, self, "node", "trial", dir, runc, nft)
+	sandbox.Isolate(cmd)
 	out, err := cmd.CombinedOutput()
 	if text := lastLine(string(out)); err != nil && text != "" {
 		err = errors.New(text)
 	}
 	if err != nil {
-		err = fmt.Errorf("no container can be started: %w", err)
+		err = fmt.Errorf("it cannot have a network and containers: %w", err)
 	}
 	return errors.Join(err, removeCgroups(ctx, cgroup))
 }

@@ -12,7 +12,7 @@ func newNodeCommand() *cobra.Command {
 	cmd.AddCommand(
 		newNodeVerb("start", "Start the real node of a cluster and wait until it is ready", startNode),
 		newNodeVerb("stop", "Stop the real node: kubelet, containerd and all containers, as a reboot does", stopNode),
-		newNodeCheckCommand(), newNodeInitCommand(), newNodeTrialCommand())
+		newNodeImportCommand(), newNodeCheckCommand(), newNodeInitCommand(), newNodeTrialCommand())
 	return cmd
 }
 
@@ -31,12 +31,11 @@ func newNodeVerb(verb, short string, do func(context.Context, layout, cluster) e
 }
 
 func startNode(ctx context.Context, l layout, c cluster) error {
-	runc, err := checkNode(ctx, l)
+	tools, err := checkNode(ctx, l)
 	if err != nil {
 		return err
 	}
-	tools, err := ensureNode(ctx, l, runc)
-	if err != nil {
+	if err := ensureNode(ctx, l, tools); err != nil {
 		return err
 	}
 	unlock, err := lockClusters(ctx, l)
@@ -54,6 +53,32 @@ func stopNode(ctx context.Context, l layout, c cluster) error {
 	}
 	defer unlock()
 	return step(ctx, "stop the real node", c.stopNode)
+}
+
+func newNodeImportCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "import image...",
+		Short: "Give the real node images: archives, or folders that are OCI layouts",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, images []string) error {
+			if err := validateName(name); err != nil {
+				return err
+			}
+			l, err := newLayout()
+			if err != nil {
+				return err
+			}
+			for _, image := range images {
+				if err := importImage(cmd.Context(), l, name, image, cmd.OutOrStdout()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	addNameFlag(cmd, &name)
+	return cmd
 }
 
 func newNodeCheckCommand() *cobra.Command {
@@ -78,23 +103,23 @@ func newNodeCheckCommand() *cobra.Command {
 // newNodeInitCommand makes the verb that is the first process of a node. Only startNode uses it.
 func newNodeInitCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "init directory kubernetes containerd runc",
+		Use:    "init directory",
 		Hidden: true,
-		Args:   cobra.ExactArgs(4),
+		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return nodeInit(cmd.Context(), args[0], nodeTools{args[1], args[2], args[3]})
+			return nodeInit(cmd.Context(), args[0])
 		},
 	}
 }
 
-// newNodeTrialCommand makes the verb that runs one container. Only tryContainer uses it.
+// newNodeTrialCommand makes the verb that makes a network and runs one container. Only tryContainer uses it.
 func newNodeTrialCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "trial directory runc",
+		Use:    "trial directory runc nft",
 		Hidden: true,
-		Args:   cobra.ExactArgs(2),
+		Args:   cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return nodeTrial(cmd.Context(), args[0], args[1])
+			return nodeTrial(cmd.Context(), args[0], args[1], args[2])
 		},
 	}
 }

@@ -2,113 +2,69 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"confrev.io/confrev/hack/cluster/network"
+	"confrev.io/confrev/hack/cluster/sandbox"
 )
-
-// isolate makes a command the first process of mount and process namespaces of its own. Whatever it and its
-// descendants mount is seen by them only and goes with the last of them, and they all end with it.
-func isolate(cmd *exec.Cmd) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-}
-
-// bind shows a directory of the machine at another path.
-type bind struct{ from, to string }
-
-// enterNode makes this process, the first of its namespaces, see the machine as a node of its own: with empty /run and
-// /var, so that the fixed paths of containerd, its shims and the kubelet are this cluster's, and the given directories.
-func enterNode(binds []bind) error {
-	const oPath = 0x200000 // O_PATH: not to read, only to mount from
-	sources := make([]string, 0, len(binds))
-	for _, b := range binds {
-		// Opened first, since they may be below what is hidden next.
-		fd, err := syscall.Open(b.from, oPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("open %s: %w", b.from, err)
-		}
-		defer func() { _ = syscall.Close(fd) }()
-		sources = append(sources, fmt.Sprintf("/proc/self/fd/%d", fd))
-	}
-	if err := mountAll([]mountCall{
-		{target: "/", flags: syscall.MS_REC | syscall.MS_PRIVATE},
-		{source: "proc", target: "/proc", kind: "proc", flags: syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC},
-		{source: "run", target: "/run", kind: "tmpfs"},
-		{source: "var", target: "/var", kind: "tmpfs"},
-	}); err != nil {
-		return err
-	}
-	if err := os.MkdirAll("/var/tmp", 0o777|fs.ModeSticky); err != nil {
-		return err
-	}
-	for i, b := range binds {
-		if err := os.MkdirAll(b.to, 0o755); err != nil {
-			return err
-		}
-		if err := mountAll([]mountCall{{source: sources[i], target: b.to, flags: syscall.MS_BIND}}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type mountCall struct {
-	source, target, kind string
-	flags                uintptr
-}
-
-func mountAll(calls []mountCall) error {
-	for _, c := range calls {
-		if err := syscall.Mount(c.source, c.target, c.kind, c.flags, ""); err != nil {
-			return fmt.Errorf("mount %s on %s: %w", c.source, c.target, err)
-		}
-	}
-	return nil
-}
 
 // environment returns that of the node's processes.
 func environment() []string {
 	return append(os.Environ(), "TMPDIR=/var/tmp",
-		"PATH="+strings.Join([]string{insideTool("containerd"), insideTool("runc"), os.Getenv("PATH")}, ":"))
+		"PATH="+strings.Join([]string{insideTool("containerd"), insideTool("runc"), insideTool("nft"), os.Getenv("PATH")}, ":"))
 }
 
-// nodeInit runs as the first process of a node: it starts containerd and the kubelet, and ends when it is told to or when
-// one of them has ended. It also collects the processes whose parents ended.
-func nodeInit(ctx context.Context, dir string, tools nodeTools) error {
-	n := node{children: newChildren(), logs: map[string]*os.File{}}
-	for _, name := range []string{"containerd", "kubelet"} {
+// nftEnvironment lets nft find its libraries, if they were unpacked with it.
+func nftEnvironment() []string { return append(environment(), "LD_LIBRARY_PATH="+insideTool("nft")) }
+
+// nodeInit runs as the first process of a node: it starts containerd, kube-proxy and the kubelet in a network of their own, and
+// ends when it is told to or when one of them has ended. It also collects the processes whose parents ended. It stays in the machine's
+// network itself, to lead the node to the API server.
+func nodeInit(ctx context.Context, dir string) error {
+	settings, err := readNodeSettings(dir)
+	if err != nil {
+		return err
+	}
+	n := node{children: sandbox.NewChildren(), logs: map[string]*os.File{}}
+	for _, name := range nodeProcesses {
 		log, err := openLog(filepath.Join(dir, "..", "logs", name+".log"))
 		if err != nil {
 			return err
 		}
 		n.logs[name] = log
 	}
-	err := enterNode([]bind{
-		{dir, insideNode},
-		{filepath.Join(dir, "containerd"), "/var/lib/containerd"},
-		{filepath.Join(dir, "kubelet"), "/var/lib/kubelet"},
-		{filepath.Join(dir, "log"), "/var/log"},
-		{tools.kubernetes, insideTool("kubernetes")},
-		{tools.containerd, insideTool("containerd")},
-		{tools.runc, insideTool("runc")},
-	})
-	if err != nil {
+	binds := []sandbox.Bind{
+		{From: dir, To: insideNode},
+		{From: filepath.Join(dir, "containerd"), To: "/var/lib/containerd"},
+		{From: filepath.Join(dir, "kubelet"), To: "/var/lib/kubelet"},
+		{From: filepath.Join(dir, "log"), To: "/var/log"},
+	}
+	for tool, from := range settings.Tools {
+		binds = append(binds, sandbox.Bind{From: from, To: insideTool(tool)})
+	}
+	if err := sandbox.Enter(binds); err != nil {
+		return err
+	}
+	if n.network, err = network.Enter(); err != nil {
+		return err
+	}
+	device := settings.Network.Device(project.name)
+	if err := errors.Join(n.network.Join(settings.Network, device), network.ForwardAPI(settings.Network, device, settings.APIPort)); err != nil {
 		return err
 	}
 	return n.run(ctx)
 }
 
 type node struct {
-	children *children
+	children *sandbox.Children
+	network  network.Namespace
 	logs     map[string]*os.File
 }
 
@@ -121,38 +77,52 @@ func (n node) run(ctx context.Context) error {
 		return err
 	}
 	kubelet, err := n.start("kubelet", insideTool("kubernetes")+"/kubelet",
-		"--config", insideNode+"/kubelet.yaml", "--kubeconfig", insideNode+"/kubeconfig.yaml",
+		"--config", insideNode+"/kubelet.yaml", "--kubeconfig", insideNode+"/kubelet.kubeconfig.yaml",
 		"--hostname-override", nodeName,
-		// The node's address was set; see nodeObject.
+		// The node's addresses were set; see nodeObject.
 		"--cloud-provider", "external")
 	if err != nil {
 		return err
 	}
+	proxy, err := n.start("kube-proxy", insideTool("kubernetes")+"/kube-proxy", "--config", insideNode+"/kube-proxy.yaml")
+	if err != nil {
+		return err
+	}
 	select {
-	case status := <-containerd.ended:
+	case status := <-containerd.Ended:
 		return fmt.Errorf("containerd ended with status %d, see containerd.log", status.ExitStatus())
-	case status := <-kubelet.ended:
+	case status := <-kubelet.Ended:
 		return fmt.Errorf("the kubelet ended with status %d, see kubelet.log", status.ExitStatus())
+	case status := <-proxy.Ended:
+		return fmt.Errorf("kube-proxy ended with status %d, see kube-proxy.log", status.ExitStatus())
 	case <-ctx.Done():
 		// Both in good order; the kernel ends the rest (shims, containers) with this process.
-		kubelet.stop()
-		containerd.stop()
+		kubelet.Stop()
+		containerd.Stop()
 		return nil
 	}
 }
 
-func (n node) start(name, binary string, args ...string) (child, error) {
+// start starts a program in the node's network.
+func (n node) start(name, binary string, args ...string) (started sandbox.Child, err error) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = environment()
+	if name == "kube-proxy" {
+		cmd.Env = nftEnvironment()
+	}
 	cmd.Stdout, cmd.Stderr = n.logs[name], n.logs[name]
-	return n.children.start(cmd)
+	err = n.network.Run(func() (err error) {
+		started, err = n.children.Start(cmd)
+		return err
+	})
+	return started, err
 }
 
 // importImages imports the images into containerd, once it serves.
-func (n node) importImages(ctx context.Context, containerd child) error {
+func (n node) importImages(ctx context.Context, containerd sandbox.Child) error {
 	err := poll(ctx, 30*time.Second, func() (bool, error) {
 		select {
-		case status := <-containerd.ended:
+		case status := <-containerd.Ended:
 			return false, fmt.Errorf("containerd ended with status %d, see containerd.log", status.ExitStatus())
 		default:
 		}
@@ -170,21 +140,30 @@ func (n node) importImages(ctx context.Context, containerd child) error {
 		return err
 	}
 	for _, file := range images {
-		ctr, err := n.start("containerd", insideTool("containerd")+"/ctr", "--namespace", "k8s.io", "images", "import",
-			"--local", "--snapshotter", "native", file)
+		ctr, err := n.start("containerd", insideTool("containerd")+"/ctr", ctrImport(file)...)
 		if err != nil {
 			return err
 		}
-		if status := <-ctr.ended; status.ExitStatus() != 0 {
+		if status := <-ctr.Ended; status.ExitStatus() != 0 {
 			return fmt.Errorf("import %s: status %d, see containerd.log", file, status.ExitStatus())
 		}
 	}
 	return nil
 }
 
-// nodeTrial runs the container of a bundle to its end.
-func nodeTrial(ctx context.Context, dir, runc string) error {
-	if err := enterNode([]bind{{dir, insideNode}, {runc, insideTool("runc")}}); err != nil {
+// nodeTrial makes a network as a node has, with another namespace in the machine's place, and runs the container of a bundle to its end.
+func nodeTrial(ctx context.Context, dir, runc, nft string) error {
+	if err := sandbox.Enter([]sandbox.Bind{{From: dir, To: insideNode}, {From: runc, To: insideTool("runc")}, {From: nft, To: insideTool("nft")}}); err != nil {
+		return err
+	}
+	machine, errMachine := network.Enter()
+	node, errNode := network.Enter()
+	if err := errors.Join(errMachine, errNode); err != nil {
+		return err
+	}
+	rules := exec.Command(insideTool("nft") + "/nft")
+	rules.Env = nftEnvironment()
+	if err := machine.Run(func() error { return node.Try(rules) }); err != nil {
 		return err
 	}
 	args := []string{"--root", "/run/runc", "run", "--bundle", insideNode, "trial"}

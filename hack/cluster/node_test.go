@@ -4,12 +4,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"confrev.io/confrev/hack/cluster/network"
 )
 
 func TestKubeletSettings(t *testing.T) {
-	got, err := kubeletSettings{Port: 1111, Cgroup: "/confrev-dev"}.yaml()
-	checkError(t, err, "")
-	for _, want := range []string{"\nport: 1111\n", "\ncgroupRoot: /confrev-dev\n", " /run/confrev/node/kubelet.crt\n"} {
+	got := nodeSettings{Network: network.Nth(0), KubeletPort: 1111}.kubelet("dev")
+	for _, want := range []string{
+		"\naddress: 198.18.2.2\n", "\nport: 1111\n", "\ncgroupRoot: /confrev-dev\n", " /run/confrev/node/kubelet.crt\n",
+		"\nclusterDNS: [198.18.0.10]\n",
+	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
@@ -18,8 +22,11 @@ func TestKubeletSettings(t *testing.T) {
 
 func TestSettingsAreFilledIn(t *testing.T) {
 	left := regexp.MustCompile(`{{[a-z]+}}`)
-	for name, settings := range map[string]string{"containerd.toml": fill(containerdSettings), "stages.yaml": stages} {
-		if found := left.FindString(settings); found != "" {
+	settings, err := cluster{name: "dev"}.nodeFiles(nodeSettings{Network: network.Nth(0)})
+	checkError(t, err, "")
+	settings["stages.yaml"] = []byte(stages)
+	for name, settings := range settings {
+		if found := left.Find(settings); found != nil {
 			t.Errorf("%s still has %s", name, found)
 		}
 	}

@@ -44,5 +44,6 @@ func cgroupOf(name string) string { return "/" + project.name + "-" + name }
 
 // fill replaces {{name}}, in the settings that are embedded, by its value.
 func fill(settings string, values ...string) string {
-	return strings.NewReplacer(append(values, "{{pins}}", project.pins, "{{inside}}", insideNode, "{{pause}}", pauseImage)...).Replace(settings)
+	return strings.NewReplacer(append(values, "{{pins}}", project.pins, "{{inside}}", insideNode, "{{pause}}", pauseImage, "{{node}}", nodeName,
+		"{{cni}}", insideTool("cni"))...).Replace(settings)
 }

@@ -26,8 +26,8 @@ func (o upOptions) validate() error {
 	if err := validateName(o.name); err != nil {
 		return err
 	}
-	if o.nodes < 1 || o.nodes > maxNodes {
-		return fmt.Errorf("--nodes=%d: use 1 to %d", o.nodes, maxNodes)
+	if o.nodes < 0 || o.nodes > maxNodes || o.nodes == 0 && !o.realNode {
+		return fmt.Errorf("--nodes=%d: use 1 to %d, or 0 with --real-node", o.nodes, maxNodes)
 	}
 	if o.port != 0 && (o.port < 1024 || o.port > 65535) {
 		return fmt.Errorf("--port=%d: use 1024 to 65535, or 0 for a free one", o.port)
@@ -83,14 +83,14 @@ func (o *upOptions) keepExtras(l layout) {
 
 // preparation is what up knows once all binaries are there.
 type preparation struct {
-	download bool // kwokctl downloads those of the control plane
-	node     nodeTools
+	download bool      // kwokctl downloads those of the control plane
+	node     nodeTools // nil without a real node
 }
 
 func prepare(ctx context.Context, l layout, o upOptions) (p preparation, err error) {
 	if o.realNode {
 		// First of all, since a machine may not allow it: better to know now than after minutes of building.
-		if p.node.runc, err = checkNode(ctx, l); err != nil {
+		if p.node, err = checkNode(ctx, l); err != nil {
 			return p, err
 		}
 	}
@@ -103,7 +103,7 @@ func prepare(ctx context.Context, l layout, o upOptions) (p preparation, err err
 		}
 	}
 	if o.realNode {
-		p.node, err = ensureNode(ctx, l, p.node.runc)
+		err = ensureNode(ctx, l, p.node)
 	}
 	return p, err
 }
@@ -129,7 +129,7 @@ func (c cluster) bring(ctx context.Context, o upOptions, download bool) error {
 			return err
 		}
 	}
-	if fresh || o.nodesGiven {
+	if fresh && o.nodes > 0 || !fresh && o.nodesGiven {
 		if err := c.scaleNodes(ctx, o.nodes); err != nil {
 			return err
 		}

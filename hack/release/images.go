@@ -57,7 +57,7 @@ var images = []image{
 	},
 }
 
-// imagePlatforms are the platforms that images are made for.
+// imagePlatforms are the platforms that a release has images for.
 var imagePlatforms = []string{"linux/amd64", "linux/arm64"}
 
 // made is an image that was written: its digest is that of the index of all platforms.
@@ -102,7 +102,7 @@ func (r release) images(ctx context.Context) ([]made, error) {
 func (r release) image(ctx context.Context, i image, base v1.Layer) (made, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	m := made{Name: i.name}
-	for _, platform := range imagePlatforms {
+	for _, platform := range r.imagePlatforms {
 		goos, arch, _ := strings.Cut(platform, "/")
 		built, err := r.imageFor(ctx, i, base, goos, arch)
 		if err != nil {

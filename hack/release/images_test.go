@@ -24,6 +24,7 @@ import (
 func imaged(t *testing.T, r release) (release, []made) {
 	t.Helper()
 	r.out, r.registry, r.revision = t.TempDir(), "registry.example.com/team", "0123abcd"
+	r.imagePlatforms = imagePlatforms
 	if err := r.complete(t.Context(), "v1.2.3"); err != nil {
 		t.Fatal(err)
 	}

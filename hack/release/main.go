@@ -40,6 +40,8 @@ type release struct {
 	url string
 	// platforms are those that the plugin is built for.
 	platforms []string
+	// imagePlatforms are those that images are made for.
+	imagePlatforms []string
 	// registry is where the images will be available, without their names.
 	registry string
 	// helm is the program.
@@ -82,6 +84,7 @@ func command() *cobra.Command {
 			return report(cmd.OutOrStdout(), made)
 		})
 	images.Flags().StringVar(&r.registry, "registry", "ghcr.io/confrev", "registry, and the path in it, at which the images will be available")
+	images.Flags().StringSliceVar(&r.imagePlatforms, "platforms", imagePlatforms, "platforms to make images for")
 	install := r.part("install", "The chart, as an archive and as an OCI layout, and manifests for kubectl",
 		func(cmd *cobra.Command) error {
 			chart, _, err := r.chart(cmd.Context())

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -117,10 +118,18 @@ func (c *Cluster) Node(ctx context.Context, verb string) error {
 	return err
 }
 
-// OnRealNode makes a pod run on the real node, in the machine's network: the node has no other. The key is that of its label and taint.
+// NodePID returns the id of the real node's first process, with which all others end.
+func (c *Cluster) NodePID() (int, error) {
+	content, err := os.ReadFile(filepath.Join(filepath.Dir(c.Kubeconfig), "pids", "node.pid"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(content))
+}
+
+// OnRealNode makes a pod run on the real node. The key is that of its label and taint.
 func OnRealNode(spec *corev1.PodSpec) {
 	const key = "confrev.io/node"
-	spec.HostNetwork = true
 	spec.NodeSelector = map[string]string{key: "real"}
 	spec.Tolerations = append(spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 }

@@ -3,9 +3,16 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The tests of this file are of the node itself, without confrev: what they hold is what the others stand on.
@@ -22,6 +29,42 @@ func TestPodsComeBackAfterTheNodeWasRestarted(t *testing.T) {
 		w.startedWithEverything("after the restart", pod, "green")
 		w.checkReading("before it", w.startedWith(pod, "--previous"), everything("blue"))
 	}
+}
+
+// However a node ends, its network ends with it, and no route of the machine leads there any more. It can be started again.
+func TestNothingIsLeftOfTheNetworkOfANodeThatWasKilled(t *testing.T) {
+	w := newWorld(t)
+	w.Create(configMap("app", "mode", "blue"), deployment.new(probe(byVolume("configmap/app"))))
+	before := w.waitPods(1)[0]
+	var api discoveryv1.EndpointSlice
+	w.Must(cluster.Client.Get(w.Ctx, types.NamespacedName{Namespace: "default", Name: "kubernetes"}, &api))
+	machine := api.Endpoints[0].Addresses[0]
+	if !hasAddress(t, machine) {
+		t.Errorf("while the node runs, the machine does not have the address %s, at which pods find the API server", machine)
+	}
+	if before.Status.PodIP == before.Status.HostIP {
+		t.Errorf("the pod has its node's address, %s", before.Status.PodIP)
+	}
+	pid, err := cluster.NodePID()
+	w.Must(err)
+	w.Must(syscall.Kill(pid, syscall.SIGKILL))
+	// Whatever happens, the other tests need the node.
+	defer func() { w.Must(cluster.Node(context.WithoutCancel(w.Ctx), "start")) }()
+	w.Eventually("the end of the node's network", func() string {
+		if hasAddress(t, machine) {
+			return "the machine still has its end of the link, and with that its routes"
+		}
+		return ""
+	})
+}
+
+func hasAddress(t *testing.T, address string) bool {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(all, func(a net.Addr) bool { return strings.HasPrefix(a.String(), address+"/") })
 }
 
 func TestContainersReadTheirConfigurationInEveryWay(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package sandbox
 
 import (
 	"errors"
@@ -10,32 +10,36 @@ import (
 	"time"
 )
 
-// children are the processes whose end this program wants to know of. As the first process of its namespace it gets
+// Children are the processes whose end this program wants to know of. As the first process of its namespace it gets
 // those of ended parents too, so one loop waits for any process, and nothing else may.
-type children struct {
+type Children struct {
 	mu    sync.Mutex
 	ended map[int]chan syscall.WaitStatus
 	// started has a token when there may be a child to wait for.
 	started chan struct{}
 }
 
-type child struct {
-	pid   int
-	ended <-chan syscall.WaitStatus
+// Child is one of them.
+type Child struct {
+	pid int
+	// Ended tells how it ended, once.
+	Ended <-chan syscall.WaitStatus
 }
 
-func newChildren() *children {
-	c := &children{ended: map[int]chan syscall.WaitStatus{}, started: make(chan struct{}, 1)}
+// NewChildren begins to wait for them.
+func NewChildren() *Children {
+	c := &Children{ended: map[int]chan syscall.WaitStatus{}, started: make(chan struct{}, 1)}
 	go c.collect()
 	return c
 }
 
-func (c *children) start(cmd *exec.Cmd) (child, error) {
+// Start starts a command that is a child from then on.
+func (c *Children) Start(cmd *exec.Cmd) (Child, error) {
 	// Under the lock, so that its end is not collected before it is known.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := cmd.Start(); err != nil {
-		return child{}, fmt.Errorf("start %s: %w", filepath.Base(cmd.Path), err)
+		return Child{}, fmt.Errorf("start %s: %w", filepath.Base(cmd.Path), err)
 	}
 	ended := make(chan syscall.WaitStatus, 1)
 	c.ended[cmd.Process.Pid] = ended
@@ -43,10 +47,10 @@ func (c *children) start(cmd *exec.Cmd) (child, error) {
 	case c.started <- struct{}{}:
 	default:
 	}
-	return child{cmd.Process.Pid, ended}, nil
+	return Child{cmd.Process.Pid, ended}, nil
 }
 
-func (c *children) collect() {
+func (c *Children) collect() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
@@ -67,11 +71,11 @@ func (c *children) collect() {
 	}
 }
 
-// stop asks a child to end and waits a moment for it.
-func (c child) stop() {
+// Stop asks a child to end and waits a moment for it.
+func (c Child) Stop() {
 	_ = syscall.Kill(c.pid, syscall.SIGTERM)
 	select {
-	case <-c.ended:
+	case <-c.Ended:
 	case <-time.After(1500 * time.Millisecond):
 	}
 }
