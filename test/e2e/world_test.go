@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,7 @@ import (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 2 * time.Minute
+const patience = env.Patience
 
 // world is a namespace of its own for one test, and what a user does in it.
 type world struct {
