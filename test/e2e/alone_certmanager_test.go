@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -69,20 +70,141 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 	w.mustBeAsked("with the second certificate")
 }
 
-// trusts checks that an authority alone is enough for a leaf. cert-manager 1.21 tells API servers of the authority before as well, as long
+// A root and an intermediate authority, each an Issuer of type CA, as organizations have them. Only the key of the root stays on renewal.
+const authorities = `
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: e2e-self-signed}
+spec: {selfSigned: {}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: e2e-root}
+spec:
+  isCA: true
+  commonName: root
+  secretName: e2e-root
+  privateKey: {algorithm: ECDSA, rotationPolicy: Never}
+  issuerRef: {name: e2e-self-signed}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: e2e-root}
+spec: {ca: {secretName: e2e-root}}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata: {name: e2e-intermediate}
+spec:
+  isCA: true
+  commonName: intermediate
+  secretName: e2e-intermediate
+  privateKey: {algorithm: ECDSA, rotationPolicy: Always}
+  issuerRef: {name: e2e-root}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata: {name: e2e-intermediate}
+spec: {ca: {secretName: e2e-intermediate}}
+`
+
+// An Issuer of type CA signs the certificate: replicas serve the chain up to the root, which is what API servers are told to trust, so the
+// intermediate authority may be replaced, key and all, and no request goes by. Not parallel, as above.
+func TestTheCertificateOfTheWebhookFromACAIssuer(t *testing.T) {
+	w := newWorld(t)
+	w.startCertManager()
+	authority := worldIn(t, env.Namespace)
+	authority.KubectlIn(authorities, "apply", "-f", "-")
+	t.Cleanup(func() {
+		// The test's own context has ended, and cert-manager has not.
+		for _, args := range [][]string{{"issuers,certificates", "e2e-root", "e2e-intermediate"}, {"issuers", "e2e-self-signed"}, {"secrets", "e2e-root", "e2e-intermediate"}} {
+			if _, err := cluster.Kubectl(context.Background(), append([]string{"--namespace", env.Namespace, "delete", "--ignore-not-found"}, args...)...); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	stop(t)
+	reinstallAfter(t)
+	w.Must(reinstall(t, "webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=Issuer", "webhook.certManager.issuerRef.name=e2e-intermediate"))
+	files := &mounted{dir: t.TempDir()}
+	first := w.certificate("", "confrev-webhook")
+	root, chain := w.certificate("", "e2e-root"), certificatesOf(t, first.Data["tls.crt"])
+	if len(chain) != 2 || chain[0].Issuer.CommonName != "intermediate" || chain[1].Subject.CommonName != "intermediate" {
+		t.Fatalf("the chain is %v: this test shows less than it should", chain)
+	}
+	if !bytes.Equal(first.Data["ca.crt"], root.Data["tls.crt"]) {
+		t.Errorf("API servers are told to trust\n%s, not the root", first.Data["ca.crt"])
+	}
+	files.write(t, first.Data)
+	c, err := cluster.Confrev(w.Ctx, "with-ca-issuer", binary, "--settle", "0s", "--grace", grace.String(), "--webhook-cert-dir", files.dir)
+	w.Must(err)
+	w.Must(c.Start(w.Ctx))
+	defer func() { w.Must(c.Stop()) }()
+	w.Must(cluster.WaitWebhook(w.Ctx))
+	w.Create(configMap("app", "k", "v"))
+	w.mustBeAsked("with a chain")
+
+	for _, renewed := range [][]string{{"e2e-intermediate"}, {"e2e-root", "e2e-intermediate"}} {
+		for _, name := range renewed {
+			w.renew(name)
+		}
+		next := w.renew("confrev-webhook")
+		if bytes.Equal(certificatesOf(t, next.Data["tls.crt"])[1].RawSubjectPublicKeyInfo, certificatesOf(t, first.Data["tls.crt"])[1].RawSubjectPublicKeyInfo) {
+			t.Error("the intermediate has its old key: this test shows less than it should")
+		}
+		trusts(t, next.Data["ca.crt"], first.Data["tls.crt"])
+		w.Eventually("API servers are told of the authority", func() string {
+			if told := w.pinWorkloads().Webhooks[0].ClientConfig.CABundle; !bytes.Contains(told, next.Data["ca.crt"]) {
+				return fmt.Sprintf("they are told of\n%s", told)
+			}
+			return ""
+		})
+		w.mustBeAsked("with the certificate before, after " + strings.Join(renewed, " and "))
+		files.write(t, next.Data)
+		w.Eventually("the next certificate is served", func() string {
+			w.mustBeAsked("while the certificate changes")
+			if !bytes.Equal(served(t, c), leafOf(next.Data["tls.crt"])) {
+				return "the one before"
+			}
+			return ""
+		})
+		w.mustBeAsked("with the next certificate")
+		first = next
+	}
+}
+
+// certificatesOf reads the certificates of a file of them.
+func certificatesOf(t *testing.T, file []byte) (all []*x509.Certificate) {
+	t.Helper()
+	for block, rest := pem.Decode(file); block != nil; block, rest = pem.Decode(rest) {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, certificate)
+	}
+	return all
+}
+
+// leafOf returns the first certificate of a file of them.
+func leafOf(file []byte) []byte {
+	block, _ := pem.Decode(file)
+	return pem.EncodeToMemory(block)
+}
+
+// trusts checks that an authority alone is enough for a leaf with its chain. cert-manager 1.21 tells API servers of the authority before as well, as long
 // as that is valid; earlier ones do not.
 func trusts(t *testing.T, authority, leaf []byte) {
 	t.Helper()
-	roots := x509.NewCertPool()
-	block, _ := pem.Decode(leaf)
-	if !roots.AppendCertsFromPEM(authority) || block == nil {
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	chain := certificatesOf(t, leaf)
+	if !roots.AppendCertsFromPEM(authority) || len(chain) == 0 {
 		t.Fatalf("no certificates: %s %s", authority, leaf)
 	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
+	for _, certificate := range chain[1:] {
+		intermediates.AddCert(certificate)
 	}
-	if _, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: env.WebhookHost}); err != nil {
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, DNSName: env.WebhookHost}); err != nil {
 		t.Errorf("the new authority does not know the certificate that is still served: %v", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
@@ -29,6 +30,7 @@ type limited struct {
 	// world is the release's own namespace.
 	*world
 	watched []*world
+	values  []string
 	confrev *env.Confrev
 	began   env.AuditMark
 }
@@ -36,9 +38,9 @@ type limited struct {
 // installer administers the namespaces of the release, and nothing else.
 const installer = "alice"
 
-// namespacedValues are all that such a release can have.
+// namespacedValues are all that such a release can have. KWOK plays the pod.
 var namespacedValues = slices.Concat([]string{
-	"replicas=0", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
+	"replicas=1", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
 	"settle=" + settle.String(), "grace=" + grace.String(), "revisionsPerHour=1000", "rolloutsPerHour=1000", "log.level=debug",
 }, webAppValues)
 
@@ -65,7 +67,7 @@ func withoutTheChart(t *testing.T) {
 // newLimited prepares a release for so many namespaces.
 func newLimited(t *testing.T, namespaces int) *limited {
 	t.Helper()
-	l := &limited{world: newWorld(t)}
+	l := &limited{world: newWorld(t), values: namespacedValues}
 	for range namespaces {
 		l.watched = append(l.watched, newWorld(t))
 	}
@@ -102,7 +104,7 @@ func (l *limited) helm(binary, verb string, args ...string) error {
 			names = append(names, w.NS)
 		}
 		all = append(all, "charts/confrev", "--set", "watchNamespaces={"+strings.Join(names, ",")+"}")
-		for _, value := range namespacedValues {
+		for _, value := range l.values {
 			all = append(all, "--set", value)
 		}
 	}
@@ -115,7 +117,7 @@ func (l *limited) run(name string) {
 	l.Helper()
 	d := l.Deployment("confrev")
 	config := &corev1.ConfigMap{}
-	l.Must(l.Get("confrev", config))
+	l.Must(client.IgnoreNotFound(l.Get("confrev", config)))
 	path := filepath.Join(l.TempDir(), "workloads.yaml")
 	l.Must(os.WriteFile(path, []byte(config.Data["workloads.yaml"]), 0o600))
 	args := []string{"--webhook-bind-address=0"}
@@ -173,9 +175,131 @@ func TestNamespaced(t *testing.T) {
 	if pins := outside.PinsText("web"); pins != "" || len(outside.Revisions("web")) > 0 {
 		t.Errorf("a workload of another namespace is pinned: %s", pins)
 	}
+	l.isSeenByThePlugin(outside)
 	l.asksOnlyWithinItsNamespaces()
 	l.hasNoOtherRights()
 	l.isRefusedTwice()
+}
+
+// Watched namespaces come and go, each on its own, and Secrets are not read unless they are enabled. Not parallel, as above.
+func TestNamespacesComeAndGo(t *testing.T) {
+	withoutTheChart(t)
+	l := newLimited(t, 2)
+	// Its own namespace can be one of them.
+	l.watched[0] = l.world
+	l.values = []string{"replicas=1", "settle=0s", "grace=" + grace.String()}
+	l.Must(l.helm("helm", "install", "--wait"))
+	l.run("come-and-go")
+	stays, goes := l.watched[0], l.watched[1]
+	stays.Create(secret("cred", corev1.SecretTypeOpaque, "k", "v"), configMap("web", "color", "A"),
+		deployment("web", envFrom("web"), gen.Template(gen.EnvFrom("secret/cred"))))
+	stays.WaitPinned("web", "web", "color", "A")
+	if pins := stays.PinsText("web"); strings.Contains(pins, "secret/") {
+		t.Errorf("a Secret is pinned: %s", pins)
+	}
+	goes.Create(attachable("one", keys.Protect), deployment("web", inMode(optin.Attach), envFrom("one")))
+	goes.waitOwners("one")
+	one := &corev1.ConfigMap{}
+	goes.Must(goes.Get("one", one))
+	if len(one.Finalizers) > 0 {
+		t.Errorf("finalizers %q would outlive the rights to remove them", one.Finalizers)
+	}
+	l.waitHandled(2, 0)
+
+	l.Kubectl("delete", "namespace", goes.NS, "--timeout="+patience.String())
+	l.waitHandled(1, 1)
+	l.Kubectl("create", "namespace", goes.NS)
+	goes.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	stays.editTo("B")
+	l.Must(l.confrev.Stop())
+	l.Must(l.confrev.Start(l.Ctx))
+	stays.editTo("C")
+	l.waitHandled(1, 1)
+	if pins := goes.PinsText("web"); pins != "" {
+		t.Errorf("pinned without rights: %s", pins)
+	}
+
+	goes.mayInstall(nil)
+	l.Must(l.helm("helm", "upgrade"))
+	goes.WaitPinned("web", "web", "color", "A")
+	goes.editTo("B")
+	l.waitHandled(2, 0)
+	for _, r := range l.requests() {
+		if r.Object.Resource == "secrets" || r.Object.Namespace == "" && r.Object.Resource != "" {
+			t.Errorf("it asked for %s (%s)", r, r.URI)
+		}
+	}
+	text, err := os.ReadFile(l.confrev.Log)
+	l.Must(err)
+	for said, times := range map[string]int{
+		`msg="limited to single namespaces" namespaces="[` + stays.NS + " " + goes.NS + `]" off="[admission policies`: 2,
+		`msg="a namespace is not handled for now" namespace=` + goes.NS:                                               2,
+		`msg="a namespace is handled from now on" namespace=` + goes.NS:                                               2,
+		`msg="a namespace is handled from now on" namespace=` + stays.NS:                                              2,
+		"Observed a panic": 0,
+	} {
+		if got := strings.Count(string(text), said); got != times {
+			t.Errorf("%q is in the log %d times, want %d; see %s", said, got, times, l.confrev.Log)
+		}
+	}
+}
+
+// waitHandled waits until confrev counts so many of its namespaces as handled, and as unreadable.
+func (l *limited) waitHandled(handled, unreadable float64) {
+	l.Helper()
+	l.Eventually("namespaces handled", func() string {
+		metrics, err := l.confrev.ReadMetrics(l.Ctx)
+		if err != nil {
+			return err.Error()
+		}
+		is, not := metrics.Sum("confrev_watched_namespaces", "state", "handled"), metrics.Sum("confrev_watched_namespaces", "state", "unreadable")
+		if is != handled || not != unreadable {
+			return fmt.Sprintf("%v, and %v unreadable", is, not)
+		}
+		return ""
+	})
+}
+
+// isSeenByThePlugin asks the plugin as an administrator of the cluster, and as someone who has rights in one watched namespace only.
+func (l *limited) isSeenByThePlugin(outside *world) {
+	l.Helper()
+	w := worldIn(l.T, l.watched[0].NS)
+	// Of the release, for which the process of the test stands in.
+	l.Eventually("the pod of the release", func() string { return l.NotRolledOut("confrev") })
+	w.Kubectl("create", "rolebinding", "bob", "--clusterrole=admin", "--user=bob")
+	w.Eventually("the rights of bob", func() string { return w.lacks("bob", rights(rbacv1.GroupName, []string{"rolebindings"}, "get")) })
+	for who, flags := range map[string][]string{"administrator": nil, "bob": {"--as=bob"}} {
+		var d view.Diagnosis
+		status := w.pluginJSON(&d, append(flags, "doctor")...)
+		if f := found(d, "Namespaced", "deployment/confrev"); f == nil || f.Severity != view.SeverityInfo || f.Namespace != l.NS {
+			w.Errorf("%s: %+v", who, d)
+		}
+		for _, f := range d.Findings {
+			// It is so for one of the test's own kinds, and only the administrator may see that.
+			if pruned := f.Reason == "PinsNotKept" && who == "administrator"; !pruned && (f.Severity != view.SeverityInfo || f.Reason == "NoGuard") {
+				w.Errorf("%s: %+v", who, f)
+			}
+		}
+		if (status == 0) != (who == "bob") || (len(d.Notes) == 0) != (who == "administrator") {
+			w.Errorf("%s: status %d, notes %q", who, status, d.Notes)
+		}
+		w.Logf("%s: notes %q", who, d.Notes)
+		if got := w.plugin(append(flags, "status", "deployment/web")...); got.status != 0 || !strings.Contains(got.stdout, "RolledOut") {
+			w.Errorf("%s: %+v", who, got)
+		}
+	}
+	const elsewhere = "is limited to "
+	if got := outside.plugin("status"); !strings.Contains(got.stderr, elsewhere) || !strings.Contains(got.stderr, "it does nothing in "+outside.NS) {
+		l.Errorf("%+v", got)
+	}
+	outside.Create(gen.Unsaved(gen.Deployment("other", gen.Replicas(0), gen.Template(gen.EnvFrom("configmap/web")))))
+	if got := outside.plugin("track", "deployment/other"); !strings.Contains(got.stdout+got.stderr, elsewhere) {
+		l.Errorf("%+v", got)
+	}
+	var d view.Diagnosis
+	if status := outside.pluginJSON(&d, "doctor"); status != 3 || found(d, "NotWatched", "namespace/"+outside.NS) == nil {
+		l.Errorf("status %d, %+v", status, d)
+	}
 }
 
 // revisionsWithoutGuards checks what becomes of revisions where only confrev keeps them.

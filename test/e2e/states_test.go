@@ -22,19 +22,22 @@ func (w *world) wantWorkloadsCountedByState(read func() (env.Metrics, error)) {
 		deployment("restarting", inMode(optin.Restart), envFrom("other")),
 		deployment("untracked", envFrom("other"), gen.Tracking("none")),
 		deployment("lost", envFrom("absent")))
-	w.WaitPinned("web", "web", "color", "A")
+	a := w.WaitPinned("web", "web", "color", "A")
 	w.WaitPinned("asked", "asked", "k", "1")
 	w.WaitPinned("slow", "slow", "k", "1")
 	w.waitStates(read, map[string]int{"current": 4, "missing": 1})
+	// A revision is no source, so what it has now cannot be known.
+	w.Create(deployment("strange", envFrom(a.Revision)))
+	w.waitStates(read, map[string]int{"current": 4, "missing": 1, "unknown": 1})
 
 	w.editTo("B")
 	w.Undo("web")
 	w.Edit("asked", "k", "2")
 	w.Edit("slow", "k", "2")
-	w.waitStates(read, map[string]int{"current": 1, "missing": 1, "held": 1, "waiting": 1, "behind": 1})
+	w.waitStates(read, map[string]int{"current": 1, "missing": 1, "held": 1, "waiting": 1, "behind": 1, "unknown": 1})
 
 	w.Kubectl("annotate", "deployment/web", keys.Track+"=none", "--overwrite")
-	w.Kubectl("delete", "deployment/lost", "deployment/slow")
+	w.Kubectl("delete", "deployment/lost", "deployment/slow", "deployment/strange")
 	w.waitStates(read, map[string]int{"current": 1, "waiting": 1})
 }
 
