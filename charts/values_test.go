@@ -206,7 +206,7 @@ var tests = map[string]struct {
 	"nodeSelector":                  {"nodeSelector: {zone: a}", map[string]string{pod + "{.nodeSelector.zone}": "a"}},
 	"tolerations":                   {"tolerations: [{key: spot}]", map[string]string{pod + "{.tolerations[0].key}": "spot"}},
 	"affinity":                      {"affinity: {podAntiAffinity: {}}", map[string]string{pod + "{.affinity}": `{"podAntiAffinity":{}}`}},
-	"topologySpreadConstraints":     {"topologySpreadConstraints: [{topologyKey: zone}]", map[string]string{pod + "{.topologySpreadConstraints[*].topologyKey}": "zone"}},
+	"topologySpreadConstraints":     {"topologySpreadConstraints: [{topologyKey: zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]", map[string]string{pod + "{.topologySpreadConstraints[*].topologyKey}": "zone"}},
 	"runtimeClassName":              {"runtimeClassName: gvisor", map[string]string{pod + "{.runtimeClassName}": "gvisor"}},
 	"hostNetwork":                   {"hostNetwork: true", map[string]string{pod + "{.hostNetwork} {.dnsPolicy}": "true ClusterFirstWithHostNet"}},
 	"dnsPolicy":                     {"{hostNetwork: true, dnsPolicy: Default}", map[string]string{pod + "{.dnsPolicy}": "Default"}},
@@ -246,12 +246,41 @@ var tests = map[string]struct {
 	}},
 	"rbac.create": {"rbac: {create: false}", map[string]string{
 		"ClusterRole/confrev": "no", "ClusterRoleBinding/confrev": "no", "Role/confrev-leader-election": "no", "ServiceAccount/confrev": "yes",
+		"ClusterRole/confrev-release-sources": "no", "Job/confrev-release-sources": "no",
 	}},
+	"hooks.preflight": {"{podAdmission: policy, hooks: {preflight: false}}", map[string]string{
+		"ValidatingAdmissionPolicy/confrev-preflight": "no", "MutatingAdmissionPolicy/confrev-preflight": "no",
+	}},
+	"hooks.preflight, by default": {"podAdmission: policy", map[string]string{
+		"ValidatingAdmissionPolicy/confrev-preflight {.metadata.annotations.helm\\.sh/hook}": "pre-install,pre-upgrade",
+		"MutatingAdmissionPolicy/confrev-preflight":                                          "yes",
+	}},
+	"hooks.releaseSources.enabled": {"hooks: {releaseSources: {enabled: false}}", map[string]string{
+		"Job/confrev-release-sources": "no", "ClusterRole/confrev-release-sources": "no", "ServiceAccount/confrev-release-sources": "no",
+	}},
+	"hooks.releaseSources with watchNamespaces": {"watchNamespaces: [team-a]", map[string]string{
+		"Role/confrev-release-sources {.metadata.namespace} {.rules[*].resources}": `team-a ["configmaps"]`,
+		"RoleBinding/confrev-release-sources {.subjects[0].namespace}":             "confrev-system",
+		"ClusterRole/confrev-release-sources":                                      "no",
+		job + "{.template.spec.containers[0].args}":                                `["release-sources","--watch-namespaces=team-a"]`,
+		"ValidatingAdmissionPolicy/confrev-preflight":                              "no",
+	}},
+	"hooks.releaseSources, where and how it runs": {
+		"{hooks: {releaseSources: {timeoutSeconds: 7}}, secrets: {enabled: true}, nodeSelector: {zone: a}, imagePullSecrets: [{name: own}], image: {tag: v9}}",
+		map[string]string{
+			job + "{.activeDeadlineSeconds} {.template.spec.nodeSelector.zone} {.template.spec.imagePullSecrets[*].name}":            "7 a own",
+			job + "{.template.spec.securityContext.runAsUser} {.template.spec.containers[0].securityContext.readOnlyRootFilesystem}": "65532 true",
+			job + "{.template.spec.containers[0].image} {.template.spec.containers[0].args}":                                         `ghcr.io/confrev/confrev:v9 ["release-sources","--secrets"]`,
+			"ClusterRole/confrev-release-sources {.rules[*].resources} {.rules[*].verbs}":                                            `["configmaps","secrets"] ["list","patch"]`,
+			"Job/confrev-release-sources {.metadata.annotations.helm\\.sh/hook}":                                                     "post-delete",
+		},
+	},
 }
 
 const (
 	deployment = "Deployment/confrev "
 	pod        = "Deployment/confrev .spec.template.spec "
+	job        = "Job/confrev-release-sources .spec "
 	container  = "Deployment/confrev .spec.template.spec.containers[0] "
 	digest     = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	webApp     = "{group: apps.example.com, version: v1, kind: WebApp, plural: webapps, template: spec.template, holder: {group: apps, version: v1, kind: ReplicaSet, plural: replicasets}}"
@@ -353,6 +382,7 @@ func leaves(values map[string]any, prefix string, into map[string]bool) {
 // inNamespaces are the kinds of objects that a namespaced installation consists of: none of them is in no namespace.
 var inNamespaces = []string{
 	"ServiceAccount", "Role", "RoleBinding", "Deployment", "ConfigMap", "Service", "ServiceMonitor", "PrometheusRule", "NetworkPolicy", "PodDisruptionBudget",
+	"Job",
 }
 
 // With watchNamespaces, nothing is in no namespace, whatever else is enabled.
@@ -424,14 +454,26 @@ var helm = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// render returns the chart's objects with these values, by kind and name.
+// render returns the chart's objects with these values, by kind and name, where there is no API server to ask.
 func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
+	return renderFor(t, values, "")
+}
+
+// policies is what API servers serve that resolve pins themselves.
+const policies = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+
+// renderFor does so for an API server that serves something, unless that is empty.
+func renderFor(t *testing.T, values, served string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
 	program, err := helm()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "template", "confrev", "confrev", "--namespace", "confrev-system", "--values", "-")
+	if served != "" {
+		cmd.Args = append(cmd.Args, "--api-versions", served)
+	}
 	cmd.Stdin = strings.NewReader(values)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -439,15 +481,23 @@ func render(t *testing.T, values string) (map[string]*unstructured.Unstructured,
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, complaints.String())
 	}
+	return decode(t, out), nil
+}
+
+// decode returns the objects of a manifest by kind and name.
+func decode(t *testing.T, text []byte) map[string]*unstructured.Unstructured {
+	t.Helper()
 	objects := map[string]*unstructured.Unstructured{}
-	for decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(out), 4096); ; {
+	for decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		object := &unstructured.Unstructured{}
 		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-			return objects, nil
+			return objects
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		objects[object.GetKind()+"/"+object.GetName()] = object
+		if object.Object != nil {
+			objects[object.GetKind()+"/"+object.GetName()] = object
+		}
 	}
 }
 

@@ -70,7 +70,8 @@ var helms = regexp.MustCompile(`(?m)^ +(helm\.sh/chart|app\.kubernetes\.io/manag
 
 // render returns the chart's objects in a form, with the namespace that they are in.
 func (r release) render(ctx context.Context, chart string, f form) ([]byte, error) {
-	objects, err := r.helmed(ctx, "template", "confrev", chart, "--namespace", namespace,
+	// kubectl would install hooks like all else.
+	objects, err := r.helmed(ctx, "template", "confrev", chart, "--namespace", namespace, "--no-hooks",
 		"--kube-version", f.kubernetes, "--set", "podAdmission="+f.admission)
 	if err != nil {
 		return nil, err

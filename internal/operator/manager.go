@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -34,6 +35,7 @@ import (
 	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
 )
@@ -41,6 +43,9 @@ import (
 // Run runs the controller until ctx ends.
 func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err := options.Validate(); err != nil {
+		return err
+	}
+	if err := supported(config); err != nil {
 		return err
 	}
 	config = rest.CopyConfig(config)
@@ -64,6 +69,19 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 		return err
 	}
 	return manager.Start(ctx)
+}
+
+// supported returns an error if the API server is too old for what confrev relies on.
+func supported(config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	server, err := client.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return version.Supports(server.GitVersion)
 }
 
 // basics returns the options that all managers have.

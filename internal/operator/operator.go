@@ -88,6 +88,8 @@ func Command() *cobra.Command {
 	}
 	f.add(cmd)
 	addOptions(cmd, &options)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(releaseSourcesCommand())
 	return cmd
 }
 
@@ -106,10 +108,20 @@ func Read(args []string) (options Options, configured bool, err error) {
 	return options, configured, f.complete(&options)
 }
 
-func (f *flags) add(cmd *cobra.Command) {
+// addCluster adds the flags that choose the cluster.
+func (f *flags) addCluster(cmd *cobra.Command) {
 	set := cmd.Flags()
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` to use (default: the pod's service account in a cluster, else as kubectl does)")
 	set.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context to use")
+}
+
+func addSecrets(cmd *cobra.Command, o *rollout.Options) {
+	cmd.Flags().BoolVar(&o.Secrets, "secrets", false, "handle Secrets too; it needs the rights on them (chart value secrets.enabled)")
+}
+
+func (f *flags) add(cmd *cobra.Command) {
+	f.addCluster(cmd)
+	set := cmd.Flags()
 	set.StringVar(&f.config, "config", "", "`file` (YAML) that describes further kinds of workloads")
 	set.StringVar(&f.injection, "injection", string(optin.Admission),
 		"`where` pins are applied, unless the annotation confrev.io/injection of a workload says otherwise: admission or template")
@@ -165,7 +177,7 @@ func addOptions(cmd *cobra.Command, o *Options) {
 		"how long a workload's sources must be quiet before a change to them rolls out, so that several changes are one rollout; "+
 			"at most five times as long in all. The annotation confrev.io/settle overrides it")
 	set.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted")
-	set.BoolVar(&o.Secrets, "secrets", false, "handle Secrets too; it needs the rights on them (chart value secrets.enabled)")
+	addSecrets(cmd, &o.Options)
 	set.IntVar(&o.RevisionsPerHour, "revisions-per-hour", 60,
 		"how often a source may get a new revision within an hour; beyond that its changes wait, since a controller seems to keep writing it")
 	set.IntVar(&o.RolloutsPerHour, "rollouts-per-hour", 30,

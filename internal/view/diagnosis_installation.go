@@ -26,6 +26,10 @@ const installChart = "install or upgrade the chart: see docs/install.md"
 // versions compares the versions of all that takes part.
 func (d *doctor) versions(context.Context) error {
 	d.Versions = Versions{Server: d.Server, Plugin: version.String()}
+	if err := version.Supports(d.Server); err != nil {
+		d.addFinding(SeverityError, "KubernetesTooOld", workload.Deployment.GVK, client.ObjectKey{Namespace: d.Installation.Namespace, Name: "confrev"},
+			"upgrade Kubernetes: see docs/support.md", "%v", err)
+	}
 	if d.Installation.Deployment == nil {
 		return nil
 	}

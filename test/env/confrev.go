@@ -58,7 +58,7 @@ func (c *Cluster) Confrev(ctx context.Context, name, binary string, args ...stri
 
 // ConfrevOf does what Confrev does for the release in another namespace.
 func (c *Cluster) ConfrevOf(ctx context.Context, namespace, name, binary string, args ...string) (*Confrev, error) {
-	kubeconfig, err := c.serviceAccountKubeconfig(ctx, namespace)
+	kubeconfig, err := c.ServiceAccountKubeconfig(ctx, namespace, serviceAccount)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,15 @@ func (c *Cluster) ConfrevOf(ctx context.Context, namespace, name, binary string,
 	}, nil
 }
 
-// serviceAccountKubeconfig writes a kubeconfig with a token of the chart's ServiceAccount.
-func (c *Cluster) serviceAccountKubeconfig(ctx context.Context, namespace string) (string, error) {
+// ServiceAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount in a namespace of the chart's, over an earlier one. A token ends
+// with its account.
+func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, account string) (path string, err error) {
 	// Longer than any run.
-	token, err := c.Kubectl(ctx, "--namespace", namespace, "create", "token", serviceAccount, "--duration=24h")
+	token, err := c.Kubectl(ctx, "--namespace", namespace, "create", "token", account, "--duration=24h")
 	if err != nil {
-		return "", fmt.Errorf("get a token of the chart's ServiceAccount: %w", err)
+		return "", fmt.Errorf("get a token of ServiceAccount %s: %w", account, err)
 	}
-	path := filepath.Join(c.Dir, namespace+".kubeconfig")
+	path = filepath.Join(c.Dir, namespace+"-"+account+".kubeconfig")
 	return path, c.WriteKubeconfig(path, func(config *clientcmdapi.Config, current *clientcmdapi.Context) {
 		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{current.AuthInfo: {Token: strings.TrimSpace(token)}}
 	})
@@ -100,7 +101,7 @@ func (c *Cluster) serviceAccountKubeconfig(ctx context.Context, namespace string
 
 // RenewToken replaces confrev's token with one of the chart's ServiceAccount as it is now, for its next start.
 func (c *Cluster) RenewToken(ctx context.Context) error {
-	_, err := c.serviceAccountKubeconfig(ctx, Namespace)
+	_, err := c.ServiceAccountKubeconfig(ctx, Namespace, serviceAccount)
 	return err
 }
 

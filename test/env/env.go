@@ -207,24 +207,30 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.Run(ctx, "", "kubectl", args...)
 }
 
-// Install installs the chart, or brings the installed one up to this tree, without pods of its own.
-func (c *Cluster) Install(ctx context.Context, set ...string) error {
+// Values returns Helm's flags for installing the chart without pods of its own, with further values, in the form "name=value".
+func (c *Cluster) Values(set ...string) ([]string, error) {
 	if c.WebhookURL == "" {
 		relay, err := newRelay()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.relay, c.WebhookURL = relay, relay.url()
 	}
-	args := []string{
-		"upgrade", "--install", "confrev", "charts/confrev", "--namespace", Namespace, "--create-namespace",
-		"--set", "replicas=0", "--set", "webhook.url=" + c.WebhookURL, "--wait",
-		// The relay of an earlier run had another address, in a URL whose path confrev wrote.
-		"--force-conflicts",
+	var flags []string
+	for _, s := range append([]string{"replicas=0", "webhook.url=" + c.WebhookURL}, set...) {
+		flags = append(flags, "--set", s)
 	}
-	for _, s := range set {
-		args = append(args, "--set", s)
+	return flags, nil
+}
+
+// Install installs the chart, or brings the installed one up to this tree, without pods of its own.
+func (c *Cluster) Install(ctx context.Context, set ...string) error {
+	values, err := c.Values(set...)
+	if err != nil {
+		return err
 	}
-	_, err := c.Run(ctx, "", "helm", args...)
+	// The relay of an earlier run had another address, in a URL whose path confrev wrote, so there are conflicts.
+	args := append([]string{"upgrade", "--install", "confrev", "charts/confrev", "--namespace", Namespace, "--create-namespace", "--wait", "--force-conflicts"}, values...)
+	_, err = c.Run(ctx, "", "helm", args...)
 	return err
 }

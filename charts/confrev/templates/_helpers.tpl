@@ -1,5 +1,8 @@
 {{/* The name of the release's objects: "confrev", unless the release has another name. */}}
 {{- define "confrev.fullname" -}}
+{{- if not (and .Values.service .Values.hooks) -}}
+{{- fail "these are the values of an earlier chart, without those that it did not have: upgrade with --reset-then-reuse-values in place of --reuse-values" -}}
+{{- end -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
 {{- else if contains "confrev" .Release.Name -}}
@@ -71,6 +74,72 @@ service:
   path: {{ . }}
   {{- end }}
 {{- end -}}
+{{- end -}}
+
+{{/*
+Refuses a second release under another name: two controllers would pin the same workloads. One under the same name cannot be installed:
+Helm finds that the objects are another's. `helm template` has no API server to ask.
+*/}}
+{{- define "confrev.onlyRelease" -}}
+{{- $suffix := "-refuse-unresolved-pins" -}}
+{{- $policies := dict -}}
+{{- /* In single namespaces, an installer may not ask. */ -}}
+{{- if not .Values.watchNamespaces -}}
+{{- $policies = lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "" -}}
+{{- end -}}
+{{- range $policies.items -}}
+{{- $notes := .metadata.annotations | default dict -}}
+{{- $release := dig "meta.helm.sh/release-name" "" $notes -}}
+{{- $namespace := dig "meta.helm.sh/release-namespace" "" $notes -}}
+{{- $same := and (eq $release $.Release.Name) (eq $namespace $.Release.Namespace) -}}
+{{- $confrevs := and (hasSuffix $suffix .metadata.name) (eq (dig "app.kubernetes.io/name" "" (.metadata.labels | default dict)) "confrev") -}}
+{{- if and $confrevs (not $same) (ne .metadata.name (printf "%s%s" (include "confrev.fullname" $) $suffix)) -}}
+{{- fail (printf "confrev is installed in this cluster already (%s; ValidatingAdmissionPolicy %s), and two controllers would pin the same workloads: upgrade or uninstall that one" (ternary (printf "release %s in namespace %s" $release $namespace) "without Helm" (ne $release "")) .metadata.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Whether a Job releases sources when the release is deleted. Where the chart may not create roles, it has no rights.
+*/}}
+{{- define "confrev.releasesSources" -}}
+{{- if and .Values.hooks.releaseSources.enabled .Values.rbac.create -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* Where pods of the chart run, and what they may do there. */}}
+{{- define "confrev.placement" -}}
+{{- with concat .Values.imagePullSecrets .Values.global.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .Values.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .Values.hostNetwork) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "confrev.injectCA" -}}
