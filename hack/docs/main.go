@@ -1,4 +1,5 @@
-// Command docs writes the reference and the manual pages of kubectl-confrev, which are derived from its commands.
+// Command docs writes the reference and the manual pages of kubectl-confrev, which are derived from its commands, and the chart's page,
+// which is derived from its values.
 package main
 
 import (
@@ -23,11 +24,20 @@ import (
 var folders = map[string]func(root *cobra.Command) (map[string][]byte, error){"reference": references, "man": manuals}
 
 func main() {
-	if len(os.Args) != 3 || folders[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: go run ./hack/docs (reference | man) DIRECTORY")
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "chart":
+		var page []byte
+		if page, err = chartPage(os.Args[2]); err == nil {
+			_, err = os.Stdout.Write(page)
+		}
+	case len(os.Args) == 3 && folders[os.Args[1]] != nil:
+		err = write(os.Args[1], os.Args[2])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: go run ./hack/docs (reference | man) DIRECTORY\n       go run ./hack/docs chart CHART  (prints the chart's page)")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1], os.Args[2]); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "hack/docs:", err)
 		os.Exit(1)
 	}
