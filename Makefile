@@ -34,6 +34,10 @@ demo: ## The whole story on a real control plane, from nothing; each step checks
 demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothing; each step checked
 	go run ./test/demo canary
 
+.PHONY: demo-node
+demo-node: ## The story with real containers, and confrev installed as users install it (Linux, root); each step checked
+	go run ./test/demo --name confrev-node node
+
 .PHONY: test
 test: ## Everything that must pass, from nothing, and the slowest tests
 	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended.
@@ -142,8 +146,8 @@ node: ## Tests with a real kubelet and containers, where the machine allows it; 
 	@$(cluster) node check || { \
 		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
 		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
-	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node || status=$$?; \
-	$(cluster) down --name $(NODE_CLUSTER) && exit $$status
+	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node ./test/demo || status=$$?; \
+	for name in $(NODE_CLUSTER) $(NODE_CLUSTER)-story; do $(cluster) down --name $$name || status=$$?; done; exit $$status
 
 .PHONY: bench
 bench: ## Figures of speed and memory, on a real control plane
@@ -159,5 +163,6 @@ cluster-down: ## Stop and remove it (NAME=…)
 	$(cluster) down --name $(NAME)
 
 .PHONY: demo-down
-demo-down: ## Remove the demo's cluster
+demo-down: ## Remove the demos' clusters
 	$(cluster) down
+	$(cluster) down --name confrev-node

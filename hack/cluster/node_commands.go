@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -12,7 +13,7 @@ func newNodeCommand() *cobra.Command {
 	cmd.AddCommand(
 		newNodeVerb("start", "Start the real node of a cluster and wait until it is ready", startNode),
 		newNodeVerb("stop", "Stop the real node: kubelet, containerd and all containers, as a reboot does", stopNode),
-		newNodeImportCommand(), newNodeCheckCommand(), newNodeInitCommand(), newNodeTrialCommand())
+		newNodeImportCommand(), newNodeKillCommand(), newNodeCheckCommand(), newNodeInitCommand(), newNodeTrialCommand())
 	return cmd
 }
 
@@ -56,12 +57,24 @@ func stopNode(ctx context.Context, l layout, c cluster) error {
 }
 
 func newNodeImportCommand() *cobra.Command {
+	return newNodeItemsCommand("import image...", "Give the real node images: archives, or folders that are OCI layouts", importImage)
+}
+
+func newNodeKillCommand() *cobra.Command {
+	return newNodeItemsCommand("kill container...", "End containers at once; ids are as in the status of a pod",
+		func(ctx context.Context, l layout, name, id string, _ io.Writer) error {
+			return killContainer(ctx, l, name, id)
+		})
+}
+
+// newNodeItemsCommand makes a verb that does something to a node for each of its arguments.
+func newNodeItemsCommand(use, short string, do func(ctx context.Context, l layout, name, item string, out io.Writer) error) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:   "import image...",
-		Short: "Give the real node images: archives, or folders that are OCI layouts",
+		Use:   use,
+		Short: short,
 		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, images []string) error {
+		RunE: func(cmd *cobra.Command, items []string) error {
 			if err := validateName(name); err != nil {
 				return err
 			}
@@ -69,8 +82,8 @@ func newNodeImportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, image := range images {
-				if err := importImage(cmd.Context(), l, name, image, cmd.OutOrStdout()); err != nil {
+			for _, item := range items {
+				if err := do(cmd.Context(), l, name, item, cmd.OutOrStdout()); err != nil {
 					return err
 				}
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/env"
@@ -26,6 +27,14 @@ func in(folder string) action { return func(s *stage) { s.folder = folder } }
 // remember keeps what a command prints.
 func remember(name, command string) action {
 	return func(s *stage) { s.names[name] = s.output(s.fill(command)) }
+}
+
+// mark notes that something begins.
+func mark(name string) action { return func(s *stage) { s.marks[name] = time.Now() } }
+
+// since remembers how long ago something was marked.
+func since(mark, as string) action {
+	return func(s *stage) { s.names[as] = fmt.Sprintf("%.1f s", time.Since(s.marks[mark]).Seconds()) }
 }
 
 // until waits for a fact.

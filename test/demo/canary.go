@@ -22,9 +22,10 @@ const (
 var canaryStory = story{
 	about: `the real Argo Rollouts controller takes a Rollout of five pods through a faulty canary: once with revisions of an
 edited ConfigMap, once with ConfigMaps that the user names. All of that takes little more than a minute.`,
-	rollouts: true,
-	flags:    []string{"--grace=" + grace},
-	steps:    append(canary(withRevisions), canary(withAttach)...),
+	cluster: []string{env.ArgoRollouts},
+	tools:   []string{"kubectl-argo-rollouts"},
+	flags:   []string{"--grace=" + grace},
+	steps:   append(canary(withRevisions), canary(withAttach)...),
 }
 
 // way is how the user gives the Rollout its configuration: all that differs between the two tellings.

@@ -1,5 +1,5 @@
 // Command demo tells confrev's story on a real control plane of hack/cluster, shows with kubectl what happens, and checks
-// each thing that it says. A story is a list of steps (web.go, canary.go), made of actions (actions.go); stage.go tells it.
+// each thing that it says. A story is a list of steps (web.go, canary.go, node.go), made of actions (actions.go); stage.go tells it.
 package main
 
 import (
@@ -25,14 +25,14 @@ import (
 )
 
 // stories are those that can be told, by the word on the command line.
-var stories = map[string]story{"": webStory, "canary": canaryStory}
+var stories = map[string]story{"": webStory, "canary": canaryStory, "node": nodeStory}
 
 func main() {
 	name := flag.String("name", "confrev", "name of the cluster")
 	flag.Parse()
 	told, ok := stories[flag.Arg(0)]
 	if !ok || flag.NArg() > 1 {
-		fmt.Fprintln(os.Stderr, "usage: demo [--name CLUSTER] [canary]")
+		fmt.Fprintln(os.Stderr, "usage: demo [--name CLUSTER] [canary|node]")
 		os.Exit(2)
 	}
 	os.Exit(run(*name, told))
@@ -42,7 +42,7 @@ func main() {
 func run(name string, told story) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &stage{ctx: ctx, story: told, names: map[string]string{}}
+	s := newStage(ctx, told)
 	err := s.tell(name)
 	if err == nil && term.IsTerminal(int(os.Stdin.Fd())) {
 		s.stay()
@@ -66,10 +66,11 @@ func run(name string, told story) int {
 // remembered under that name.
 type story struct {
 	about string
-	// rollouts asks for the real Argo Rollouts controller; flags are further ones for confrev.
-	rollouts bool
-	flags    []string
-	steps    []step
+	// cluster are flags of env.Up, flags further ones for confrev, tools what commands need besides kubectl.
+	cluster, flags, tools []string
+	// real makes a real node the only one. The steps install confrev there themselves; elsewhere, it runs as a process.
+	real  bool
+	steps []step
 }
 
 // step is a part of a story: what the reader is told, what is done and shown, and what must hold then.
@@ -94,7 +95,7 @@ type check struct {
 
 // files are what a user would have written (no trace of confrev but annotations), and the columns for kubectl to show.
 //
-//go:embed web canary attach columns
+//go:embed web canary attach node job columns
 var files embed.FS
 
 // On a terminal, what the reader sees has these colours.
@@ -111,14 +112,19 @@ type stage struct {
 	story
 	ctx   context.Context
 	began time.Time
-	// names are the values of {{names}}.
+	// names are the values of {{names}}, marks are when something began.
 	names    map[string]string
+	marks    map[string]time.Time
 	cleanups []func()
 
 	env.World
 	confrev *env.Confrev
 	// dir has the user's files, folder is the one in which commands run; path is where they find kubectl and its plugins.
 	dir, folder, path, kubeconfig string
+}
+
+func newStage(ctx context.Context, told story) *stage {
+	return &stage{ctx: ctx, story: told, names: map[string]string{}, marks: map[string]time.Time{}}
 }
 
 // failure ends a story.
@@ -144,11 +150,15 @@ func (s *stage) tell(name string) (err error) {
 	}()
 	s.began = time.Now()
 	fmt.Println(bold("confrev: configuration that rolls out, and back, like an image\n"))
-	fmt.Printf(`A real Kubernetes control plane on this machine (cluster %q; KWOK plays the nodes) gets the chart by Helm,
+	nodes := "KWOK plays the nodes"
+	if s.real {
+		nodes = "its one node is real"
+	}
+	fmt.Printf(`A real Kubernetes control plane on this machine (cluster %q; %s) gets the chart by Helm,
 then %s
 On a machine that never did it, Kubernetes itself is built or downloaded first: up to 10 minutes.
 
-`, name, s.about)
+`, name, nodes, s.about)
 	if err := s.setUp(name); err != nil {
 		return err
 	}
@@ -173,24 +183,31 @@ func (s *stage) tellStep(step step) {
 }
 
 func (s *stage) setUp(name string) error {
-	var flags []string
-	tools := []string{"kubectl"}
-	if s.rollouts {
-		flags, tools = append(flags, env.ArgoRollouts), append(tools, "kubectl-argo-rollouts")
+	if s.real {
+		// What an earlier story installed would not be installed in this one.
+		if err := env.Down(s.ctx, name, os.Stdout); err != nil {
+			return err
+		}
 	}
-	cluster, err := env.Up(s.ctx, name, os.Stdout, flags...)
+	cluster, err := env.Up(s.ctx, name, os.Stdout, s.cluster...)
 	if err != nil {
 		return err
 	}
-	for _, tool := range tools {
+	for _, tool := range append([]string{"kubectl"}, s.tools...) {
 		path, err := cluster.Tool(s.ctx, tool)
 		if err != nil {
 			return err
 		}
 		s.path += filepath.Dir(path) + ":"
 	}
-	fmt.Println(dim("The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …"))
-	if s.confrev, err = cluster.StartConfrev(s.ctx, nil, s.flags...); err != nil {
+	mark("install")(s)
+	if s.real {
+		err = s.prepareImages(cluster)
+	} else {
+		fmt.Println(dim("The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …"))
+		s.confrev, err = cluster.StartConfrev(s.ctx, nil, s.flags...)
+	}
+	if err != nil {
 		return err
 	}
 	s.World = env.NewWorld(s, cluster, "demo")
@@ -208,16 +225,27 @@ func (s *stage) setUp(name string) error {
 
 // stay lets the reader play, until ^C.
 func (s *stage) stay() {
+	running, log, ends := "cluster and confrev continue", "\n  tail -f "+s.confrevLog(), "^C ends confrev; "
+	if s.confrev == nil {
+		running, log, ends = "cluster continues", "", "^C ends this; "
+	}
 	fmt.Printf(`
-The cluster and confrev continue to run. To play with them, in another terminal:
+The %s to run. To play with them, in another terminal:
 
   export KUBECONFIG=%s PATH=%s"$PATH"
-  cd %s
-  tail -f %s
+  cd %s%s
 
-^C ends confrev; 'make demo-down' removes the cluster.
-`, s.kubeconfig, s.path, filepath.Join(s.dir, s.folder), s.confrev.Log)
+%s'make demo-down' removes the cluster.
+`, running, s.kubeconfig, s.path, filepath.Join(s.dir, s.folder), log, ends)
 	<-s.ctx.Done()
+}
+
+// confrevLog returns where confrev logs to, if it runs as a process.
+func (s *stage) confrevLog() string {
+	if s.confrev == nil {
+		return "kubectl --namespace " + env.Namespace + " logs deployment/confrev"
+	}
+	return s.confrev.Log
 }
 
 // leave removes what is the story's own. The cluster stays.
@@ -225,13 +253,16 @@ func (s *stage) leave() error {
 	for _, clean := range s.cleanups {
 		clean()
 	}
+	if s.confrev == nil {
+		return s.Cluster.Discard()
+	}
 	return errors.Join(s.confrev.Stop(), s.Cluster.Discard())
 }
 
 // lookHere prints where to look for what went wrong.
 func (s *stage) lookHere() {
-	if s.confrev != nil {
-		fmt.Printf("logs: confrev: %s\n      control plane: %s\n", s.confrev.Log, filepath.Dir(s.Cluster.AuditLog))
+	if s.Cluster != nil {
+		fmt.Printf("logs: confrev: %s\n      control plane: %s\n", s.confrevLog(), filepath.Dir(s.Cluster.AuditLog))
 	}
 }
 
@@ -274,7 +305,8 @@ func (s *stage) output(command string) string {
 func (s *stage) try(command string) (string, error) {
 	cmd := exec.CommandContext(s.ctx, "sh", "-c", command)
 	cmd.Dir = filepath.Join(s.dir, s.folder)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+s.path+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+s.path+os.Getenv("PATH"),
+		"HELM_CACHE_HOME="+s.Cluster.Dir, "HELM_CONFIG_HOME="+s.Cluster.Dir, "HELM_DATA_HOME="+s.Cluster.Dir)
 	// Both in one, as on a terminal: warnings are part of what the user sees.
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err

@@ -112,9 +112,9 @@ func (c *Cluster) Exit(code int, err error) {
 
 // Node stops or starts the real node. To stop it ends its kubelet and all its containers, as a reboot does; to the API server, the node
 // and its pods stay what they were. To start it waits until the kubelet is ready, which then starts the containers of the pods that
-// it had.
-func (c *Cluster) Node(ctx context.Context, verb string) error {
-	_, err := hackCluster(ctx, os.Stderr, "node", verb, "--name", c.Name)
+// it had. The other verbs take arguments: import images, kill containers.
+func (c *Cluster) Node(ctx context.Context, verb string, args ...string) error {
+	_, err := hackCluster(ctx, os.Stderr, append([]string{"node", verb, "--name", c.Name}, args...)...)
 	return err
 }
 
