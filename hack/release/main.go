@@ -71,7 +71,7 @@ func command() *cobra.Command {
 	flags.StringVar(&r.helm, "helm", "helm", "Helm's program")
 	flags.StringVar(&r.revision, "revision", "", "commit that is built (default: the one that is checked out, if nothing was changed)")
 
-	plugin := r.part("plugin", "Archives of kubectl-confrev, with their bills of materials, and krew's manifest",
+	plugin := r.part("plugin", "Archives of kubectl-confrev, with their bills of materials, krew's manifest and Homebrew's formula",
 		func(cmd *cobra.Command) error { return r.plugin(cmd.Context()) })
 	plugin.Flags().StringVar(&r.url, "url", "", "URL at which the archives will be available (default https://confrev.io/releases/VERSION)")
 	plugin.Flags().StringSliceVar(&r.platforms, "platforms", platforms, "platforms to build for")

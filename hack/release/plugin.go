@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -14,7 +15,7 @@ import (
 // platforms are those that a release has the plugin for.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// archive is the archive of one platform, and what krew's manifest says about it.
+// archive is the archive of one platform, and what the manifests of package managers say about it.
 type archive struct {
 	OS, Arch string
 	// Program is the name of the plugin's file in the archive.
@@ -34,7 +35,7 @@ func (r release) archive(platform string) archive {
 	return a
 }
 
-// plugin writes the archives of kubectl-confrev, their bills of materials and krew's manifest.
+// plugin writes the archives of kubectl-confrev, their bills of materials, krew's manifest and Homebrew's formula.
 func (r release) plugin(ctx context.Context) error {
 	for _, platform := range r.platforms {
 		if !slices.Contains(platforms, platform) {
@@ -101,23 +102,51 @@ func (r release) pack(ctx context.Context, scratch, pages string, a archive) (ar
 	return a, err
 }
 
-// manifest writes krew's manifest.
+// system is an operating system that Homebrew is for, as it calls it, and the archives for its processors.
+type system struct {
+	Name     string
+	Archives []archive
+}
+
+// CPU returns what Homebrew calls the processor of an archive.
+func (a archive) CPU() string { return map[string]string{"amd64": "intel", "arm64": "arm"}[a.Arch] }
+
+// manifest writes the manifests by which krew and Homebrew install the plugin.
 func (r release) manifest(archives []archive) error {
-	text, err := template.ParseFiles(filepath.Join(r.source, "deploy", "krew", "confrev.yaml"))
-	if err != nil {
-		return err
-	}
-	out, err := os.Create(filepath.Join(r.out, "confrev.yaml"))
-	if err != nil {
-		return err
-	}
 	data := struct {
-		Version  string
-		Archives []archive
-	}{r.version, archives}
-	if err := text.Execute(out, data); err != nil {
-		_ = out.Close()
+		// Version is the release's; Number is without its v.
+		Version, Number string
+		Archives        []archive
+		Systems         []system
+	}{r.version, strings.TrimPrefix(r.version, "v"), archives, nil}
+	for _, name := range []struct{ os, brew string }{{"darwin", "macos"}, {"linux", "linux"}} {
+		var own []archive
+		for _, a := range archives {
+			if a.OS == name.os {
+				own = append(own, a)
+			}
+		}
+		if len(own) > 0 {
+			data.Systems = append(data.Systems, system{name.brew, own})
+		}
+	}
+	for _, file := range []string{"krew/confrev.yaml", "homebrew/kubectl-confrev.rb"} {
+		if err := r.fill(filepath.FromSlash(file), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill writes the file that a template in the source's folder deploy describes.
+func (r release) fill(file string, data any) error {
+	text, err := template.ParseFiles(filepath.Join(r.source, "deploy", file))
+	if err != nil {
 		return err
 	}
-	return out.Close()
+	var out bytes.Buffer
+	if err := text.Execute(&out, data); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, filepath.Base(file)), out.Bytes(), 0o644)
 }

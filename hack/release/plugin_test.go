@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +119,57 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
+// Homebrew gets the archive of each platform that it is for, with its checksum, and installs what is in it.
+func TestHomebrewFormula(t *testing.T) {
+	dir, err := released(t, func(r *release) { r.url = "https://example.com/confrev" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	formula := read(t, dir, "kubectl-confrev.rb")
+	if !strings.Contains(formula, "\n  version \"1.2.3\"\n") {
+		t.Errorf("it is not of the version:\n%s", formula)
+	}
+	names := strings.NewReplacer("macos", "darwin", "intel", "amd64", "arm", "arm64")
+	seen := map[string]bool{}
+	var system, file string
+	for line := range strings.Lines(formula) {
+		var value string
+		switch {
+		case scan(line, "  on_%s do", &value):
+			system = names.Replace(value)
+		case scan(line, "    on_%s do", &value):
+			file = "kubectl-confrev_v1.2.3_" + system + "_" + names.Replace(value) + ".tar.gz"
+		case scan(line, "      url %q", &value):
+			seen[file] = true
+			if value != "https://example.com/confrev/"+file {
+				t.Errorf("in place of %s, it gets %s", file, value)
+			}
+		case scan(line, "      sha256 %q", &value):
+			if value != checksum(read(t, dir, file)) {
+				t.Errorf("the checksum is not that of %s", file)
+			}
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("it is for %v:\n%s", seen, formula)
+	}
+	packed := unpack(t, dir, "kubectl-confrev_v1.2.3_darwin_arm64.tar.gz")
+	installed := regexp.MustCompile(`bin\.install "(.+)", "(.+)"`).FindStringSubmatch(formula)
+	if len(installed) != 3 || packed[installed[1]].Header == nil || packed[installed[2]].Header == nil {
+		t.Errorf("it installs %q, which is not in the archive", installed)
+	}
+}
+
+// scan reads a line of a form, and reports whether it has that form.
+func scan(line, form string, into *string) bool {
+	// Sscanf takes any number of spaces for one.
+	if indent := form[:strings.IndexFunc(form, func(r rune) bool { return r != ' ' })]; !strings.HasPrefix(line, indent) || line[len(indent)] == ' ' {
+		return false
+	}
+	_, err := fmt.Sscanf(line, form, into)
+	return err == nil
+}
+
 func TestArchives(t *testing.T) {
 	dir, err := released(t, nil)
 	if err != nil {
@@ -142,8 +194,8 @@ func TestArchives(t *testing.T) {
 			t.Errorf("SHA256SUMS lacks %q:\n%s", line, sums)
 		}
 	}
-	// For each platform an archive and a bill of materials, and krew's manifest.
-	if lines := strings.Count(sums, "\n"); lines != 2*len(platforms)+1 {
+	// For each platform an archive and a bill of materials, krew's manifest and Homebrew's formula.
+	if lines := strings.Count(sums, "\n"); lines != 2*len(platforms)+2 {
 		t.Errorf("SHA256SUMS has %d lines:\n%s", lines, sums)
 	}
 	if text := read(t, dir, "confrev.yaml"); !strings.Contains(text, "uri: https://confrev.io/releases/v1.2.3/kubectl-confrev_v1.2.3_") {
