@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"confrev.io/confrev/internal/audit"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
@@ -76,6 +78,17 @@ func TestEventsAreDocumented(t *testing.T) {
 		}
 	}
 	same(t, "docs/events.md", inCode, firstColumn(t, "docs/events.md", "# Events"))
+}
+
+func TestReasonsOfTheAuditAreDocumented(t *testing.T) {
+	var inCode []string
+	for _, reason := range audit.Reasons {
+		inCode = append(inCode, string(reason))
+	}
+	same(t, "docs/audit.md", inCode, firstColumn(t, "docs/audit.md", "## Findings"))
+	if want := fmt.Sprintf("(`--margin`, %.0f minutes)", audit.DefaultMargin.Minutes()); !strings.Contains(read(t, "docs/rules/audit.md"), want) {
+		t.Errorf("docs/rules/audit.md does not say %q", want)
+	}
 }
 
 // Other tools' annotations that are read have a row each, for the constants and for those made of a kind and a suffix.

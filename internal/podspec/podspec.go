@@ -135,6 +135,8 @@ type reference struct {
 	keys []string
 	// optional points to the reference's own field of that name.
 	optional **bool
+	// container is the name of the container that it is in; volume is that of the volume. One of them is empty.
+	container, volume string
 }
 
 func (r reference) source() pin.Source { return pin.Source{Kind: r.kind, Name: *r.name} }
@@ -158,14 +160,23 @@ func walk(spec *corev1.PodSpec, visit func(reference)) {
 	}
 }
 
+// newReference returns a reference, without where it is.
+func newReference(kind pin.Kind, name *string, pointer string, keys []string, optional **bool) reference {
+	return reference{kind: kind, name: name, pointer: pointer, keys: keys, optional: optional}
+}
+
 func at(list string, i int) string { return list + strconv.Itoa(i) }
 
-func walkVolume(volume *corev1.Volume, path string, visit func(reference)) {
+func walkVolume(volume *corev1.Volume, path string, visitAny func(reference)) {
+	visit := func(ref reference) {
+		ref.volume = volume.Name
+		visitAny(ref)
+	}
 	if v := volume.ConfigMap; v != nil {
-		visit(reference{pin.ConfigMap, &v.Name, path + "/configMap/name", itemKeys(v.Items), &v.Optional})
+		visit(newReference(pin.ConfigMap, &v.Name, path+"/configMap/name", itemKeys(v.Items), &v.Optional))
 	}
 	if v := volume.Secret; v != nil {
-		visit(reference{pin.Secret, &v.SecretName, path + "/secret/secretName", itemKeys(v.Items), &v.Optional})
+		visit(newReference(pin.Secret, &v.SecretName, path+"/secret/secretName", itemKeys(v.Items), &v.Optional))
 	}
 	if volume.Projected == nil {
 		return
@@ -173,22 +184,26 @@ func walkVolume(volume *corev1.Volume, path string, visit func(reference)) {
 	for i := range volume.Projected.Sources {
 		path := path + at("/projected/sources/", i)
 		if p := volume.Projected.Sources[i].ConfigMap; p != nil {
-			visit(reference{pin.ConfigMap, &p.Name, path + "/configMap/name", itemKeys(p.Items), &p.Optional})
+			visit(newReference(pin.ConfigMap, &p.Name, path+"/configMap/name", itemKeys(p.Items), &p.Optional))
 		}
 		if p := volume.Projected.Sources[i].Secret; p != nil {
-			visit(reference{pin.Secret, &p.Name, path + "/secret/name", itemKeys(p.Items), &p.Optional})
+			visit(newReference(pin.Secret, &p.Name, path+"/secret/name", itemKeys(p.Items), &p.Optional))
 		}
 	}
 }
 
-func walkContainer(container *corev1.Container, path string, visit func(reference)) {
+func walkContainer(container *corev1.Container, path string, visitAny func(reference)) {
+	visit := func(ref reference) {
+		ref.container = container.Name
+		visitAny(ref)
+	}
 	for i := range container.EnvFrom {
 		path := path + at("/envFrom/", i)
 		if from := container.EnvFrom[i].ConfigMapRef; from != nil {
-			visit(reference{pin.ConfigMap, &from.Name, path + "/configMapRef/name", nil, &from.Optional})
+			visit(newReference(pin.ConfigMap, &from.Name, path+"/configMapRef/name", nil, &from.Optional))
 		}
 		if from := container.EnvFrom[i].SecretRef; from != nil {
-			visit(reference{pin.Secret, &from.Name, path + "/secretRef/name", nil, &from.Optional})
+			visit(newReference(pin.Secret, &from.Name, path+"/secretRef/name", nil, &from.Optional))
 		}
 	}
 	for i := range container.Env {
@@ -198,10 +213,10 @@ func walkContainer(container *corev1.Container, path string, visit func(referenc
 			continue
 		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
-			visit(reference{pin.ConfigMap, &ref.Name, path + "/configMapKeyRef/name", []string{ref.Key}, &ref.Optional})
+			visit(newReference(pin.ConfigMap, &ref.Name, path+"/configMapKeyRef/name", []string{ref.Key}, &ref.Optional))
 		}
 		if ref := from.SecretKeyRef; ref != nil {
-			visit(reference{pin.Secret, &ref.Name, path + "/secretKeyRef/name", []string{ref.Key}, &ref.Optional})
+			visit(newReference(pin.Secret, &ref.Name, path+"/secretKeyRef/name", []string{ref.Key}, &ref.Optional))
 		}
 	}
 }

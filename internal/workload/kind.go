@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -303,4 +304,17 @@ func (k Kind) Config(obj client.Object, referring []client.Object, namespace cli
 		written.TemplateAnnotations = template.Annotations
 	}
 	return optin.Read(written, defaults)
+}
+
+// RestartCommand returns the command that replaces an object's pods as its kind does it. It is empty for kinds of which no such command is
+// known.
+func (k Kind) RestartCommand(namespace, name string) string {
+	switch {
+	case k.RunsJobs():
+	case k.Restarts:
+		return fmt.Sprintf("kubectl argo rollouts restart %s -n %s", name, namespace)
+	case k.GVK.Group == appsv1.GroupName:
+		return fmt.Sprintf("kubectl rollout restart %s/%s -n %s", k.Resource(), name, namespace)
+	}
+	return ""
 }

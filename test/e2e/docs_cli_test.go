@@ -63,7 +63,7 @@ func stepsOf(block string) []step {
 }
 
 // looks are the verbs that change nothing. What they show may take a moment to come about, so they are asked until they show it.
-var looks = regexp.MustCompile(`^kubectl confrev (status|history|uses|doctor)`)
+var looks = regexp.MustCompile(`^kubectl confrev (status|history|uses|doctor|audit)`)
 
 // session runs a command at the root of the source, as its reader would, and checks what it prints. It returns that, or what the page has
 // where only spaces differ.

@@ -29,13 +29,21 @@ type Output struct {
 	NoHeaders bool
 	// Colours are those of states on a terminal.
 	Colours map[string]color.Attribute
+	// Markdown is true for a verb that has the format markdown.
+	Markdown bool
 }
+
+const markdown = "markdown"
 
 // Add adds the flags.
 func (o *Output) Add(cmd *cobra.Command) {
 	o.Flags = genericclioptions.NewPrintFlags("")
 	o.Flags.AddFlags(cmd)
-	cmd.Flags().Lookup("output").Usage = "Output format. One of: (json, yaml, name, wide, " +
+	formats := "json, yaml, name, wide, "
+	if o.Markdown {
+		formats += markdown + ", "
+	}
+	cmd.Flags().Lookup("output").Usage = "Output format. One of: (" + formats +
 		"go-template, go-template-file, template, templatefile, jsonpath, jsonpath-as-json, jsonpath-file)."
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print no headers in a table.")
 }
@@ -45,12 +53,15 @@ func (o *Output) Format() string { return *o.Flags.OutputFormat }
 
 // Check refuses an unknown format before anything is asked of the API server.
 func (o *Output) Check() error {
-	if o.IsTable() {
+	if o.IsTable() || o.IsMarkdown() {
 		return nil
 	}
 	_, err := o.Flags.ToPrinter()
 	return err
 }
+
+// IsMarkdown reports whether the output is a Markdown page.
+func (o *Output) IsMarkdown() bool { return o.Markdown && o.Format() == markdown }
 
 // IsTable reports whether the output is for people.
 func (o *Output) IsTable() bool { return o.Format() == "" || o.Format() == "wide" }
