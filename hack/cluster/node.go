@@ -143,14 +143,19 @@ func (c cluster) waitNode(ctx context.Context, port int) error {
 	if err != nil {
 		return err
 	}
+	missing, process := "the real node is not ready", "kubelet"
 	err = poll(ctx, time.Minute, func() (bool, error) {
 		if livePid(c.layout, c.name, nodeProcess) == 0 {
 			return false, withLog(errors.New("the real node ended"), c.endedLog())
 		}
-		return c.nodeReady(ctx, port) && answersAPI(own), nil
+		if !c.nodeReady(ctx, port) {
+			return false, nil
+		}
+		missing, process = "Service kubernetes does not lead to the API server (has this machine a firewall?)", "kube-proxy"
+		return answersAPI(own), nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return withLog(errors.New("the real node is not ready after a minute"), c.layout.log(c.name, "kubelet"))
+		return withLog(errors.New(missing+" after a minute"), c.layout.log(c.name, process))
 	}
 	return err
 }

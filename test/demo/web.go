@@ -14,7 +14,7 @@ type ground struct {
 	folder, key                string
 	first, good, faulty, fixed string
 	// app is what runs, and fault says what pods with the faulty content do. By breaks, they do it; by repairs, no more.
-	app, fault    string
+	app, fault      string
 	breaks, repairs []action
 	// read returns what shows that so many pods that are ready have read a content, if containers run.
 	read func(pods int, content string) []check
@@ -35,7 +35,7 @@ next revision do not become ready; with real nodes the pods' readiness probes wo
 	breaks: []action{does(keepUnready("{{next}}"))},
 	// Nothing runs the faulty revision any more, and the list would hold for other namespaces too.
 	repairs: []action{does(keepUnready("none"))},
-	read:  func(int, string) []check { return nil },
+	read:    func(int, string) []check { return nil },
 }
 
 var (
@@ -50,10 +50,13 @@ var (
 // allMount returns the fact that all pods of Deployment web mount one revision.
 func allMount(revision string) fact { return pods("web", "3 true <none> {{"+revision+"}} <none>") }
 
-// edit edits and applies the user's ConfigMap, and waits for the pin.
-func (g ground) edit(as, content string) action {
+// edit edits and applies the user's ConfigMap, lets something happen, and waits for the pin.
+func (g ground) edit(as, content string, meanwhile ...action) action {
 	return func(s *stage) {
 		s.show(`sed -i 's|` + g.key + `:.*|` + g.key + `: "` + content + `"|' configmap.yaml; kubectl apply -f configmap.yaml`)
+		for _, do := range meanwhile {
+			do(s)
+		}
 		pinned(as, "deployment/web", content)(s)
 	}
 }
@@ -184,11 +187,12 @@ applying the same files again end it: kubectl's warning above is about fields th
 	}
 }
 
-func (g ground) repaired() step {
+// repaired takes what happens after the edit.
+func (g ground) repaired(meanwhile ...action) step {
 	return step{
 		name: "Fix the ConfigMap",
 		says: "The next change to the ConfigMap ends the hold: nothing has to be switched on again.",
-		does: append(slices.Clone(g.repairs), g.edit("fixed", g.fixed), rolledOut("fixed"), does(webPods, webPins)),
+		does: append(slices.Clone(g.repairs), g.edit("fixed", g.fixed, meanwhile...), rolledOut("fixed"), does(webPods, webPins)),
 		checks: append([]check{
 			{"all 3 pods mount the new revision {{fixed}}", allMount("fixed")},
 			{"the hold is over", fact{noteOf("deployment/web"), ""}},
