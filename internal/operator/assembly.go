@@ -38,19 +38,26 @@ type assembly struct {
 	indexed map[string]bool
 }
 
-// lookForKinds is how often to look whether a kind is served by now.
-const lookForKinds = 10 * time.Second
+// lookForKinds is how often to look whether a kind is served by now; lookForKindsEach, where each of many namespaces looks.
+const (
+	lookForKinds     = 10 * time.Second
+	lookForKindsEach = time.Minute
+)
 
 // NeedLeaderElection returns false: a replica that waits to lead has its caches ready.
 func (*assembly) NeedLeaderElection() bool { return false }
 
 // Start puts the waiting kinds to work as they come, until ctx ends.
 func (a *assembly) Start(ctx context.Context) error {
+	interval := lookForKinds
+	if a.namespace != "" {
+		interval = lookForKindsEach
+	}
 	for len(a.waiting) > 0 {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(lookForKinds):
+		case <-time.After(interval):
 		}
 		if err := a.look(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "cannot look for kinds of workloads; trying again")

@@ -29,6 +29,7 @@ import (
 type limited struct {
 	// world is the release's own namespace.
 	*world
+	name    string
 	watched []*world
 	values  []string
 	confrev *env.Confrev
@@ -67,7 +68,7 @@ func withoutTheChart(t *testing.T) {
 // newLimited prepares a release for so many namespaces.
 func newLimited(t *testing.T, namespaces int) *limited {
 	t.Helper()
-	l := &limited{world: newWorld(t), values: namespacedValues}
+	l := &limited{world: newWorld(t), name: "confrev", values: namespacedValues}
 	for range namespaces {
 		l.watched = append(l.watched, newWorld(t))
 	}
@@ -97,7 +98,7 @@ func (w *world) mayInstall(more []rbacv1.PolicyRule) {
 
 // helm runs Helm as the installer, for the release.
 func (l *limited) helm(binary, verb string, args ...string) error {
-	all := append([]string{verb, "confrev", "--namespace", l.NS, "--kube-as-user", installer}, args...)
+	all := append([]string{verb, l.name, "--namespace", l.NS, "--kube-as-user", installer}, args...)
 	if verb != "uninstall" {
 		var names []string
 		for _, w := range l.watched {
@@ -427,7 +428,7 @@ func sortedRights(all []env.Right) []string {
 // isRefusedTwice installs a second release for a namespace that is watched already.
 func (l *limited) isRefusedTwice() {
 	l.Helper()
-	second := &limited{world: newWorld(l.T), watched: l.watched[:1]}
+	second := &limited{world: newWorld(l.T), name: "other", watched: l.watched[:1]}
 	second.mayInstall(nil)
 	for _, binary := range []string{"helm3", "helm"} {
 		err := second.helm(binary, "install")
