@@ -289,6 +289,16 @@ func (l *limited) isSeenByThePlugin(outside *world) {
 			w.Errorf("%s: %+v", who, got)
 		}
 	}
+	before := w.PinsText("web")
+	for _, verb := range []string{"undo", "resume"} {
+		if got := w.plugin("--as=bob", verb, "deployment/web"); got.status != 0 {
+			w.Errorf("%s: %+v", verb, got)
+		}
+		w.Eventually(verb+" rolled out", func() string { return w.NotRolledOut("web") })
+		if pins := w.PinsText("web"); (pins == before) != (verb == "resume") {
+			w.Errorf("after %s, it is pinned to %s", verb, pins)
+		}
+	}
 	const elsewhere = "is limited to "
 	if got := outside.plugin("status"); !strings.Contains(got.stderr, elsewhere) || !strings.Contains(got.stderr, "it does nothing in "+outside.NS) {
 		l.Errorf("%+v", got)
