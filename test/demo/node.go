@@ -181,8 +181,11 @@ var drained = step{
 
 var uninstalled = step{
 	name: "Uninstall confrev",
-	says: "Revisions stay as long as what uses them: they are ordinary ConfigMaps with owners, and Kubernetes deletes them.",
-	does: []action{remember("before", untouched), mark("uninstall"),
+	says: `Revisions stay as long as what uses them: they are ordinary ConfigMaps with owners, and Kubernetes deletes them. A source that asks for
+protection has a finalizer of confrev's. A Job, which Helm runs at the end, removes it:`,
+	does: []action{does("kubectl create configmap kept --from-literal=a=b",
+		`kubectl patch configmap kept -p '{"metadata":{"annotations":{"confrev.io/attach":"true","confrev.io/protect":"true"},"finalizers":["confrev.io/protect"]}}'`),
+		remember("before", untouched), mark("uninstall"),
 		does("helm uninstall confrev --namespace " + env.Namespace),
 		until("confrev's pods are gone", fact{inSystem + "get pods -o name", ""}), since("uninstall", "took")},
 	checks: []check{
@@ -190,6 +193,7 @@ var uninstalled = step{
 			"kubectl get clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingadmissionpolicies,mutatingadmissionpolicies," +
 				"validatingadmissionpolicybindings,mutatingadmissionpolicybindings -o name | grep confrev; true", ""}},
 		{"no pod of web was replaced, no container started again", fact{untouched, "{{before}}"}},
+		{"nothing keeps the protected source from being deleted", fact{"kubectl get configmap kept -o jsonpath='{.metadata.finalizers}'", ""}},
 		{"the pinned revision is there", fact{contentOf("{{fixed}}"), onRealNode.fixed}},
 	},
 }
