@@ -139,7 +139,7 @@ const anyPort = 0
 // waitNode waits until the kubelet with that port has said that the node is ready. What the API server says of a node
 // that was stopped is old, and names another port.
 func (c cluster) waitNode(ctx context.Context, port int) error {
-	own, err := c.layout.network(c.name)
+	own, err := c.network(c.name)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func tryContainer(ctx context.Context, l layout, runc, nft string) error {
 	cmd := exec.CommandContext(ctx, self, "node", "trial", dir, runc, nft)
 	sandbox.Isolate(cmd)
 	out, err := cmd.CombinedOutput()
-	if text := lastLine(string(out)); err != nil && text != "" {
+	if text := strings.TrimPrefix(lastLine(string(out)), "cluster: "); err != nil && text != "" {
 		err = errors.New(text)
 	}
 	if err != nil {

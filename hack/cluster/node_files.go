@@ -53,7 +53,7 @@ type nodeSettings struct {
 const nodeSettingsFile = "node.json"
 
 func (c cluster) nodeSettings(ctx context.Context, tools nodeTools) (nodeSettings, error) {
-	own, errNetwork := c.layout.network(c.name)
+	own, errNetwork := c.network(c.name)
 	ports, errPorts := freePorts(1)
 	server, errServer := c.kubectlCommand("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}").output(ctx)
 	if err := errors.Join(errNetwork, errPorts, errServer); err != nil {

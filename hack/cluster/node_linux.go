@@ -56,7 +56,10 @@ func nodeInit(ctx context.Context, dir string) error {
 		return err
 	}
 	device := settings.Network.Device(project.name)
-	if err := errors.Join(n.network.Join(settings.Network, device), network.ForwardAPI(settings.Network, device, settings.APIPort)); err != nil {
+	if err := n.network.Join(settings.Network, device); err != nil {
+		return err
+	}
+	if err := network.ForwardAPI(settings.Network, device, settings.APIPort); err != nil {
 		return err
 	}
 	return n.run(ctx)

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
@@ -62,11 +63,8 @@ func (n Namespace) Join(own Network, device string) error {
 		return fmt.Errorf("find the node's network namespace: %w", err)
 	}
 	defer func() { _ = namespace.Close() }()
-	// Of a node that was killed just now, the kernel may not have removed it yet.
-	if old, err := netlink.LinkByName(device); err == nil {
-		if err := netlink.LinkDel(old); err != nil && !errors.Is(err, syscall.ENODEV) {
-			return fmt.Errorf("remove the link of an earlier node: %w", err)
-		}
+	if err := waitGone(device); err != nil {
+		return err
 	}
 	link := &netlink.Veth{
 		LinkAttrs: netlink.LinkAttrs{Name: device},
@@ -87,6 +85,21 @@ func (n Namespace) Join(own Network, device string) error {
 		return fmt.Errorf("in the node's network namespace: %w", err)
 	}
 	return errors.Join(route(own.Services(), own.Node()), route(own.Pods(), own.Node()))
+}
+
+// waitGone waits until the kernel has removed the link of a node that was killed just now. A link that stays is another's.
+func waitGone(device string) error {
+	for range 100 {
+		_, err := netlink.LinkByName(device)
+		if _, gone := errors.AsType[netlink.LinkNotFoundError](err); gone {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("look for network device %s: %w", device, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return fmt.Errorf("network device %s exists: a cluster of another user or folder has the same network; create this cluster again to get another", device)
 }
 
 // configure switches a network device on, with an address if there is one.
