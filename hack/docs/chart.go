@@ -105,12 +105,11 @@ func cell(comment string) string {
 	var words []string
 	for line := range strings.Lines(comment) {
 		text := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
-		words = append(words, text)
-		if strings.HasSuffix(text, "For example:") {
-			text = strings.TrimSuffix(text, "For example:")
-			words[len(words)-1] = text + "See values.yaml for an example."
+		if before, ok := strings.CutSuffix(text, "For example:"); ok {
+			words = append(words, before+"See values.yaml for an example.")
 			break
 		}
+		words = append(words, text)
 	}
 	return strings.ReplaceAll(strings.Join(words, " "), "|", `\|`)
 }
