@@ -5,6 +5,7 @@ package audit
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -162,7 +163,8 @@ func (a *auditor) workloadOf(pod *Pod) *Workload {
 
 // counted returns the number of a workload's live pods; -1 if it is not known.
 func (a *auditor) counted(w *Workload) int {
-	if a.PodsHidden {
+	holders := strings.ToLower(w.Kind.Holder.GVK.Kind) + "s"
+	if a.PodsHidden || len(a.pods[w]) == 0 && slices.Contains(a.HiddenUsers, holders) {
 		return -1
 	}
 	return len(a.pods[w])

@@ -84,6 +84,8 @@ func TestFindingsAboutWorkloads(t *testing.T) {
 		"nothing restarts it, it has no pods":    {web(env), copyOf("app"), nil, nil, []string{"Info NothingRestarts deployment/web configmap/app 0"}},
 		"a user who may not see pods": {web(env), copyOf("app"), nil, func(s *Snapshot) { s.PodsHidden = true },
 			[]string{"Warning NothingRestarts deployment/web configmap/app -1"}},
+		"a user who may not see ReplicaSets": {web(env), copyOf("app"), nil, func(s *Snapshot) { s.HiddenUsers = []string{"replicasets"} },
+			[]string{"Warning NothingRestarts deployment/web configmap/app -1"}},
 		"confrev tracks it":       {web(env, gen.Tracking("all")), copyOf("app"), []string{"a"}, nil, []string{}},
 		"confrev tracks another":  {web(env, gen.Tracking("configmap/other")), copyOf("app"), []string{"a"}, nil, []string{"Warning NothingRestarts deployment/web configmap/app 1"}},
 		"confrev is told not to":  {web(env, gen.Tracking("none")), copyOf("app"), []string{"a"}, nil, []string{}},

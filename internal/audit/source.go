@@ -71,7 +71,7 @@ type fieldsV1 struct {
 // entryOf reads an entry of managed fields. What cannot be read counts as content that was written at an unknown time.
 func entryOf(managed *metav1.ManagedFieldsEntry) (e entry, immutable bool) {
 	var fields fieldsV1
-	if managed.FieldsV1 == nil || json.Unmarshal(managed.FieldsV1.Raw, &fields) != nil {
+	if managed.FieldsV1 == nil || json.Unmarshal(managed.FieldsV1.GetRawBytes(), &fields) != nil {
 		return entry{content: true}, false
 	}
 	if managed.Time != nil {

@@ -65,7 +65,7 @@ func (a *auditor) judge(pod *Pod, read podspec.Read) verdict {
 	changed, why := source.changed(read.Keys)
 	switch {
 	case started.at.Before(changed):
-		return beforeChange(source, read, started, changed)
+		return beforeChange(source, read, started)
 	case why != "":
 		return verdict{StalenessUnknown, why}
 	case a.tooClose(pod, source, started, changed):
@@ -102,7 +102,7 @@ func (a *auditor) isFirst(pod *Pod, source *Source) bool {
 }
 
 // beforeChange judges a container that started before the change.
-func beforeChange(source *Source, read podspec.Read, started start, changed time.Time) verdict {
+func beforeChange(source *Source, read podspec.Read, started start) verdict {
 	// The kubelet does not update files of an immutable source.
 	if read.Way == podspec.File && !started.ended && !source.Immutable {
 		return verdict{reason: FilesChanged}

@@ -21,7 +21,7 @@ func at(seconds int) metav1.Time {
 // wrote makes an entry of managed fields.
 func wrote(seconds int, fields string) metav1.ManagedFieldsEntry {
 	when := at(seconds)
-	return metav1.ManagedFieldsEntry{Manager: "someone", Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	return metav1.ManagedFieldsEntry{Manager: "someone", Time: &when, FieldsV1: metav1.NewFieldsV1(fields)}
 }
 
 const (

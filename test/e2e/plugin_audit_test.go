@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -277,10 +278,23 @@ func TestAuditNeedsFewRights(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 
+	// What docs/audit.md says about the ClusterRole view.
+	w.Create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "view"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "onlooker", Namespace: w.NS}}})
+	onlooker := "system:serviceaccount:" + w.NS + ":onlooker"
+	w.Eventually("the rights of view", func() string { return w.lacks(onlooker, rights("", []string{"pods"}, "list")) })
+	notes := w.audited("--as=" + onlooker).Notes
+	if len(notes) != 2 || !strings.Contains(notes[0], "list rollouts") || !strings.Contains(notes[1], "list secrets") {
+		t.Errorf("with the ClusterRole view: %q", notes)
+	}
+
 	some := w.account("some", rights("apps", []string{"deployments"}, "list"), rights("", []string{"pods"}, "list"))
 	found = w.audited(some)
 	if f := findingOf(found, audit.StalenessUnknown, "deployment/web"); f != nil {
 		t.Errorf("without ReplicaSets it is not known whose pods they are: %+v", f)
+	}
+	if f := findingOf(found, audit.NothingRestarts, "deployment/web"); f == nil || f.Pods != -1 {
+		t.Errorf("without ReplicaSets it is not known how many pods it has: %+v", f)
 	}
 	if found.Summary.Unknown != 2 || found.Summary.Unchanged != 0 || found.Summary.ConfigMaps != -1 {
 		t.Errorf("a user who sees no sources: %+v", found.Summary)

@@ -3,7 +3,10 @@
 package perf
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/audit/collect"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -45,6 +49,7 @@ func BenchmarkAudit(b *testing.B) {
 	for i := range auditedWorkloads / 2 {
 		w.edit(fmt.Sprint("web-", i), "w")
 	}
+	w.checkAudit(plugin)
 	t := newTable(b, fmt.Sprintf("%d pods, %d Deployments and ConfigMaps", auditedPods, auditedWorkloads), "median", "max", "requests", "LISTs")
 	for b.Loop() {
 		for _, command := range [][]string{
@@ -61,6 +66,21 @@ func BenchmarkAudit(b *testing.B) {
 		}
 	}
 	t.print()
+}
+
+// checkAudit ends the benchmark if the audit does not find what there is: it would measure something else.
+func (w *world) checkAudit(plugin string) {
+	w.Helper()
+	cmd := exec.CommandContext(w.Ctx, plugin, "audit", "--namespace", w.NS, "-o", "json")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	out, err := cmd.Output()
+	w.Must(err)
+	var found collect.Audit
+	w.Must(json.Unmarshal(out, &found))
+	// Pods that started in the second of an edit are not known to be stale.
+	if s := found.Summary; s.Pods != auditedPods || s.Workloads != auditedWorkloads || s.Stale+s.Unknown < auditedPods/2 || s.Stale < auditedPods/3 {
+		w.Fatalf("the audit found %+v", s)
+	}
 }
 
 // runningPod creates a pod of a Deployment and says that it runs.

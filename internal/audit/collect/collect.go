@@ -93,6 +93,8 @@ func (l *lists) hide() []string {
 		default:
 			if slices.ContainsFunc(l.Kinds, func(k workload.Kind) bool { return k.GVK == gvk }) {
 				meaning = ": they are left out"
+			} else if slices.ContainsFunc(l.Kinds, func(k workload.Kind) bool { return k.Holder.GVK == gvk }) {
+				meaning = ": pods are reported without their workloads, and an object that nothing seems to use may be used by one of them"
 			}
 			l.HiddenUsers = append(l.HiddenUsers, kind)
 		}
