@@ -37,13 +37,12 @@ It needs Linux and root; hack/cluster/NODE.md says what else, and what this netw
 }
 
 // prepareImages puts the images on the node that it would pull from a registry, and the plugin on the path.
-func (s *stage) prepareImages(cluster *env.Cluster) error {
+func (s *stage) prepareImages(cluster *env.Cluster, images *env.Images) error {
 	fmt.Println(dim("The images are made, as for a release, and given to the node …"))
-	version, err := cluster.ImportImages(s.ctx)
-	if err != nil {
+	if err := images.Import(s.ctx, cluster); err != nil {
 		return err
 	}
-	s.names["version"] = version
+	s.names["version"] = images.Version
 	plugin, err := cluster.Build(s.ctx, "kubectl-confrev", false)
 	if err != nil {
 		return err

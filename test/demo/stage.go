@@ -183,9 +183,14 @@ func (s *stage) tellStep(step step) {
 }
 
 func (s *stage) setUp(name string) error {
+	var images *env.Images
 	if s.real {
 		// What an earlier story installed would not be installed in this one.
-		if err := env.Down(s.ctx, name, os.Stdout); err != nil {
+		err := env.Down(s.ctx, name, os.Stdout)
+		if err == nil {
+			images, err = env.MakeImages(s.ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -202,7 +207,7 @@ func (s *stage) setUp(name string) error {
 	}
 	mark("install")(s)
 	if s.real {
-		err = s.prepareImages(cluster)
+		err = s.prepareImages(cluster, images)
 	} else {
 		fmt.Println(dim("The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …"))
 		s.confrev, err = cluster.StartConfrev(s.ctx, nil, s.flags...)

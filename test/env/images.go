@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,25 +12,49 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ImportImages makes the images of this tree as a release has them, of the version that the chart asks for, and imports them into the
-// real node, which then has no need to pull them. It returns the version.
-func (c *Cluster) ImportImages(ctx context.Context) (version string, err error) {
+// Images are the images of this tree as a release has them, of the version that the chart asks for, on their way into being.
+type Images struct {
+	Version string
+
+	dir  string
+	made chan error
+}
+
+// MakeImages begins to make the images, which takes as long as a cluster to start.
+func MakeImages(ctx context.Context) (*Images, error) {
 	text, err := os.ReadFile(filepath.Join(Root(), "charts", "confrev", "Chart.yaml"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var chart struct {
 		AppVersion string `json:"appVersion"`
 	}
 	if err := yaml.Unmarshal(text, &chart); err != nil {
-		return "", err
+		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", "-C", "hack/release", ".", "--source", Root(), "--out", c.Dir,
-		"images", "--platforms", "linux/"+runtime.GOARCH, chart.AppVersion)
+	dir, err := os.MkdirTemp("", "confrev-images-")
+	if err != nil {
+		return nil, err
+	}
+	i := &Images{Version: chart.AppVersion, dir: dir, made: make(chan error, 1)}
+	cmd := exec.CommandContext(ctx, "go", "run", "-C", "hack/release", ".", "--source", Root(), "--out", dir,
+		"images", "--platforms", "linux/"+runtime.GOARCH, i.Version)
 	cmd.Dir = Root()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("make images: %w\n%s", err, out)
+	go func() {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("make images: %w\n%s", err, out)
+		}
+		i.made <- err
+	}()
+	return i, nil
+}
+
+// Import waits until the images are made, and imports them into the real node, which then has no need to pull them.
+func (i *Images) Import(ctx context.Context, c *Cluster) error {
+	err := <-i.made
+	if err == nil {
+		err = c.Node(ctx, "import", filepath.Join(i.dir, "images", "confrev"), filepath.Join(i.dir, "images", "kubectl-confrev"))
 	}
-	images := filepath.Join(c.Dir, "images")
-	return chart.AppVersion, c.Node(ctx, "import", filepath.Join(images, "confrev"), filepath.Join(images, "kubectl-confrev"))
+	return errors.Join(err, os.RemoveAll(i.dir))
 }
