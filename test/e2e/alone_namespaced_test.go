@@ -245,6 +245,41 @@ func TestNamespacesComeAndGo(t *testing.T) {
 	}
 }
 
+// From a release for the whole cluster to one for a namespace, and back, nothing restarts if templates name their revisions (docs/install.md).
+// Not parallel, as above.
+func TestFromTheWholeClusterToANamespaceAndBack(t *testing.T) {
+	l := newLimited(t, 1)
+	w := worldIn(t, l.watched[0].NS)
+	w.Create(configMap("web", "color", "A"), deployment("web", injecting(optin.Template), envFrom("web")))
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.waitTemplateNames(a.Revision)
+	generation := w.Deployment("web").Generation
+	unchanged := func(when string) {
+		t.Helper()
+		w.Barrier()
+		if now := w.Deployment("web").Generation; now != generation {
+			t.Errorf("%s, the template changed %d times", when, now-generation)
+		}
+		w.podsRead(a.Revision)
+	}
+
+	withoutTheChart(t)
+	l.values = []string{"replicas=1", "settle=0s", "grace=" + grace.String()}
+	l.Must(l.helm("helm", "install", "--wait"))
+	l.run("from-the-whole-cluster")
+	unchanged("after the change to a namespace")
+
+	l.Must(l.confrev.Stop())
+	l.Must(l.helm("helm", "uninstall", "--wait"))
+	l.Must(reinstall(t))
+	l.Must(cluster.RenewToken(l.Ctx))
+	start(t)
+	l.Must(cluster.WaitWebhook(l.Ctx))
+	unchanged("after the change back")
+	a = w.editTo("B")
+	w.waitTemplateNames(a.Revision)
+}
+
 // waitHandled waits until confrev counts so many of its namespaces as handled, and as unreadable.
 func (l *limited) waitHandled(handled, unreadable float64) {
 	l.Helper()
