@@ -277,6 +277,16 @@ func TestASourceThatIsTheFirst(t *testing.T) {
 	}
 }
 
+// Everything that is missing has a command.
+func TestFixOfMissingSources(t *testing.T) {
+	reading := pod(50, gen.PodSpec(gen.EnvFrom("configmap/app"), gen.Env("secret/db", "password")))
+	found := Run(Snapshot{Pods: []Pod{NewPod(reading)}}).Findings
+	want := "kubectl create configmap app -n ns --from-file=PATH\nkubectl create secret generic db -n ns --from-file=PATH"
+	if len(found) != 1 || found[0].Reason != SourceMissing || found[0].Fix != want {
+		t.Errorf("%+v", found)
+	}
+}
+
 // A revision is written again whenever an owner is added, and its content never changes.
 func TestRevisionsNeverChange(t *testing.T) {
 	w := web(gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app-5f7d8c9b2k")))

@@ -190,13 +190,17 @@ func (g *group) finding(key groupKey) Finding {
 	return found
 }
 
-// fix returns the command for a finding about pods.
+// fix returns the commands for a finding about pods.
 func (g *group) fix(reason Reason, sources []pin.Source) string {
-	if reason == SourceMissing {
-		create := map[pin.Kind]string{pin.ConfigMap: "configmap", pin.Secret: "secret generic"}[sources[0].Kind]
-		return fmt.Sprintf("kubectl create %s %s -n %s --from-file=PATH", create, sources[0].Name, g.namespace)
+	if reason != SourceMissing {
+		return g.restart()
 	}
-	return g.restart()
+	create := map[pin.Kind]string{pin.ConfigMap: "configmap", pin.Secret: "secret generic"}
+	var commands []string
+	for _, source := range sources {
+		commands = append(commands, fmt.Sprintf("kubectl create %s %s -n %s --from-file=PATH", create[source.Kind], source.Name, g.namespace))
+	}
+	return strings.Join(commands, "\n")
 }
 
 // restart returns the command that makes a subject's pods read again.
