@@ -264,8 +264,8 @@ func TestEveryFormIsValid(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, served := range []string{"", policies} {
-				objects, err := renderFor(t, tt.values, served)
+			for _, flags := range [][]string{nil, {policies}} {
+				objects, err := renderFor(t, tt.values, flags...)
 				if err != nil {
 					t.Fatal(err)
 				}

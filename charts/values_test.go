@@ -457,23 +457,21 @@ var helm = sync.OnceValues(func() (string, error) {
 // render returns the chart's objects with these values, by kind and name, where there is no API server to ask.
 func render(t *testing.T, values string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
-	return renderFor(t, values, "")
+	return renderFor(t, values)
 }
 
-// policies is what API servers serve that resolve pins themselves.
-const policies = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+// policies is the flag for API servers that resolve pins themselves.
+const policies = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 
-// renderFor does so for an API server that serves something, unless that is empty.
-func renderFor(t *testing.T, values, served string) (map[string]*unstructured.Unstructured, error) {
+// renderFor does so for an API server that helm's flags describe.
+func renderFor(t *testing.T, values string, flags ...string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
 	program, err := helm()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "template", "confrev", "confrev", "--namespace", "confrev-system", "--values", "-")
-	if served != "" {
-		cmd.Args = append(cmd.Args, "--api-versions", served)
-	}
+	cmd.Args = append(cmd.Args, flags...)
 	cmd.Stdin = strings.NewReader(values)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -525,4 +523,25 @@ func find(t *testing.T, objects map[string]*unstructured.Unstructured, what stri
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// In namespaces, the rights on events are those that their administrator can grant: the ClusterRole admin has none on events.k8s.io before
+// Kubernetes 1.35.
+func TestRightsOnEventsCanBeGranted(t *testing.T) {
+	for version, want := range map[string]string{"v1.30.0": "", "v1.34.9": "", "v1.35.0": "events.k8s.io", "v1.36.1-gke.100": "events.k8s.io"} {
+		objects, err := renderFor(t, "watchNamespaces: [a]", "--kube-version", version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var groups []any
+		rules, _, _ := unstructured.NestedSlice(objects["Role/confrev"].Object, "rules")
+		for _, rule := range rules {
+			if r := rule.(map[string]any); slices.Equal(r["resources"].([]any), []any{"events"}) {
+				groups = append(groups, r["apiGroups"].([]any)...)
+			}
+		}
+		if !slices.Equal(groups, []any{want}) {
+			t.Errorf("%s: events of %q, want %q", version, groups, want)
+		}
+	}
 }

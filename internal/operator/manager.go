@@ -160,7 +160,11 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	if !o.Secrets {
 		store.WithoutSecrets()
 	}
-	notices := notice.Sinks{sink.Events(manager.GetEventRecorder("confrev")), sink.Metrics(), sink.Log()}
+	recorder, err := newRecorder(ctx, manager, o.Within())
+	if err != nil {
+		return nil, err
+	}
+	notices := notice.Sinks{sink.Events(recorder), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := rollout.NewTriggers(o.Options, manager.GetClient(), manager.GetAPIReader())
 	revisions := &reconcile.Revisions{
