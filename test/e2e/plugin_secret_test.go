@@ -21,6 +21,7 @@ import (
 
 // printing are command lines of every verb that has the flag --output, in a namespace in which deployment/web uses secret/db.
 var printing = map[string][]string{
+	"audit":   {""},
 	"status":  {"", "deployment/web"},
 	"history": {"secret/db", "deployment/web"},
 	"uses":    {"secret/db"},
@@ -66,7 +67,7 @@ func TestPluginPrintsNoValueOfASecret(t *testing.T) {
 func (w *world) printsNoValue(dir, verb, line string) {
 	w.Helper()
 	steps := []string{"-o yaml", "-o json"}
-	if verb != "status" && verb != "history" && verb != "uses" && verb != "doctor" && verb != "preview" {
+	if !slices.Contains([]string{"audit", "doctor", "history", "preview", "status", "uses"}, verb) {
 		steps = []string{"-o yaml --dry-run=server", "-o json --dry-run=client", "-o jsonpath={.data}{.metadata} --dry-run=server", "-o yaml"}
 	}
 	for _, step := range steps {
