@@ -347,7 +347,7 @@ func ResolvesPins(ctx context.Context, c client.Reader) (bool, error) {
 func (p Part) isThere(ctx context.Context, c client.Reader) (bool, error) {
 	list := metadata.NewList(p.GVK())
 	err := c.List(ctx, list)
-	if meta.IsNoMatchError(err) {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	for i := range list.Items {
