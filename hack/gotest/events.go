@@ -109,7 +109,8 @@ func (r *reader) ended(t test, e event) {
 		r.parents[test{t.pkg, t.name[:parent]}] = true
 	}
 	r.times = append(r.times, took{test: t, seconds: e.Elapsed})
-	if e.Action == "fail" || r.verbose {
+	// What is left out says why.
+	if e.Action == "fail" || e.Action == "skip" || r.verbose {
 		r.flush(func(other test) bool { return other == t })
 	}
 	delete(r.pending, t)

@@ -58,6 +58,7 @@ func TestRun(t *testing.T) {
 		"verbose":              {tests: tests, args: "-v", want: []string{"quiet\n", "--- PASS: TestPasses", "ok  \texample.com/m\t"}},
 		"one fails":            {tests: tests + failing, fails: true, want: []string{"broken\n", "--- FAIL: TestFails/inner", "--- FAIL: TestFails (", "FAIL\texample.com/m\t"}, not: []string{"quiet", "=== RUN"}},
 		"a panic":              {tests: tests + "func TestX(t *testing.T) { panic(\"gone wrong\") }\n", fails: true, want: []string{"panic: gone wrong", "FAIL\texample.com/m\t"}},
+		"one is left out":      {tests: tests + "func TestX(t *testing.T) { t.Skip(\"not here\") }\n", want: []string{"not here", "--- SKIP: TestX"}, not: []string{"quiet"}},
 		"an exit":              {tests: tests + "func TestX(t *testing.T) { fmt.Println(\"last words\"); os.Exit(3) }\n", fails: true, want: []string{"last words", "FAIL\texample.com/m\t"}},
 		"takes too long":       {tests: tests + "func TestX(t *testing.T) { time.Sleep(time.Hour) }\n", args: "-timeout=1s", fails: true, want: []string{"test timed out after 1s", "FAIL\texample.com/m\t"}},
 		"it does not compile":  {tests: tests + "func TestX(t *testing.T) { nothing() }\n", fails: true, want: []string{"undefined: nothing", "[build failed]"}},
