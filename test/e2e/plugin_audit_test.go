@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -110,7 +109,7 @@ func TestAuditFindsStalePods(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// The fix is a fix, if the new pods are not of the same second as the edit.
-	w.afterThisSecond()
+	w.AfterThisSecond()
 	w.Kubectl("rollout", "restart", "deployment/web")
 	w.Eventually("the restarted pods are not stale", func() string {
 		found := w.audited()
@@ -123,26 +122,14 @@ func TestAuditFindsStalePods(t *testing.T) {
 	})
 }
 
-// afterThisSecond waits until what is created next has a later time than all before.
-func (w *world) afterThisSecond() {
-	w.Helper()
-	now := time.Now().Truncate(time.Second)
-	w.Eventually("the next second", func() string {
-		if time.Now().Truncate(time.Second).Equal(now) {
-			return "it is the same second"
-		}
-		return ""
-	})
-}
-
 // A key that is removed leaves no time, and yet no pod that has it is taken for a fresh one (rule 26).
 func TestAuditNoticesARemovedKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("app", "color", "A", "level", "1"))
 	// The pod is written at least two seconds after the ConfigMap.
-	w.afterThisSecond()
-	w.afterThisSecond()
+	w.AfterThisSecond()
+	w.AfterThisSecond()
 	w.Create(reading("web", "app"))
 	w.Eventually("web runs", func() string { return w.NotRolledOut("web") })
 	if f := findingOf(w.audited(), audit.StalenessUnknown, "deployment/web"); f != nil {

@@ -365,6 +365,18 @@ func (w *World) Events(reason, regarding string) []string {
 	return notes
 }
 
+// AfterThisSecond waits until what happens next has a later time than all before: the API's times have seconds.
+func (w *World) AfterThisSecond() {
+	w.t.Helper()
+	now := time.Now().Truncate(time.Second)
+	w.Eventually("the next second", func() string {
+		if time.Now().Truncate(time.Second).Equal(now) {
+			return "it is the same second"
+		}
+		return ""
+	})
+}
+
 // WaitEvent waits for an event about an object whose note contains a text.
 func (w *World) WaitEvent(reason, regarding, contains string) {
 	w.t.Helper()

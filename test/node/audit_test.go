@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,18 +52,6 @@ func (w *world) start(name string, options ...option) corev1.Pod {
 	return *pod
 }
 
-// afterThisSecond waits until what happens next has a later time than all before: the API's times have seconds.
-func (w *world) afterThisSecond() {
-	w.Helper()
-	now := time.Now().Truncate(time.Second)
-	w.Eventually("the next second", func() string {
-		if time.Now().Truncate(time.Second).Equal(now) {
-			return "it is the same second"
-		}
-		return ""
-	})
-}
-
 // onlyInit makes what the container reads so far the reading of an init container, and leaves the container nothing.
 func onlyInit(spec *corev1.PodSpec) {
 	inInit(spec)
@@ -76,14 +63,14 @@ func TestAuditOfStalePods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("app", "mode", "blue"), configMap("pair", "mode", "blue", "other", "blue"))
-	w.afterThisSecond()
+	w.AfterThisSecond()
 	env := w.start("env", byEnv("configmap/app", "mode"), byEnvFrom("configmap/app"))
 	part := w.start("part", bySubPath("configmap/app", "mode"))
 	init := w.start("init", byEnv("configmap/app", "mode"), onlyInit)
 	files := w.start("files", byVolume("configmap/app"))
 	again := w.start("again", byEnv("configmap/app", "mode"))
 	pair := w.start("pair", byEnvFrom("configmap/pair"))
-	w.afterThisSecond()
+	w.AfterThisSecond()
 	if reasons := w.audited("--margin=0s"); len(reasons) > 0 {
 		t.Errorf("before any change: %v", reasons)
 	}
