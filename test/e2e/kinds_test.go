@@ -235,8 +235,13 @@ func TestEveryKindLetsRevisionsGo(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a := w.app(s, "web")
 		a.createSources("A")
-		a.createWorkload(map[string]string{keys.Track: "all"})
-		a.patch(nested(s.history, s.kept))
+		for _, obj := range a.objects(map[string]string{keys.Track: "all"}) {
+			if obj.GroupVersionKind() == s.kind.GVK {
+				// From the start, since a StatefulSet's cannot be changed before Kubernetes 1.33.
+				put(obj.Object, s.history, s.kept)
+			}
+			a.Create(obj)
+		}
 		a.reads("A")
 		second, third := a.editTo("B"), a.editTo("C")
 		a.waitMade(second, third)
@@ -257,12 +262,6 @@ func TestEveryKindLetsRevisionsGo(t *testing.T) {
 			w.Error("the source itself went")
 		}
 	})
-}
-
-// nested writes a merge patch that sets the field at a path.
-func nested(path string, value int64) string {
-	fields := strings.Split(path, ".")
-	return `{"` + strings.Join(fields, `":{"`) + fmt.Sprintf(`":%d`, value) + strings.Repeat("}", len(fields))
 }
 
 // Rule 12: a revision goes with the last of its users, of whatever kinds they are.
