@@ -19,6 +19,8 @@ gotest = go run ./hack/gotest run $(times)/$@
 # What tests start (API servers, confrev, kubectl, Helm, compilers) trades memory for a fifth of its processor time.
 test e2e e2e-alone e2e-shared unit lint verify render-corpus node: export GOGC ?= 400
 test e2e e2e-alone e2e-shared unit lint verify render-corpus node: export GOMEMLIMIT ?= 3GiB
+# A program with the race detector sleeps for a second when it ends, and the tests end confrev a hundred times.
+test e2e e2e-alone e2e-shared unit: export GORACE ?= atexit_sleep_ms=10
 
 .DEFAULT_GOAL := help
 
@@ -122,7 +124,7 @@ e2e: ## End-to-end tests on two real control planes; RUN='-run Name' chooses
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e-alone e2e-shared
 
 # The halves of the end-to-end tests: those that need confrev for themselves, and those that share one.
-# What they run is built once for both.
+# What they run is built once for both. The first takes longer, since its tests run one after the other, so the second makes way for it.
 .PHONY: e2e-alone e2e-shared e2e-build
 e2e-build:
 	@go test -c -tags e2e -o $(binaries)/e2e.test ./test/e2e
@@ -131,7 +133,7 @@ e2e-build:
 
 e2e-alone e2e-shared: e2e-%: e2e-build
 	@export CONFREV_TEST_CLUSTER=$(TEST_CLUSTER)-$* CONFREV_TEST_BINARIES=$(binaries); status=0; \
-	go run ./hack/gotest exec $(times)/$@ $(binaries)/e2e.test test/e2e -timeout 40m -parallel 12 $(RUN) -suite $* || status=$$?; \
+	$(if $(filter shared,$*),nice -n 5) go run ./hack/gotest exec $(times)/$@ $(binaries)/e2e.test test/e2e -timeout 40m -parallel 12 $(RUN) -suite $* || status=$$?; \
 	$(cluster) down --name $$CONFREV_TEST_CLUSTER && exit $$status
 
 .PHONY: test-matrix
