@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -144,19 +145,31 @@ func startCommand(l layout, name, process string, cmd *exec.Cmd) error {
 	return nil
 }
 
+const (
+	// firstFreePort and freePortRange are where ports are looked for: below those that the kernel gives to outgoing connections, one of
+	// which could take a port before its server has started.
+	firstFreePort, freePortRange = 10000, 10000
+	// portAttempts is how many ports are tried before there are none.
+	portAttempts = 1000
+)
+
 // freePorts finds n ports of the loopback interface on which nothing listens now.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for range portAttempts {
+		if len(ports) == n {
+			return ports, nil
+		}
+		port := firstFreePort + rand.IntN(freePortRange)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+			continue
 		}
 		// Closed only at the end, so that the next one differs.
 		defer func() { _ = listener.Close() }()
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
-	return ports, nil
+	return nil, fmt.Errorf("find %d free ports: found %d of %d tried", n, len(ports), portAttempts)
 }
 
 func portIsFree(port int) error {

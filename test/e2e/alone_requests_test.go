@@ -280,6 +280,13 @@ func (a *app) checkRequests(since env.AuditMark, took time.Duration) (writes int
 			a.Errorf("%s: %s: %d times, want at most %d", a.subject, what, n, most[what])
 		}
 	}
+	if a.Failed() {
+		for _, r := range requests {
+			if r.Object.Namespace == a.NS {
+				a.Log(r.Received.Format(time.StampMicro), r, r.URI)
+			}
+		}
+	}
 	return writes
 }
 

@@ -27,7 +27,9 @@ type Request struct {
 	Verb      string `json:"verb"`
 	Stage     string `json:"stage"`
 	UserAgent string `json:"userAgent"`
-	URI       string `json:"requestURI"`
+	// Received is when the API server received it.
+	Received metav1.MicroTime `json:"requestReceivedTimestamp"`
+	URI      string           `json:"requestURI"`
 	// User sent the request, with the rights of Impersonated if that is set.
 	User         authenticationv1.UserInfo `json:"user"`
 	Impersonated authenticationv1.UserInfo `json:"impersonatedUser"`

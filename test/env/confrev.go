@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,15 +102,6 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, accou
 func (c *Cluster) RenewToken(ctx context.Context) error {
 	_, err := c.ServiceAccountKubeconfig(ctx, Namespace, serviceAccount)
 	return err
-}
-
-// FreeAddress returns an address of this machine on which nothing listens.
-func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // startTimeout bounds how long confrev may take to become ready.
