@@ -145,31 +145,22 @@ func startCommand(l layout, name, process string, cmd *exec.Cmd) error {
 	return nil
 }
 
-const (
-	// firstFreePort and freePortRange are where ports are looked for: below those that the kernel gives to outgoing connections, one of
-	// which could take a port before its server has started.
-	firstFreePort, freePortRange = 10000, 10000
-	// portAttempts is how many ports are tried before there are none.
-	portAttempts = 1000
-)
-
-// freePorts finds n ports of the loopback interface on which nothing listens now.
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range portAttempts {
-		if len(ports) == n {
-			return ports, nil
-		}
-		port := firstFreePort + rand.IntN(freePortRange)
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+// freePorts finds n ports of the loopback interface on which nothing listens now. All are below those that the kernel gives to outgoing
+// connections, one of which could take a port before its server has started.
+func freePorts(n int) (ports []int, err error) {
+	const first, tried = 10000, 10000
+	for _, i := range rand.Perm(tried) {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+i))
 		if err != nil {
 			continue
 		}
 		// Closed only at the end, so that the next one differs.
 		defer func() { _ = listener.Close() }()
-		ports = append(ports, port)
+		if ports = append(ports, first+i); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return nil, fmt.Errorf("find %d free ports: found %d of %d tried", n, len(ports), portAttempts)
+	return nil, fmt.Errorf("only %d of the ports from %d on are free", len(ports), first)
 }
 
 func portIsFree(port int) error {

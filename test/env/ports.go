@@ -50,7 +50,7 @@ func FreeAddress() (string, error) {
 	return "", fmt.Errorf("no port is free: %w", errors.Join(errs...))
 }
 
-// reservePorts gives this process a range of ports, unless it has one.
+// reservePorts makes sure that this process has a range of ports.
 func reservePorts() error {
 	if ports.lock != nil {
 		return nil
