@@ -154,7 +154,15 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 	}
 	for i := range 20 {
 		name := fmt.Sprintf("other-%d", i)
-		w.WaitOwned(w.WaitPinned(name, name, "k", "v").Revision, name)
+		revision := w.WaitPinned(name, name, "k", "v").Revision
+		// Or else it is given its owner while requests are counted.
+		w.Eventually("the ReplicaSet of "+name, func() string {
+			if sets := w.ReplicaSets(name); len(sets) != 1 {
+				return fmt.Sprint(len(sets), " ReplicaSets")
+			}
+			return ""
+		})
+		w.WaitOwned(revision, name)
 	}
 	many := sweep("many")
 	t.Logf("an edit with its sweep: %v, among many: %v", few, many)
