@@ -59,7 +59,7 @@ func newRevisions(t *testing.T, objects ...client.Object) (*Revisions, *counting
 	for _, kind := range []workload.Kind{workload.Deployment, workload.CronJob} {
 		known.Add(kind)
 	}
-	b := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...)
+	b := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(inNamespace(objects)...)
 	for _, kind := range known.All() {
 		for _, i := range index.Of(kind, optin.Defaults{}) {
 			b = b.WithIndex(i.Object, i.Field, i.Func)

@@ -61,7 +61,7 @@ func (r reporter) shownBy(obj client.Object) shown {
 }
 
 func (r reporter) report(ctx context.Context, before, obj client.Object) {
-	left, err := r.Options.LeftAlone(ctx, r.Client, obj.GetNamespace())
+	left, err := r.Options.LeftAlone(ctx, r.Client, r.Live, obj.GetNamespace())
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot tell whether a namespace is being deleted", "namespace", obj.GetNamespace())
 	}

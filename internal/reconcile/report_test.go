@@ -109,12 +109,22 @@ func TestTellWhatIsNewOnly(t *testing.T) {
 	}); len(said) > 0 {
 		t.Errorf("of a namespace that is being deleted: said %q", said)
 	}
+	// The cache may show the deletion of a namespace before that of a workload in it, and the creation after it.
+	none := fake.NewClientBuilder().Build()
+	create := func(t reporter) { t.handler().Create(context.TODO(), event.CreateEvent{Object: d}, nil) }
+	if said := told(func(t reporter) { t.Client, t.Live = none, none; create(t) }); len(said) > 0 {
+		t.Errorf("of a namespace that is gone: said %q", said)
+	}
+	if said := told(func(t reporter) { t.Client = none; create(t) }); len(said) == 0 {
+		t.Error("of a namespace that the cache does not show yet: said nothing")
+	}
 }
 
 // told returns the notes of the events that a reporter sends, those on the workload only.
 func told(do func(reporter)) []string {
 	recorded := events.NewFakeRecorder(10)
-	do(reporter{&Workloads{Engine: &rollout.Engine{Kind: workload.Deployment, Client: fake.NewClientBuilder().Build()}, Notices: sink.Events(recorded)}})
+	c := fake.NewClientBuilder().WithObjects(inNamespace(nil)...).Build()
+	do(reporter{&Workloads{Engine: &rollout.Engine{Kind: workload.Deployment, Client: c, Live: c}, Notices: sink.Events(recorded)}})
 	close(recorded.Events)
 	var notes []string
 	for note := range recorded.Events {

@@ -84,7 +84,7 @@ func (r *Revisions) WatchHolders(kind workload.HolderKind) error {
 
 // Reconcile restores, owns or deletes one revision, or maintains one attached source.
 func (r *Revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
-	left, err := r.Options.LeftAlone(ctx, r.Client, ref.Namespace)
+	left, err := r.Options.LeftAlone(ctx, r.Client, r.Live, ref.Namespace)
 	if err != nil || r.Options.Excluded(ref.Namespace) {
 		return reconcile.Result{}, err
 	}

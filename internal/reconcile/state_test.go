@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,7 +50,7 @@ func TestRolloutThatTurnsToWorkloadRefIsNotCounted(t *testing.T) {
 	referring.SetGroupVersionKind(workload.Rollout.GVK)
 	referring.SetNamespace("a")
 	referring.SetName("web")
-	w := newWorld(referring)
+	w := newWorld(referring, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	w.Kind = workload.Rollout
 	name := client.ObjectKeyFromObject(referring)
 	w.States.set(stated{w.Kind.Resource(), name}, stateHeld)

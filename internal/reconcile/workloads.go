@@ -66,7 +66,7 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if left, err := r.Options.LeftAlone(ctx, r.Client, request.Namespace); left || err != nil || obj.GetDeletionTimestamp() != nil {
+	if left, err := r.Options.LeftAlone(ctx, r.Client, r.Live, request.Namespace); left || err != nil || obj.GetDeletionTimestamp() != nil {
 		return reconcile.Result{}, err
 	}
 	known := r.memory.get(request.NamespacedName, obj.GetUID())

@@ -1,10 +1,13 @@
 package reconcile
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -18,6 +21,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
 )
 
 // world is an API server with some objects, and the reconciler of Deployments on it.
@@ -27,7 +31,7 @@ type world struct {
 }
 
 func newWorld(objects ...client.Object) *world {
-	c := fake.NewClientBuilder().WithObjects(objects...).
+	c := fake.NewClientBuilder().WithObjects(inNamespace(objects)...).
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
 		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).Build()
 	kinds := &workload.Kinds{}
@@ -55,4 +59,14 @@ func (w *world) admitted(t *testing.T, obj, old client.Object) *appsv1.Deploymen
 		t.Fatal(err)
 	}
 	return patched.(*appsv1.Deployment)
+}
+
+// inNamespace returns objects together with their namespace, unless that is one of them.
+func inNamespace(objects []client.Object) []client.Object {
+	for _, obj := range objects {
+		if _, is := obj.(*corev1.Namespace); is {
+			return objects
+		}
+	}
+	return append(slices.Clone(objects), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}})
 }

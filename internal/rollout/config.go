@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,23 +112,36 @@ func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o 
 	return kind.Config(obj, referring, namespace, o.Defaults()), referring, nil
 }
 
-// LeftAlone reports whether confrev does nothing in a namespace, because it is excluded, or because it is being deleted, so that the API
-// server refuses revisions and events in it.
-func (o Options) LeftAlone(ctx context.Context, reader client.Reader, name string) (bool, error) {
+// LeftAlone reports whether confrev does nothing in a namespace, because it is excluded, or because it is being deleted or gone, so that the
+// API server refuses revisions and events in it. The cache may show a namespace later than what is in it, so live is asked about one that it
+// does not show.
+func (o Options) LeftAlone(ctx context.Context, cached, live client.Reader, name string) (bool, error) {
 	if o.Excluded(name) {
 		return true, nil
 	}
-	return o.Terminating(ctx, reader, name)
+	if o.Namespaced() {
+		return false, nil
+	}
+	err := cached.Get(ctx, client.ObjectKey{Name: name}, index.Namespace())
+	if apierrors.IsNotFound(err) {
+		cached = live
+	} else if err != nil {
+		return false, err
+	}
+	return o.Terminating(ctx, cached, name)
 }
 
-// Terminating reports whether a namespace is being deleted. If confrev is limited to single namespaces, it cannot know.
+// Terminating reports whether a namespace is being deleted, or gone. If confrev is limited to single namespaces, it cannot know.
 func (o Options) Terminating(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	if o.Namespaced() {
 		return false, nil
 	}
 	namespace := index.Namespace()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
-	return err == nil && namespace.DeletionTimestamp != nil, client.IgnoreNotFound(err)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && namespace.DeletionTimestamp != nil, err
 }
 
 // Defaults returns the settings of workloads that specify no others.
