@@ -272,6 +272,13 @@ func (w *world) certificate(before, name string) *corev1.Secret {
 func (w *world) renew(name string) *corev1.Secret {
 	w.Helper()
 	before := w.certificate("", name)
+	w.Eventually("cert-manager has noted that it made "+name, func() string {
+		conditions, err := cluster.Kubectl(w.Ctx, "--namespace", env.Namespace, "get", "certificate", name, "--output", "jsonpath={.status.conditions[*].type}")
+		if err != nil || strings.Contains(conditions, "Issuing") || !strings.Contains(conditions, "Ready") {
+			return fmt.Sprint("conditions ", conditions, ", ", errorText(err))
+		}
+		return ""
+	})
 	issuing := `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"renewed by a test"}}]`
 	_, err := cluster.Kubectl(w.Ctx, "--namespace", env.Namespace, "patch", "certificate", name, "--subresource=status", "--type=json", "-p", issuing)
 	w.Must(err)
