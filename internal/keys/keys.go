@@ -20,10 +20,20 @@ const (
 	Injection = Prefix + "injection"
 	// RestartOn lists further objects whose changes roll the workload.
 	RestartOn = Prefix + "restart-on"
-	// Advance is when a pin may move to another revision: "auto", "on-deploy" or "manual" (rule 4).
-	Advance = Prefix + "advance"
 	// RotateBy is how a Rollout of Argo Rollouts gets a rotated credential: "rollout" or "restart-at" (policy rotate).
 	RotateBy = Prefix + "rotate-by"
+)
+
+// Annotations that users set on a workload, on a source, or on a namespace for all sources in it. On a workload they may be labels too.
+const (
+	// Advance is when a pin may move to another revision: "auto", "on-deploy" or "manual" (rule 33).
+	Advance = Prefix + "advance"
+	// FreezeUntil is a time before which no pin moves (rule 34).
+	FreezeUntil = Prefix + "freeze-until"
+	// Window are the hours outside of which no pin moves (rule 34).
+	Window = Prefix + "window"
+	// Deploys is "include" if a deploy takes changes through the freeze and the window of the same object (rule 35).
+	Deploys = Prefix + "deploys"
 )
 
 // Annotations that users set on a source.

@@ -246,7 +246,7 @@ func compactMetadata(meta *metav1.PartialObjectMetadata) {
 	case "ConfigMap", "Secret":
 		revision.Compact(meta)
 	case "Namespace":
-		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, keys.Owners)
+		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, append([]string{keys.Owners}, optin.GateKeys...)...)
 		meta.ManagedFields = nil
 	default:
 		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil

@@ -10,28 +10,29 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // Rule 21.5: labels of the workload say the same as its annotations, and the strictest counts.
 func TestTheStrictestOfLabelAndAnnotationCounts(t *testing.T) {
 	advances := map[string]struct {
 		annotation, label string
-		want              optin.Advance
+		want              waiting.Reason
 		problems          int
 	}{
-		"neither":                   {want: optin.Auto},
-		"the annotation":            {annotation: "on-deploy", want: optin.OnDeploy},
-		"the label":                 {label: "manual", want: optin.Manual},
-		"a stricter label":          {annotation: "on-deploy", label: "manual", want: optin.Manual},
-		"a stricter annotation":     {annotation: "manual", label: "auto", want: optin.Manual},
-		"a label with a slip":       {annotation: "auto", label: "manul", want: optin.Manual, problems: 1},
-		"an annotation with a slip": {annotation: "manul", label: "auto", want: optin.Manual, problems: 1},
+		"neither":                   {},
+		"the annotation":            {annotation: "on-deploy", want: waiting.OnDeploy},
+		"the label":                 {label: "manual", want: waiting.Manual},
+		"a stricter label":          {annotation: "on-deploy", label: "manual", want: waiting.Manual},
+		"a stricter annotation":     {annotation: "manual", label: "auto", want: waiting.Manual},
+		"a label with a slip":       {annotation: "auto", label: "manul", want: waiting.Manual, problems: 1},
+		"an annotation with a slip": {annotation: "manul", label: "auto", want: waiting.Manual, problems: 1},
 	}
 	for name, test := range advances {
 		t.Run("advance: "+name, func(t *testing.T) {
 			config := optin.Read(optin.Metadata{Annotations: written(keys.Advance, test.annotation), Labels: written(keys.Advance, test.label)}, optin.Defaults{})
-			if config.Advance != test.want || len(config.Problems) != test.problems {
-				t.Errorf("%s, %v", config.Advance, config.Problems)
+			if wait := waiting.ForAct(config.Gates, false); wait.Reason != test.want || len(config.Problems) != test.problems {
+				t.Errorf("%s, %v", wait.Reason, config.Problems)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/quote"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // Injection is where pins are applied.
@@ -35,27 +36,14 @@ func ParseInjection(text string) (Injection, error) {
 	return "", fmt.Errorf("%s is not an injection: want %s or %s", quote.Text(text), Admission, Template)
 }
 
-// Advance is when a pin may move from one revision to another.
-type Advance string
-
-// The advances.
-const (
-	// Auto advances as soon as sources have settled. It is the default.
-	Auto Advance = "auto"
-	// OnDeploy advances only together with another change to the template.
-	OnDeploy Advance = "on-deploy"
-	// Manual advances only when a user asks for it.
-	Manual Advance = "manual"
-)
-
-// Blocks reports whether a must not move pins now. deploying is true if something else in the template is changing.
-func (a Advance) Blocks(deploying bool) bool { return a == Manual || a == OnDeploy && !deploying }
-
 // The reasons of what is wrong with an annotation or label.
 const (
 	InvalidTrack     = "InvalidTrack"
 	InvalidMode      = "InvalidMode"
 	InvalidAdvance   = "InvalidAdvance"
+	InvalidFreeze    = "InvalidFreeze"
+	InvalidWindow    = "InvalidWindow"
+	InvalidDeploys   = "InvalidDeploys"
 	InvalidSettle    = "InvalidSettle"
 	InvalidRestartOn = "InvalidRestartOn"
 	InvalidCompat    = "InvalidCompat"
@@ -82,8 +70,9 @@ type Defaults struct {
 type Config struct {
 	Mode      Mode
 	Injection Injection
-	Advance   Advance
 	Settle    time.Duration
+	// Gates are what may keep its pins from moving: its own settings and those of its namespace. Each source may have more.
+	Gates []waiting.Gate
 	// Track selects sources among those that the template refers to.
 	Track Track
 	// RestartAt is true if rotated credentials should restart pods through Argo Rollouts' spec.restartAt, without a new
@@ -97,12 +86,11 @@ type Config struct {
 // Read returns a workload's configuration. The workload's own settings take precedence over other tools' annotations, and those
 // take precedence over its namespace's.
 func Read(w Metadata, defaults Defaults) Config {
-	config := Config{Mode: Revision, Injection: defaults.Injection, Advance: Auto, Settle: defaults.Settle}
+	config := Config{Mode: Revision, Injection: defaults.Injection, Settle: defaults.Settle}
 	config.readTrack(w, defaults.Compat)
 	config.readOwners(w)
 	config.readMode(w.Annotations)
-	config.readAdvance("annotation", w.Annotations)
-	config.readAdvance("label", w.Labels)
+	config.readGates(w)
 	config.readSettle(w.Annotations)
 	config.readRotateBy(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
@@ -195,21 +183,12 @@ func (c *Config) readMode(annotations map[string]string) {
 	}
 }
 
-// readAdvance reads when pins may move, from annotations or labels. The strictest setting counts. With an invalid value, pins do
-// not move: what was meant to wait must not roll out because of a typo.
-func (c *Config) readAdvance(where string, written map[string]string) {
-	text, ok := written[keys.Advance]
-	if !ok {
-		return
-	}
-	order := []Advance{Auto, OnDeploy, Manual}
-	strictness := slices.Index(order, Advance(text))
-	if strictness < 0 {
-		strictness = len(order) - 1
-		c.complain(InvalidAdvance, "%s %s: %s is not known: want %s, %s or %s; until it is corrected, nothing advances",
-			where, keys.Advance, quote.Text(text), Auto, OnDeploy, Manual)
-	}
-	c.Advance = order[max(strictness, slices.Index(order, c.Advance))]
+// readGates reads when pins may move. A namespace says so in its annotations for all its sources.
+func (c *Config) readGates(w Metadata) {
+	own, wrong := Gates(w.Annotations, w.Labels, "")
+	shared, wrongShared := Gates(w.NamespaceAnnotations, nil, " of the namespace")
+	c.Gates = slices.Concat(own, shared)
+	c.Problems = slices.Concat(c.Problems, wrong, wrongShared)
 }
 
 // The values of confrev.io/rotate-by.

@@ -43,10 +43,10 @@ const (
 const csiManaged = "secrets-store.csi.k8s.io/managed"
 
 // SourceKeys are the labels and annotations of sources that this package reads, so a cache must keep them.
-var SourceKeys = append([]string{
+var SourceKeys = slices.Concat([]string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
 	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged,
-}, rotatingKeys...)
+}, GateKeys, rotatingKeys)
 
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that should be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
@@ -59,8 +59,9 @@ const revisionManaged = "configmap.kubernetes.io/revision-managed"
 // depends on the workload (Track).
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []notice.Notice) {
 	traits := Traits{Policy: PolicyRevision, Never: whyNeverCopied(source, meta)}
-	var problems []notice.Notice
 	annotations := meta.GetAnnotations()
+	var problems []notice.Notice
+	traits.Gates, problems = Gates(annotations, meta.GetLabels(), " of "+source.String())
 	if name := annotations[keys.Policy]; name != "" {
 		policy, known := policyNamed(name)
 		if traits.Policy = policy; !known {

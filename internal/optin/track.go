@@ -9,6 +9,7 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // Track selects the sources that a workload tracks. The zero Track selects nothing.
@@ -83,6 +84,8 @@ type Traits struct {
 	Policy Policy
 	// Never says why the source is never copied (rule 10); it is empty if it may be.
 	Never string
+	// Gates are what the source says about when pins may move.
+	Gates []waiting.Gate
 }
 
 // Selection is the part of a template's sources that is tracked.

@@ -39,7 +39,7 @@ func drawInput(t *rapid.T) plan.Input {
 		return s
 	})
 	in := plan.Input{
-		Sources: map[pin.Source]plan.Source{}, Pins: pins.Draw(t, "pins"), Held: pin.Notes{}, Occasion: rapid.SampledFrom([]plan.Occasion{plan.Edit, plan.Deploy}).Draw(t, "occasion"),
+		Sources: map[pin.Source]plan.Source{}, Pins: pins.Draw(t, "pins"), Held: pin.Notes{}, Occasion: rapid.SampledFrom([]plan.Occasion{plan.Edit, plan.Change}).Draw(t, "occasion"),
 	}
 	for source, from := range pins.Draw(t, "held") {
 		note := pin.Note{From: from, On: in.Pins[source], Ended: rapid.Bool().Draw(t, "ended")}
@@ -82,7 +82,7 @@ func anyInput(t *rapid.T) {
 	}
 	for _, d := range p.Decisions {
 		moves := d.Verdict == plan.Pinned || d.Verdict == plan.Advanced || (d.Verdict == plan.Held && d.From == pin.Pin{}) ||
-			d.Verdict == plan.Absent && (in.Occasion == plan.Deploy || p.Changed())
+			d.Verdict == plan.Absent && (in.Occasion == plan.Change || p.Changed())
 		if moves != (d.To != d.From) {
 			t.Fatalf("%s moves the pin from %q to %q", d.Verdict, d.From, d.To)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/waiting"
 )
 
 var app = pin.Source{Kind: pin.ConfigMap, Name: "app"}
@@ -129,7 +130,7 @@ func makePlan(t fataler, in plan.Input) plan.Plan {
 	t.Helper()
 	before := clone(in)
 	p := plan.Make(in)
-	if diff := gocmp.Diff(before, in, cmpopts.EquateEmpty(), gocmp.AllowUnexported(optin.Track{})); diff != "" {
+	if diff := gocmp.Diff(before, in, cmpopts.EquateEmpty(), gocmp.Comparer(func(a, b waiting.Gate) bool { return reflect.DeepEqual(a, b) })); diff != "" {
 		t.Fatalf("the plan changed its input (-before +after):\n%s", diff)
 	}
 	mixed := clone(in)
@@ -210,7 +211,7 @@ func applied(in plan.Input, p plan.Plan) plan.Input {
 	out := clone(in)
 	// The next plan is the controller's: it sees no template that is being replaced.
 	out.Pins, out.Held, out.Before = maps.Clone(p.Pins), maps.Clone(p.Held), nil
-	if in.Occasion == plan.Deploy {
+	if in.Occasion == plan.Change {
 		out.Occasion = plan.Edit
 	}
 	if p.Changed() {
@@ -259,7 +260,7 @@ type planCase struct {
 
 // The occasions on which the template changes anyway, and on which pins must stay.
 var (
-	deploys = map[bool]plan.Occasion{true: plan.Deploy}
+	deploys = map[bool]plan.Occasion{true: plan.Change}
 	stays   = map[bool]plan.Occasion{true: plan.Request}
 )
 

@@ -29,7 +29,7 @@ type history struct {
 	keys string
 }
 
-func newHistory(in Input, use podspec.Use, source Source) history {
+func newHistory(in gated, use podspec.Use, source Source) history {
 	h := history{
 		use: use, source: source, live: in.Live, template: in.Pins[use.Source], note: in.Held[use.Source],
 	}
@@ -50,7 +50,7 @@ func newHistory(in Input, use podspec.Use, source Source) history {
 	}
 	before := in.Before[use.Source]
 	h.readNote(before)
-	if in.New && in.Chosen[use.Source] && !in.stay() {
+	if in.New && in.Chosen[use.Source] && !in.stays(use.Source) {
 		// Creating a workload on an older revision passes over the present content, as an undo does.
 		h.pins = append(h.pins, pin.Pin{Revision: source.Name, Number: h.currentNumber()})
 	}

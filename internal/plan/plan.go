@@ -1,14 +1,15 @@
 // Package plan decides which revision each source of a workload should be pinned to (rules 2 to 6). It is a function of what was
-// observed: no client, no clock, no context. Controller, webhook and command line call the same functions.
+// observed, and when: no client, no clock, no context. Controller, webhook and command line call the same functions.
 package plan
 
 import (
 	"slices"
+	"time"
 
 	"confrev.io/confrev/internal/content"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // Revision is what is known about one revision of a source.
@@ -37,6 +38,8 @@ type Source struct {
 	Revisions []Revision
 	// Rotates is true for sources that pods read live and that no undo holds (policy rotate). It applies to plans of hashes.
 	Rotates bool
+	// Gates are what the source says about when pins may move.
+	Gates []waiting.Gate
 }
 
 // Holder is an object that keeps one of the workload's templates alive, such as a ReplicaSet.
@@ -60,10 +63,13 @@ type Input struct {
 	// Held are the workload's notes of earlier holds.
 	Held    pin.Notes
 	Holders []Holder
-	// Config is what the workload asks for.
-	Config optin.Config
 	// Occasion is why the plan is made.
 	Occasion Occasion
+	// Deploys is true if the request does not only restart the workload (rule 33).
+	Deploys bool
+	// Gates are what the workload and its namespace say about when pins may move (rules 33 and 34), and Now is the present time.
+	Gates []waiting.Gate
+	Now   time.Time
 	// Live is true if pods read the sources themselves, whatever the template says. Its pins are hashes then.
 	Live bool
 	// Replaced is true if the template changes anyway, so that its new pods read the present content of their sources.
@@ -85,18 +91,13 @@ type Occasion int
 
 // The occasions.
 const (
-	// Edit: sources may have changed. Pins follow as confrev.io/advance says.
+	// Edit: sources may have changed.
 	Edit Occasion = iota
-	// Deploy: a request changes something else in the template. Then the absence of an optional source is pinned too.
-	Deploy
+	// Change: a request changes something else in the template. Then the absence of an optional source is pinned too.
+	Change
 	// Request: a request changes nothing else in the template. Pins stay: sources settle first, and manually written pins are respected.
 	Request
 )
-
-// stay reports whether pins may not move from one revision to another.
-func (in Input) stay() bool {
-	return in.Occasion == Request || in.Config.Advance.Blocks(in.Occasion == Deploy)
-}
 
 // Verdict is what the plan found about one source.
 type Verdict string
@@ -111,7 +112,7 @@ const (
 	Advanced Verdict = "Advanced"
 	// Held: the workload was rolled back from current, and stays (rule 4).
 	Held Verdict = "Held"
-	// Waiting: the pin would move to current, but not now (rule 4, confrev.io/advance).
+	// Waiting: the pin would move to current, but not now (rule 32).
 	Waiting Verdict = "Waiting"
 	// SourceMissing: the source is required and does not exist, or it only restarts the workload and is gone (rule 6).
 	SourceMissing Verdict = "SourceMissing"
@@ -140,6 +141,8 @@ type Decision struct {
 	// Noted is the hash of what the pods read, if the template has another one. The workload itself notes it, which rolls out
 	// nothing (policy rotate). Otherwise it is zero.
 	Noted pin.Pin
+	// Wait is what the pin waits for, if the verdict is Waiting and the occasion is not Request.
+	Wait waiting.Wait
 }
 
 // Plan is what the workload should become.
@@ -179,6 +182,12 @@ func (p Plan) Urgent() bool {
 
 // Make returns the plan for an input. The same input always results in the same plan.
 func Make(in Input) Plan {
+	alone, _ := Both(in, Input{})
+	return alone
+}
+
+// plan returns the plan for an input in which some sources wait.
+func (in gated) plan() Plan {
 	out := Plan{Pins: pin.Set{}, Held: pin.Notes{}}
 	for _, use := range in.Uses {
 		d, note := decide(in, use)
@@ -195,7 +204,7 @@ func Make(in Input) Plan {
 			out.Pins[source] = p
 		}
 	}
-	if in.Occasion == Deploy || out.Changed() {
+	if in.Occasion == Change || out.Changed() {
 		out.pinAbsences()
 	}
 	return out
@@ -210,7 +219,7 @@ func (p *Plan) pinAbsences() {
 	}
 }
 
-func decide(in Input, use podspec.Use) (Decision, pin.Note) {
+func decide(in gated, use podspec.Use) (Decision, pin.Note) {
 	from := in.Pins[use.Source]
 	d := Decision{Source: use.Source, From: from, To: from}
 	source, known := in.Sources[use.Source]
@@ -229,14 +238,15 @@ func decide(in Input, use podspec.Use) (Decision, pin.Note) {
 		return d, in.Held[use.Source]
 	}
 	if source.Rotates {
-		return h.rotate(d, in.stay(), in.Replaced), pin.Note{}
+		d = h.rotate(d, in.stays(use.Source), in.Replaced)
+		return in.explain(d), pin.Note{}
 	}
-	d, note := h.decide(d, in.stay() || in.Chosen[use.Source], in.Ended[use.Source])
+	d, note := h.decide(d, in.stays(use.Source) || in.Chosen[use.Source], in.Ended[use.Source])
 	if d.Verdict == Pinned && !source.Present && h.last == (pin.Pin{}) {
 		// It has never had a pin, and its pods have everything that there is.
 		d.Verdict, d.To = Absent, pin.Pin{}
 	}
-	return d, note
+	return in.explain(d), note
 }
 
 // decide returns the decision about a source that has everything that the workload requires of it (rule 4), which is nothing if

@@ -10,6 +10,7 @@ import (
 
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // state is how far a workload is with what its sources have now.
@@ -21,7 +22,7 @@ const (
 	stateMissing state = "missing"
 	// stateHeld: it was rolled back, and stays there (rule 4).
 	stateHeld state = "held"
-	// stateWaiting: a change is for the next deploy, or until it is asked for (confrev.io/advance).
+	// stateWaiting: a change waits for a deploy, a person or a time (rule 32).
 	stateWaiting state = "waiting"
 	// stateUnknown: a source could not be read.
 	stateUnknown state = "unknown"
@@ -37,7 +38,27 @@ var ofVerdict = map[plan.Verdict]state{
 	plan.SourceMissing: stateMissing, plan.KeyMissing: stateMissing, plan.Held: stateHeld, plan.Waiting: stateWaiting, plan.Unknown: stateUnknown,
 }
 
-// stateOf returns the state of a workload as it was assessed. It is empty for one that follows nothing.
+// standing is the state of a workload and, if that is waiting, the reason.
+type standing struct {
+	state  state
+	reason waiting.Reason
+}
+
+// standingOf returns how a workload stands as it was assessed. The state is empty for one that follows nothing.
+func standingOf(look rollout.Assessment) standing {
+	s := standing{state: stateOf(look)}
+	if s.state != stateWaiting {
+		return s
+	}
+	waits := func(r waiting.Reason) bool {
+		return slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), func(d plan.Decision) bool { return d.Wait.Reason == r })
+	}
+	if first := slices.IndexFunc(waiting.Reasons, waits); first >= 0 {
+		s.reason = waiting.Reasons[first]
+	}
+	return s
+}
+
 func stateOf(look rollout.Assessment) state {
 	if !look.Follows {
 		return ""
@@ -59,13 +80,13 @@ func stateOf(look rollout.Assessment) state {
 type States struct {
 	namespaces bool
 	mu         sync.Mutex
-	of         map[stated]state
+	of         map[stated]standing
 }
 
 // NewStates returns States without a workload. If namespaces is true, they are counted by namespace, whose names all clients that may read
 // the metrics then learn.
 func NewStates(namespaces bool) *States {
-	return &States{namespaces: namespaces, of: map[stated]state{}}
+	return &States{namespaces: namespaces, of: map[stated]standing{}}
 }
 
 // stated is a workload that has a state. Its kind is in the form "deployment".
@@ -74,11 +95,11 @@ type stated struct {
 	name types.NamespacedName
 }
 
-// set remembers the state of a workload. An empty one forgets the workload.
-func (s *States) set(workload stated, is state) {
+// set remembers how a workload stands. The zero standing forgets the workload.
+func (s *States) set(workload stated, is standing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if is == "" {
+	if is == (standing{}) {
 		delete(s.of, workload)
 		return
 	}
@@ -89,7 +110,7 @@ func (s *States) set(workload stated, is state) {
 func (s *States) Forget(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.of, func(workload stated, _ state) bool { return workload.name.Namespace == namespace })
+	maps.DeleteFunc(s.of, func(workload stated, _ standing) bool { return workload.name.Namespace == namespace })
 }
 
 // Describe implements prometheus.Collector.
@@ -99,12 +120,12 @@ func (s *States) Describe(to chan<- *prometheus.Desc) { to <- metricWorkloads }
 func (s *States) Collect(to chan<- prometheus.Metric) {
 	type labels struct {
 		namespace, kind string
-		state           state
+		is              standing
 	}
 	count := map[labels]int{}
 	s.mu.Lock()
 	for workload, is := range s.of {
-		l := labels{kind: workload.kind, state: is}
+		l := labels{kind: workload.kind, is: is}
 		if s.namespaces {
 			l.namespace = workload.name.Namespace
 		}
@@ -112,6 +133,6 @@ func (s *States) Collect(to chan<- prometheus.Metric) {
 	}
 	s.mu.Unlock()
 	for l, n := range count {
-		to <- prometheus.MustNewConstMetric(metricWorkloads, prometheus.GaugeValue, float64(n), l.namespace, l.kind, string(l.state))
+		to <- prometheus.MustNewConstMetric(metricWorkloads, prometheus.GaugeValue, float64(n), l.namespace, l.kind, string(l.is.state), string(l.is.reason))
 	}
 }

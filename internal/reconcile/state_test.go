@@ -53,7 +53,7 @@ func TestRolloutThatTurnsToWorkloadRefIsNotCounted(t *testing.T) {
 	w := newWorld(referring, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	w.Kind = workload.Rollout
 	name := client.ObjectKeyFromObject(referring)
-	w.States.set(stated{w.Kind.Resource(), name}, stateHeld)
+	w.States.set(stated{w.Kind.Resource(), name}, standing{state: stateHeld})
 	if _, err := w.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
 		t.Fatal(err)
 	}
@@ -67,19 +67,19 @@ func TestWorkloadsAreCountedByState(t *testing.T) {
 	at := func(kind, namespace, name string) stated {
 		return stated{kind, types.NamespacedName{Namespace: namespace, Name: name}}
 	}
-	all.set(at("deployment", "a", "one"), stateHeld)
-	all.set(at("deployment", "b", "one"), stateHeld)
-	s.set(at("deployment", "a", "one"), stateHeld)
-	s.set(at("deployment", "a", "two"), stateHeld)
-	s.set(at("deployment", "a", "two"), stateCurrent)
-	s.set(at("deployment", "a", "three"), stateCurrent)
-	s.set(at("daemonset", "a", "one"), stateCurrent)
-	s.set(at("deployment", "gone", "one"), stateMissing)
-	s.set(at("deployment", "gone", "one"), "")
-	const head = "# HELP confrev_workloads Workloads that opted in, by how far they are with their sources.\n# TYPE confrev_workloads gauge\n"
-	want := head + `confrev_workloads{namespace="a",state="current",workload="daemonset"} 1
-confrev_workloads{namespace="a",state="current",workload="deployment"} 2
-confrev_workloads{namespace="a",state="held",workload="deployment"} 1
+	all.set(at("deployment", "a", "one"), standing{state: stateHeld})
+	all.set(at("deployment", "b", "one"), standing{state: stateHeld})
+	s.set(at("deployment", "a", "one"), standing{state: stateHeld})
+	s.set(at("deployment", "a", "two"), standing{state: stateHeld})
+	s.set(at("deployment", "a", "two"), standing{state: stateCurrent})
+	s.set(at("deployment", "a", "three"), standing{state: stateCurrent})
+	s.set(at("daemonset", "a", "one"), standing{state: stateCurrent})
+	s.set(at("deployment", "gone", "one"), standing{state: stateMissing})
+	s.set(at("deployment", "gone", "one"), standing{})
+	const head = "# HELP confrev_workloads Workloads that opted in, by how far they are with their sources and, if they wait, what for.\n# TYPE confrev_workloads gauge\n"
+	want := head + `confrev_workloads{namespace="a",reason="",state="current",workload="daemonset"} 1
+confrev_workloads{namespace="a",reason="",state="current",workload="deployment"} 2
+confrev_workloads{namespace="a",reason="",state="held",workload="deployment"} 1
 `
 	if err := testutil.CollectAndCompare(s, strings.NewReader(want)); err != nil {
 		t.Error(err)
@@ -89,7 +89,7 @@ confrev_workloads{namespace="a",state="held",workload="deployment"} 1
 		t.Errorf("%d series are left of a namespace that is not followed", n)
 	}
 	// Prometheus takes an empty label for none.
-	want = head + `confrev_workloads{namespace="",state="held",workload="deployment"} 2` + "\n"
+	want = head + `confrev_workloads{namespace="",reason="",state="held",workload="deployment"} 2` + "\n"
 	if err := testutil.CollectAndCompare(all, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}

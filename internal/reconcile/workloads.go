@@ -60,7 +60,7 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	err := r.Client.Get(ctx, request.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
-		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, "")
+		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, standing{})
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	}
 	if named, name, ok := r.Kind.WorkloadRef(obj); ok {
 		// The workload that it names has a state of its own.
-		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, "")
+		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, standing{})
 		misdirected, err := r.Misdirected(ctx, obj, named, name)
 		r.warn(ctx, obj, known, misdirected)
 		return reconcile.Result{}, err
@@ -119,7 +119,7 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		r.warn(ctx, obj, known, said)
 		return 0, err
 	}
-	r.States.set(stated{r.Kind.Resource(), client.ObjectKeyFromObject(obj)}, stateOf(look))
+	r.States.set(stated{r.Kind.Resource(), client.ObjectKeyFromObject(obj)}, standingOf(look))
 	// Labels and notes are for later. If they cannot be written, pins still can.
 	later := r.Refresh(ctx, look)
 	if look.Paused() {
@@ -140,7 +140,19 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	if len(refused) > 0 || look.Retry {
 		return retryRefused, errors.Join(later, err)
 	}
-	return 0, errors.Join(later, err)
+	return r.untilOpen(look), errors.Join(later, err)
+}
+
+// maxSleep is how long to wait at most before looking again at a workload whose wait ends at a certain time: clocks are adjusted.
+const maxSleep = 15 * time.Minute
+
+// untilOpen returns how long to wait until a source may advance that waits; 0 if none of them does so by itself.
+func (r *Workloads) untilOpen(look rollout.Assessment) time.Duration {
+	opens := look.Opens()
+	if opens.IsZero() {
+		return 0
+	}
+	return min(max(opens.Sub(r.Now()), retrySoon), maxSleep)
 }
 
 // obstacle returns how long to wait before a change may be written, and the warning about it, if there is one.

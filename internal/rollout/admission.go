@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // Request is an admission request that creates a workload or, if it has an old object, updates it.
@@ -98,7 +99,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	if !seen.follows() && !want.release {
 		return answer{Warnings: seen.warnings}, nil
 	}
-	a.Warnings = slices.Concat(seen.warnings, warnings(want.pins, true), held)
+	a.Warnings = slices.Concat(seen.warnings, heldBack(r.warnings(obj, want.pins, true), want.pins), held)
 	if q.Unresolved && seen.needsPolicies(want) {
 		// The reconciler warns about it, and writes the pins once the policies are in place.
 		return a, nil
@@ -113,6 +114,21 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	}
 	a.Patch = r.admissionPatch(q.Object, old, seen, want, isUndo)
 	return a, nil
+}
+
+// heldBack makes those of a plan's notices warnings that a user who changes the template should see: that a source which changed is not
+// part of it, although no one asked for that on this occasion.
+func heldBack(said []notice.Notice, p plan.Plan) []notice.Notice {
+	for i := range said {
+		of := slices.IndexFunc(p.Decisions, func(d plan.Decision) bool { return d.Source == said[i].Source })
+		if of < 0 || said[i].Reason != notice.WaitingToAdvance {
+			continue
+		}
+		if wait := p.Decisions[of].Wait; wait.Invalid || wait.Reason != waiting.Manual && wait.Reason != waiting.OnDeploy {
+			said[i].Normal = false
+		}
+	}
+	return said
 }
 
 func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen *observed, isUndo bool) (want intent, held []notice.Notice, err error) {
@@ -198,6 +214,18 @@ func TemplateChanges(template, old *corev1.PodTemplateSpec) bool {
 	return !equality.Semantic.DeepEqual(asWritten(template, pins, before), asWritten(old, before))
 }
 
+// restartedAt is the annotation by which `kubectl rollout restart` replaces pods.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// restarts reports whether only the time of a restart is different in a template: that is a change, and no deploy (rule 33).
+func restarts(template, old *corev1.PodTemplateSpec) bool {
+	template, old = template.DeepCopy(), old.DeepCopy()
+	for _, t := range []*corev1.PodTemplateSpec{template, old} {
+		delete(t.Annotations, restartedAt)
+	}
+	return !TemplateChanges(template, old)
+}
+
 // asWritten returns a template without what confrev writes into it: pins, hashes, and names of what is pinned.
 func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTemplateSpec {
 	written := &corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: *podspec.Original(&template.Spec, pins...)}
@@ -217,11 +245,13 @@ func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTem
 func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying bool) view {
 	v := view{old: old, reader: sources, readTypes: true, occasion: plan.Request}
 	if deploying {
-		v.occasion = plan.Deploy
+		v.occasion = plan.Change
 	}
 	if old == nil {
+		v.deploys = true
 		return v
 	}
+	v.deploys = deploying && !restarts(r.Template(obj), r.Template(old))
 	v.replaced = !equality.Semantic.DeepEqual(r.Template(obj), r.Template(old))
 	template := r.Template(old).Annotations
 	pins, pinsErr := pin.Parse(template[keys.Pins])

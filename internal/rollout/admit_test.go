@@ -138,6 +138,10 @@ func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bo
 // old object has it.
 func TestAdmit(t *testing.T) {
 	a, b := gen.PinOfApp("a", "1"), gen.PinOfApp("b", "2")
+	frozen := gen.Annotated(keys.FreezeUntil, "2999-01-01")
+	restarted := func(d *appsv1.Deployment) {
+		d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = "2026-11-22T12:00:00Z"
+	}
 	first := gen.PinOfApp("b", "1")
 	unnamed := func(d *appsv1.Deployment) { d.UID, d.Generation = "", 0 }
 	heldFrom := gen.HeldOn(b, a)
@@ -170,6 +174,13 @@ func TestAdmit(t *testing.T) {
 		"an undo to before the first pins":      {obj: gen.Web("1"), old: gen.Web("2", gen.Pinned(b)), pins: b},
 		"on-deploy, without a deploy":           {obj: gen.Web("1", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: gen.Web("1", gen.Pinned(a)), pins: a},
 		"on-deploy, with one":                   {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy")), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"on-deploy, with a restart":             {obj: gen.Web("1", gen.Pinned(a), gen.Annotated(keys.Advance, "on-deploy"), restarted), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"a restart takes the change along":      {obj: gen.Web("1", gen.Pinned(a), restarted), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"a deploy during a freeze":              {obj: gen.Web("2", gen.Pinned(a), frozen), old: gen.Web("1", gen.Pinned(a)), pins: a},
+		"a deploy after one":                    {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.FreezeUntil, "2020-01-01")), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"a deploy that includes the change":     {obj: gen.Web("2", gen.Pinned(a), frozen, gen.Annotated(keys.Deploys, "include")), old: gen.Web("1", gen.Pinned(a)), pins: b},
+		"an undo during a freeze":               {obj: gen.Web("1", gen.Pinned(a), frozen), old: gen.Web("2", gen.Pinned(b), frozen), pins: a, held: heldFrom},
+		"a first deploy during a freeze":        {obj: gen.Web("1", unnamed, frozen), pins: first},
 		"manual, with a deploy":                 {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manual")), old: gen.Web("1", gen.Pinned(a)), pins: a},
 		"manual, misspelt":                      {obj: gen.Web("2", gen.Pinned(a), gen.Annotated(keys.Advance, "manul")), old: gen.Web("1", gen.Pinned(a)), pins: a},
 		"manual, and a first deploy":            {obj: gen.Web("1", unnamed, gen.Annotated(keys.Advance, "manual")), pins: first},

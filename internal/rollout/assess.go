@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -72,6 +74,26 @@ func (l Assessment) Resumes() bool { return l.want.resume }
 // String returns the workload in the form that kubectl accepts: "deployment/web".
 func (l Assessment) String() string { return l.Kind.Resource() + "/" + l.Workload.GetName() }
 
+// Opens returns when the first of the sources that wait may advance by itself. It is zero if none of them does.
+func (l Assessment) Opens() time.Time {
+	var first time.Time
+	for _, d := range slices.Concat(l.Pins.Decisions, l.Hashes.Decisions) {
+		if until := d.Wait.Until; !until.IsZero() && (first.IsZero() || until.Before(first)) {
+			first = until
+		}
+	}
+	return first
+}
+
+// WouldWait returns what a change to a source would wait for, if it were made now.
+func (l Assessment) WouldWait(source pin.Source) waiting.Wait {
+	gates := slices.Concat(l.Config.Gates, l.seen.gates[source])
+	if wait := waiting.ForAct(gates, false); wait != (waiting.Wait{}) {
+		return wait
+	}
+	return waiting.ForTime(gates, false, l.seen.pins.Now)
+}
+
 // Rotates reports whether a source that the workload follows has the policy rotate.
 func (l Assessment) Rotates(source pin.Source) bool { return l.seen != nil && l.seen.rotating[source] }
 
@@ -93,7 +115,7 @@ func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (A
 	}
 	look.Config, look.Follows, look.Template, look.Sources = seen.config, seen.follows(), seen.pins.Pins, seen.sources
 	look.Pins, look.Hashes, look.RolledOut = want.pins, want.hashes, seen.pins.Holders
-	look.Warnings = slices.Concat(seen.warnings, warnings(want.pins, true), warnings(want.hashes, false))
+	look.Warnings = slices.Concat(seen.warnings, r.warnings(obj, want.pins, true), r.warnings(obj, want.hashes, false))
 	return look, nil
 }
 
@@ -125,8 +147,9 @@ type view struct {
 	occasion plan.Occasion
 	// readTypes is true where the type of each Secret counts that is followed, although nothing else may change: in a request.
 	readTypes bool
-	// replaced is true for a request that changes the template.
-	replaced bool
+	// replaced is true for a request that changes the template, deploys for one that does not only restart
+	// the workload, or creates it.
+	replaced, deploys bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
 }
@@ -146,6 +169,8 @@ type observed struct {
 	before, request pin.Set
 	// metas has the metadata of sources; nil for one that does not exist.
 	metas map[pin.Source]*metav1.PartialObjectMetadata
+	// gates are what sources say about when pins may move.
+	gates map[pin.Source][]waiting.Gate
 	// untyped are the Secrets whose type counts and is not known, unless the view asks to read types.
 	untyped []pin.Source
 	// rotating are the sources that rotate, as far as that is known.
@@ -183,6 +208,7 @@ type contents struct {
 func newObserved(namespace string, v view) *observed {
 	return &observed{
 		namespace: namespace, view: v, metas: map[pin.Source]*metav1.PartialObjectMetadata{}, rotating: map[pin.Source]bool{},
+		gates:   map[pin.Source][]waiting.Gate{},
 		sources: map[pin.Source]revision.Observation{}, contents: map[pin.Source]contents{}, optInHashes: pin.Set{},
 		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Live: true, Sources: map[pin.Source]plan.Source{}},
 	}
@@ -213,8 +239,9 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 			return seen, nil
 		}
 	}
-	seen.pins.Config, seen.hashes.Config = config, config
-	seen.pins.Occasion, seen.hashes.Occasion = v.occasion, v.occasion
+	for _, in := range []*plan.Input{&seen.pins, &seen.hashes} {
+		in.Occasion, in.Deploys, in.Gates, in.Now = v.occasion, v.deploys, config.Gates, r.Now()
+	}
 	for _, o := range append(slices.Clone(referring), obj) {
 		seen.uids = append(seen.uids, o.GetUID())
 	}
@@ -243,6 +270,12 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 	}
 	err = errors.Join(r.readHolders(ctx, obj, referring, seen), r.readSources(ctx, seen), r.readTriggers(ctx, seen))
 	seen.derive()
+	for _, in := range []*plan.Input{&seen.pins, &seen.hashes} {
+		for object, source := range in.Sources {
+			source.Gates = seen.gates[object]
+			in.Sources[object] = source
+		}
+	}
 	return seen, err
 }
 

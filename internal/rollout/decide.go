@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -51,7 +50,8 @@ func (i intent) onlyInjects() bool {
 }
 
 func (seen *observed) decide() intent {
-	want := intent{pins: plan.Make(seen.pins), hashes: plan.Make(seen.hashes)}
+	var want intent
+	want.pins, want.hashes = plan.Both(seen.pins, seen.hashes)
 	if seen.template == nil {
 		return want
 	}
@@ -174,7 +174,7 @@ func (seen *observed) resolved(pins pin.Set) []podspec.Replacement {
 
 // warnings returns what the user should know about a plan, except for what concerns writes. frozen reports whether pods have revisions to
 // continue with.
-func warnings(p plan.Plan, frozen bool) []notice.Notice {
+func (r *Engine) warnings(obj client.Object, p plan.Plan, frozen bool) []notice.Notice {
 	var all []notice.Notice
 	for _, d := range p.Decisions {
 		switch d.Verdict {
@@ -185,8 +185,13 @@ func warnings(p plan.Plan, frozen bool) []notice.Notice {
 			missing.Keys = strings.Join(d.Keys, ",")
 			all = append(all, missing)
 		case plan.Waiting:
+			if d.Wait.Reason == "" {
+				// The request changes nothing else, so the controller is about to decide.
+				continue
+			}
 			all = append(all, notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
-				"%s changed; the annotation %s of the workload determines when it rolls out", d.Source, keys.Advance)})
+				"%s changed, and waits %s; to roll it out now: kubectl confrev advance %s/%s %s -n %s",
+				d.Source, d.Wait, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())})
 		}
 	}
 	return all

@@ -4,7 +4,6 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -129,7 +128,7 @@ func (seen *observed) leftBehind(use podspec.Use) (pin.Pin, bool) {
 		return pin.Pin{}, false
 	}
 	in := seen.pins
-	in.Uses, in.Sources, in.Occasion, in.Config.Advance = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}, plan.Edit, optin.Auto
+	in.Uses, in.Sources, in.Occasion, in.Gates = []podspec.Use{use}, map[pin.Source]plan.Source{use.Source: source}, plan.Edit, nil
 	if plan.Make(in).Decisions[0].Verdict != plan.Advanced {
 		return pin.Pin{}, false
 	}

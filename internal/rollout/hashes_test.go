@@ -324,7 +324,7 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := unstructuredOf(fleet.GVK, "web", test.spec)
 			obj.SetAnnotations(map[string]string{keys.Track: test.track, keys.RestartOn: "configmap/app"})
-			r := &Engine{Kind: fleet, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
+			r := &Engine{Kind: fleet, Kinds: &workload.Kinds{}, Now: time.Now, Client: fake.NewClientBuilder().Build()}
 			seen, err := r.observe(t.Context(), obj, view{reader: r.Client})
 			if err != nil || seen.follows() || (len(seen.warnings) > 0) != test.warned {
 				t.Fatalf("follows: %v, %+v, %v", seen.follows(), seen.warnings, err)
@@ -365,7 +365,7 @@ func TestMisdirected(t *testing.T) {
 			if test.namespace {
 				b = b.WithObjects(namespace.DeepCopy())
 			}
-			r := &Engine{Kind: workload.Rollout, Kinds: all, Client: b.Build()}
+			r := &Engine{Kind: workload.Rollout, Kinds: all, Now: time.Now, Client: b.Build()}
 			named, of, ok := r.Kind.WorkloadRef(obj)
 			if !ok {
 				t.Fatal("it refers to nothing")

@@ -98,6 +98,7 @@ func TestSelectUses(t *testing.T) {
 				app, extra, made, gen.ConfigMap("web", nil), gen.Secret("db", corev1.SecretTypeOpaque, nil),
 			}...).Build()
 			r := &Engine{
+				Now:  time.Now,
 				Kind: workload.Deployment, Options: options, Client: c, Kinds: &workload.Kinds{}, Accounts: account.New(c, time.Now),
 				Store: revision.NewStore(c, c, c, time.Now, &workload.Kinds{}, 10),
 			}

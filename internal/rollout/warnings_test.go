@@ -7,6 +7,9 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
 )
 
 func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
@@ -15,18 +18,21 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 		decision      plan.Decision
 		reason, parts string
 	}{
-		"missing and never pinned":     {plan.Decision{Verdict: plan.SourceMissing}, notice.SourceMissing, "configmap/app|does not exist|until it is created"},
-		"missing and pinned":           {plan.Decision{Verdict: plan.SourceMissing, From: a}, notice.SourceMissing, "configmap/app|any more|keep using|app-bbbbbbbbbb@1"},
-		"without a key, never pinned":  {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}}, notice.KeyMissing, `configmap/app|"k"|once it has it`},
-		"without a key, but pinned":    {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}, From: a}, notice.KeyMissing, `configmap/app|"k"|keep using|app-bbbbbbbbbb@1`},
-		"absent, which is fine":        {plan.Decision{Verdict: plan.Absent}, "", ""},
-		"held, which an event says":    {plan.Decision{Verdict: plan.Held, From: a}, "", ""},
+		"missing and never pinned":    {plan.Decision{Verdict: plan.SourceMissing}, notice.SourceMissing, "configmap/app|does not exist|until it is created"},
+		"missing and pinned":          {plan.Decision{Verdict: plan.SourceMissing, From: a}, notice.SourceMissing, "configmap/app|any more|keep using|app-bbbbbbbbbb@1"},
+		"without a key, never pinned": {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}}, notice.KeyMissing, `configmap/app|"k"|once it has it`},
+		"without a key, but pinned":   {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"k"}, From: a}, notice.KeyMissing, `configmap/app|"k"|keep using|app-bbbbbbbbbb@1`},
+		"absent, which is fine":       {plan.Decision{Verdict: plan.Absent}, "", ""},
+		"held, which an event says":   {plan.Decision{Verdict: plan.Held, From: a}, "", ""},
+		"waiting for the controller":  {plan.Decision{Verdict: plan.Waiting, From: a}, "", ""},
+		"waiting for a deploy": {plan.Decision{Verdict: plan.Waiting, From: a, Wait: waiting.Wait{Reason: waiting.OnDeploy, By: "annotation x"}}, notice.WaitingToAdvance,
+			"configmap/app changed|for a deploy (annotation x)|kubectl confrev advance deployment/web configmap/app -n default"},
 		"unknown, which an error says": {plan.Decision{Verdict: plan.Unknown}, "", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			test.decision.Source = app
-			got := warnings(plan.Plan{Decisions: []plan.Decision{test.decision}}, true)
+			got := (&Engine{Kind: workload.Deployment}).warnings(gen.Web("1"), plan.Plan{Decisions: []plan.Decision{test.decision}}, true)
 			if test.reason == "" {
 				if len(got) > 0 {
 					t.Errorf("warned: %+v", got)

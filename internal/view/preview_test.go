@@ -16,7 +16,7 @@ func TestAForecastOfAnUndo(t *testing.T) {
 	old, undone := pins("cccccccccc", "2"), pins("bbbbbbbbbb", "1")
 	for verdict, want := range map[plan.Verdict]string{
 		plan.Held:    "held at revision 1: it was rolled back from this content",
-		plan.Waiting: "waits at revision 1, as confrev.io/advance says",
+		plan.Waiting: "waits at revision 1 until the controller advances it",
 	} {
 		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
 		on := gen.Pins(undone)[app]

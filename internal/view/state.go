@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
@@ -50,7 +48,6 @@ type progress struct {
 	paused        string
 	// resumes is true when confrev itself ends the pause.
 	resumes bool
-	advance optin.Advance
 	// pods has the pins of each pod; nil when pods do not tell: they may not be seen, or end with the configuration that they
 	// began with.
 	pods []pin.Set
@@ -67,7 +64,7 @@ func (p progress) judge(d plan.Decision) (State, string) {
 		}
 		return Held, "rolled back; stays until the source changes, a deploy changes code that was undone, or it is resumed"
 	case plan.Waiting:
-		return Waiting, fmt.Sprintf("%s: %s", keys.Advance, p.advance)
+		return Waiting, "waits " + d.Wait.String()
 	case plan.Unknown:
 		return Unknown, ExplainVerdict(d)
 	}
@@ -146,7 +143,7 @@ func ExplainVerdict(d plan.Decision) string {
 	case plan.Held:
 		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
 	case plan.Waiting:
-		return fmt.Sprintf("waits at revision %d, as confrev.io/advance says", d.To.Number)
+		return fmt.Sprintf("waits at revision %d %s", d.To.Number, d.Wait)
 	case plan.KeyMissing, plan.SourceMissing:
 		// No hash has the form of a revision's name.
 		return rollout.ExplainMissing(d, pin.Names(d.Source.Name, d.From.Revision))

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -25,6 +26,8 @@ func TestJudge(t *testing.T) {
 	decided := func(verdict plan.Verdict, from, to pin.Pin) plan.Decision {
 		return plan.Decision{Source: app, Verdict: verdict, From: from, To: to, Current: two}
 	}
+	waits := decided(plan.Waiting, one, one)
+	waits.Wait = waiting.Wait{Reason: waiting.OnDeploy, By: "annotation confrev.io/advance"}
 	for name, test := range map[string]struct {
 		decision plan.Decision
 		progress progress
@@ -46,7 +49,7 @@ func TestJudge(t *testing.T) {
 		"held, and the rollback failed":               {decided(plan.Held, one, one), progress{rolling: "out of time", failed: true}, Failed, "out of time"},
 		"being rolled out, until a person acts":       {decided(plan.InSync, two, two), progress{rolling: "pods below partition 1 stay", needs: true}, Waiting, "pods below partition 1 stay"},
 		"only unused keys changed":                    {decided(plan.InSync, one, one), progress{}, RolledOut, "only keys that it does not use have changed since"},
-		"waits for approval":                          {decided(plan.Waiting, one, one), progress{advance: optin.OnDeploy}, Waiting, "confrev.io/advance: on-deploy"},
+		"waits for approval":                          {waits, progress{}, Waiting, "waits for a deploy (annotation confrev.io/advance)"},
 		"paused before the change":                    {decided(plan.Advanced, one, two), progress{paused: "spec.paused is set"}, Paused, "spec.paused is set"},
 		"paused in during a rollout":                  {decided(plan.InSync, two, two), progress{paused: "spec.paused is set", rolling: "1 of 2"}, Paused, "spec.paused is set"},
 		"paused with nothing left to do":              {decided(plan.InSync, two, two), progress{paused: "spec.paused is set"}, RolledOut, ""},
@@ -108,15 +111,18 @@ func TestWhatEndsAWait(t *testing.T) {
 		item  WorkloadStatus
 		stays bool
 	}{
-		"missing":           {WorkloadStatus{State: Missing}, true},
-		"failed":            {WorkloadStatus{State: Failed}, true},
-		"held":              {WorkloadStatus{State: Held}, true},
-		"paused":            {WorkloadStatus{State: Paused}, true},
-		"paused by confrev": {WorkloadStatus{State: Paused, resumes: true}, false},
-		"waiting":           {WorkloadStatus{State: Waiting}, true},
-		"advancing":         {WorkloadStatus{State: Advancing}, false},
-		"not resolved":      {WorkloadStatus{State: NotResolved}, false},
-		"rolled out":        {WorkloadStatus{State: RolledOut}, false},
+		"missing":              {WorkloadStatus{State: Missing}, true},
+		"failed":               {WorkloadStatus{State: Failed}, true},
+		"held":                 {WorkloadStatus{State: Held}, true},
+		"paused":               {WorkloadStatus{State: Paused}, true},
+		"paused by confrev":    {WorkloadStatus{State: Paused, resumes: true}, false},
+		"waiting for a person": {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: Waiting, WaitsFor: &WaitsFor{Reason: waiting.Manual}}}}, true},
+		"waiting for a time":   {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: RolledOut}, {State: Waiting, WaitsFor: &WaitsFor{Reason: waiting.Frozen, Until: &metav1.Time{}}}}}, false},
+		"waiting for both":     {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: Waiting, WaitsFor: &WaitsFor{Until: &metav1.Time{}}}, {State: Waiting, WaitsFor: &WaitsFor{}}}}, true},
+		"at a partition":       {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: Waiting}}}, true},
+		"advancing":            {WorkloadStatus{State: Advancing}, false},
+		"not resolved":         {WorkloadStatus{State: NotResolved}, false},
+		"rolled out":           {WorkloadStatus{State: RolledOut}, false},
 	} {
 		list := &StatusList{Items: []WorkloadStatus{{State: RolledOut}, test.item}}
 		if list.NeedsAction() != test.stays || list.Failed() != (test.item.State == Failed) {
@@ -135,7 +141,7 @@ func TestExplainVerdict(t *testing.T) {
 		"pinned for the first time": {plan.Decision{Verdict: plan.Pinned, To: one}, "pinned for the first time, to revision 1"},
 		"advanced":                  {plan.Decision{Verdict: plan.Advanced, From: one, To: two}, "revision 1 -> 2"},
 		"held":                      {plan.Decision{Verdict: plan.Held, From: one, To: one}, "held at revision 1: it was rolled back from this content"},
-		"waiting":                   {plan.Decision{Verdict: plan.Waiting, From: one, To: one}, "waits at revision 1, as confrev.io/advance says"},
+		"waiting":                   {plan.Decision{Verdict: plan.Waiting, From: one, To: one}, "waits at revision 1 until the controller advances it"},
 		"a key missing":             {plan.Decision{Verdict: plan.KeyMissing, Keys: []string{"a"}}, `lacks ["a"], which a container requires; the workload continues once it has it`},
 		"a pinned source missing": {plan.Decision{Source: app, Verdict: plan.SourceMissing, From: pin.Pin{Revision: "app-bbbbbbbbbb", Number: 1}},
 			"does not exist any more; pods keep using its revision app-bbbbbbbbbb@1"},

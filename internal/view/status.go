@@ -19,6 +19,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // StatusList is what `status` prints as JSON and YAML.
@@ -49,7 +50,13 @@ type WorkloadStatus struct {
 
 // NeedsAction reports whether a person has to act.
 func (w *WorkloadStatus) NeedsAction() bool {
-	return w.State.needsAction() && (w.State != Paused || !w.resumes)
+	switch w.State {
+	case Paused:
+		return !w.resumes
+	case Waiting:
+		return slices.ContainsFunc(w.Sources, func(s SourceStatus) bool { return s.State == Waiting && (s.WaitsFor == nil || s.WaitsFor.Until == nil) })
+	}
+	return w.State.needsAction()
 }
 
 // SourceStatus is one source of a workload.
@@ -61,10 +68,34 @@ type SourceStatus struct {
 	Current *RevisionName `json:"current,omitempty"`
 	State   State         `json:"state"`
 	Message string        `json:"message,omitempty"`
+	// WaitsFor is what the source waits for, if a setting makes it wait.
+	WaitsFor *WaitsFor `json:"waitsFor,omitempty"`
 	// Policy is that of the source where it is rotate.
 	Policy string `json:"policy,omitempty"`
 	// Pods counts the pods by the revision that they carry.
 	Pods []PodCount `json:"pods,omitempty"`
+}
+
+// WaitsFor is what a source waits for before it advances (rule 32).
+type WaitsFor struct {
+	Reason waiting.Reason `json:"reason"`
+	// Setting is where it is written: "annotation confrev.io/window of configmap/app".
+	Setting string `json:"setting"`
+	// Until is when the wait ends by itself.
+	Until *metav1.Time `json:"until,omitempty"`
+	// Invalid is true if the setting cannot be read.
+	Invalid bool `json:"invalid,omitempty"`
+}
+
+func waitsFor(wait waiting.Wait) *WaitsFor {
+	if wait.Reason == "" {
+		return nil
+	}
+	w := &WaitsFor{Reason: wait.Reason, Setting: wait.By, Invalid: wait.Invalid}
+	if !wait.Until.IsZero() {
+		w.Until = &metav1.Time{Time: wait.Until}
+	}
+	return w
 }
 
 // RevisionName names a revision.
@@ -261,7 +292,7 @@ func (w *WorkloadStatus) addRest(look rollout.Assessment) {
 }
 
 func (p progress) source(d plan.Decision) SourceStatus {
-	result := SourceStatus{Source: d.Source.String(), Pinned: revisionName(d.From), Current: revisionName(d.Current)}
+	result := SourceStatus{Source: d.Source.String(), Pinned: revisionName(d.From), Current: revisionName(d.Current), WaitsFor: waitsFor(d.Wait)}
 	result.State, result.Message = p.judge(d)
 	counts := map[pin.Pin]int{}
 	for _, pod := range p.pods {
@@ -285,7 +316,7 @@ func revisionName(p pin.Pin) *RevisionName {
 
 // progress finds out how far a workload's controllers and pods are.
 func (v *View) progress(look rollout.Assessment) progress {
-	p := progress{advance: look.Config.Advance}
+	p := progress{}
 	for _, roller := range look.Rollers {
 		far := roller.Kind.Progress(roller.Object)
 		if p.rolling == "" || far.Failed && !p.failed {

@@ -136,9 +136,10 @@ func (v *View) use(look rollout.Assessment, source pin.Source) (UseEntry, bool) 
 // effect returns what a change would do to a workload that follows the source.
 func (v *View) effect(look rollout.Assessment, d plan.Decision) (Effect, string) {
 	p := v.progress(look)
+	wait := look.WouldWait(d.Source)
 	switch {
-	case d.From != (pin.Pin{}) && look.Config.Advance.Blocks(false):
-		return Waits, fmt.Sprintf("%s: %s", keys.Advance, look.Config.Advance)
+	case d.From != (pin.Pin{}) && wait.Reason != "":
+		return Waits, wait.String()
 	case p.paused != "":
 		return Waits, "until it is resumed: " + p.paused
 	case look.Kind.StartsJobs():

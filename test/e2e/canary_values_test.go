@@ -149,8 +149,12 @@ func (a *aviary) driveKeys() {
 	onWorkload := map[string]string{
 		keys.Track: "InvalidTrack", keys.Mode: "InvalidMode", keys.Injection: "InvalidMode", keys.Advance: "InvalidAdvance",
 		keys.Settle: "InvalidSettle", keys.RotateBy: "InvalidMode", keys.RestartOn: "InvalidRestartOn",
+		keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow", keys.Deploys: "InvalidDeploys",
 	}
-	onSource := map[string]string{keys.Policy: "InvalidMode"}
+	onSource := map[string]string{
+		keys.Policy: "InvalidMode", keys.Advance: "InvalidAdvance", keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow",
+		keys.Deploys: "InvalidDeploys",
+	}
 	type awaited struct{ reason, on, what string }
 	var all []awaited
 	for i, key := range declaredKeys(a.T) {

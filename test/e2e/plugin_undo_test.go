@@ -238,7 +238,7 @@ func TestPluginKnowsTheAnnotationsOfOtherTools(t *testing.T) {
 	w.Create(configMap("app", "v", "1"),
 		deployment("web", envFrom("app"), gen.Untracked, gen.Annotated("reloader.stakater.com/auto", "true"), gen.Annotated(keys.Advance, "manual")))
 	w.waitFollowed("web", "configmap/app")
-	if out := w.runIn("", strings.ReplaceAll(previewed, `"2"`, `"3"`), "kubectl", "confrev", "preview", "-f", "-").stdout; !strings.Contains(out, "as confrev.io/advance says") {
+	if out := w.runIn("", strings.ReplaceAll(previewed, `"2"`, `"3"`), "kubectl", "confrev", "preview", "-f", "-").stdout; !strings.Contains(out, "(annotation confrev.io/advance)") {
 		t.Errorf("preview says:\n%s", out)
 	}
 	w.Edit("app", "v", "2")

@@ -28,7 +28,7 @@ func TestPluginUses(t *testing.T) {
 	for workload, want := range map[string]string{
 		"deployment/web":        "Rolls <all> 1 -",
 		"deployment/one-key":    "Rolls color 1 -",
-		"deployment/careful":    "Waits <all> 1 confrev.io/advance: manual",
+		"deployment/careful":    "Waits <all> 1 until a person advances it (annotation confrev.io/advance)",
 		"deployment/restarting": "Restarts <all> 1 -",
 		"deployment/other":      "Stays <all> 1 not tracked: see the annotation confrev.io/track",
 	} {

@@ -9,6 +9,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -69,11 +70,14 @@ func TestWhyUnmoved(t *testing.T) {
 	for verdict, want := range map[plan.Verdict]string{
 		plan.InSync:   "has its present content already (revision 1)",
 		plan.Held:     "held at revision 1: it was rolled back from this content; to continue: kubectl confrev resume deployment/web",
-		plan.Waiting:  "waits at revision 1, as confrev.io/advance says; to roll it out: kubectl confrev advance deployment/web",
+		plan.Waiting:  "waits at revision 1 for a deploy (annotation confrev.io/advance); to roll it out: kubectl confrev advance deployment/web",
 		plan.Advanced: "is about to be rolled out by the controller",
 		plan.Unknown:  "could not be looked at",
 	} {
 		d := plan.Decision{Source: gen.Source("configmap/app"), Verdict: verdict, From: one, To: one, Current: two}
+		if verdict == plan.Waiting {
+			d.Wait = waiting.Wait{Reason: waiting.OnDeploy, By: "annotation confrev.io/advance"}
+		}
 		if got := whyUnmoved(web("all"), d); got != want {
 			t.Errorf("%s: %q", verdict, got)
 		}

@@ -30,8 +30,8 @@ func NewResume(p *session.Session) *cobra.Command {
 	return newForward(p, "resume WORKLOAD [SOURCE...]", "End a hold, and roll out the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
 }
 
-const advanceLong = `Roll out what has changed, on a workload that waits for approval (annotation confrev.io/advance: manual or
-on-deploy), or while no controller runs. Without SOURCE, for all sources that wait.`
+const advanceLong = `Roll out what has changed, although it waits: for approval or a deploy (confrev.io/advance), for the end of a freeze
+(confrev.io/freeze-until), for a window (confrev.io/window), or because no controller runs. Without SOURCE, for all sources that wait.`
 
 const advanceExample = `# Roll out the changes that wait
 kubectl confrev advance deployment/web
@@ -41,7 +41,7 @@ kubectl confrev advance deployment/web configmap/app`
 
 // NewAdvance returns the verb that moves waiting workloads on.
 func NewAdvance(p *session.Session) *cobra.Command {
-	return newForward(p, "advance WORKLOAD [SOURCE...]", "Roll out changes that wait for approval", advanceLong, advanceExample, "advanced",
+	return newForward(p, "advance WORKLOAD [SOURCE...]", "Roll out changes that wait", advanceLong, advanceExample, "advanced",
 		plan.Waiting, plan.Advanced, plan.Pinned)
 }
 

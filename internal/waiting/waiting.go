@@ -1,0 +1,142 @@
+// Package waiting decides whether a pin that is about to move must wait, and what for (rules 32 to 35). It is a function of the
+// settings and of the time that it is given: no client, no clock, no context. Controller, webhook and plugin call the same functions.
+package waiting
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Reason is what a pin waits for.
+type Reason string
+
+// The reasons.
+const (
+	// Manual: a person has to ask for the move (confrev.io/advance).
+	Manual Reason = "Manual"
+	// OnDeploy: the move is made together with the next deploy (confrev.io/advance).
+	OnDeploy Reason = "OnDeploy"
+	// Frozen: nothing moves before a certain time (confrev.io/freeze-until).
+	Frozen Reason = "Frozen"
+	// Window: nothing moves outside of certain hours (confrev.io/window).
+	Window Reason = "Window"
+)
+
+// Reasons lists all reasons. If a pin waits for several, it is said to wait for the first of them.
+var Reasons = []Reason{Manual, OnDeploy, Frozen, Window}
+
+// Gate is one setting that may keep pins from moving. Parse functions make gates.
+type Gate struct {
+	Reason Reason
+	// By says where the setting is written: "annotation confrev.io/window of configmap/app".
+	By string
+	// Invalid is true for a setting that cannot be read. Nothing passes it: what was meant to wait must not roll out because of a
+	// typo.
+	Invalid bool
+	// Includes is true if a deploy takes changes through this gate, although the gate is shut (confrev.io/deploys).
+	Includes bool
+	// until is when a freeze ends; windows are when a window is open.
+	until   time.Time
+	windows []window
+}
+
+// Wait is what a pin waits for. The zero value stands for a pin that does not wait.
+type Wait struct {
+	Reason Reason
+	// By says where the setting is written that makes it wait.
+	By string
+	// Until is when the wait ends by itself. It is zero if only a deploy or a person ends it.
+	Until time.Time
+	// Invalid is true if the setting cannot be read.
+	Invalid bool
+}
+
+// ends reports whether a gate opens by itself.
+func (g Gate) ends() bool { return !g.Invalid && (g.Reason == Frozen || g.Reason == Window) }
+
+// passes reports whether a deploy passes the gate.
+func (g Gate) passes(deploys bool) bool {
+	return deploys && !g.Invalid && (g.Reason == OnDeploy || g.Includes)
+}
+
+// ForAct returns what a source waits for until a person acts or something is deployed, of all the gates that concern it. deploys is
+// true if the move is part of a deploy (rule 33).
+func ForAct(gates []Gate, deploys bool) Wait {
+	return first(slices.DeleteFunc(slices.Clone(gates), func(g Gate) bool { return g.ends() || g.passes(deploys) }), time.Time{})
+}
+
+// ForTime returns what moves wait for that ends by itself. gates are those of all the sources that move: they wait together, so that
+// they are one rollout (rule 34).
+func ForTime(gates []Gate, deploys bool, now time.Time) Wait {
+	timed := slices.DeleteFunc(slices.Clone(gates), func(g Gate) bool { return !g.ends() || g.passes(deploys) })
+	shut := slices.DeleteFunc(slices.Clone(timed), func(g Gate) bool { return g.opens(now).Equal(now) })
+	return first(shut, allOpen(timed, now))
+}
+
+// first returns the wait for the most important of the gates that are shut.
+func first(shut []Gate, until time.Time) Wait {
+	if len(shut) == 0 {
+		return Wait{}
+	}
+	g := slices.MinFunc(shut, func(a, b Gate) int {
+		return cmp.Compare(slices.Index(Reasons, a.Reason), slices.Index(Reasons, b.Reason))
+	})
+	return Wait{Reason: g.Reason, By: g.By, Until: until, Invalid: g.Invalid}
+}
+
+// opens returns the first time, not before now, at which a gate is open that opens by itself. It is zero if that is not within the next
+// years.
+func (g Gate) opens(now time.Time) time.Time {
+	if g.Reason == Frozen {
+		if g.until.After(now) {
+			return g.until
+		}
+		return now
+	}
+	var earliest time.Time
+	for _, w := range g.windows {
+		if at := w.opens(now); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// maxRounds limits the search for a time at which several gates are open. Those of one hour a week each meet within a year, or never.
+const maxRounds = 500
+
+// allOpen returns the first time, not before now, at which all gates are open. It is zero if none was found.
+func allOpen(gates []Gate, now time.Time) time.Time {
+	at := now
+	for range maxRounds {
+		before := at
+		for _, g := range gates {
+			if at = g.opens(at); at.IsZero() {
+				return at
+			}
+		}
+		if at.Equal(before) {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// String returns a clause that completes "it waits …": "until 2026-12-27T00:00:00Z (annotation confrev.io/freeze-until)".
+func (w Wait) String() string {
+	switch {
+	case w.Reason == "":
+		return "until the controller advances it"
+	case w.Invalid:
+		return fmt.Sprintf("until %s is corrected, which cannot be read", w.By)
+	case w.Reason == Manual:
+		return fmt.Sprintf("until a person advances it (%s)", w.By)
+	case w.Reason == OnDeploy:
+		return fmt.Sprintf("for a deploy (%s)", w.By)
+	case w.Until.IsZero():
+		return fmt.Sprintf("for a time at which every window is open, and none is in sight (%s)", w.By)
+	}
+	return fmt.Sprintf("until %s (%s)", w.Until.UTC().Format(time.RFC3339), w.By)
+}
