@@ -62,8 +62,10 @@ func TestEveryAlertFires(t *testing.T) {
 	p.waitFiring("ConfrevPinsNotResolved")
 	// confrev does not become ready again without it.
 	w.Must(reinstall(t))
-	stop(t)
+	withoutTheChart(t)
 	p.waitFiring("ConfrevDown")
+	p.loseANamespace()
+	p.waitFiring("ConfrevNamespacesUnreadable")
 	for _, alert := range p.alerts {
 		if !p.fired[alert] {
 			t.Errorf("%s has not fired", alert)
@@ -116,10 +118,24 @@ func (w *world) revertRepeatedly() {
 	})
 }
 
+// loseANamespace runs a confrev that is limited to two namespaces, and deletes one of them.
+func (p *prometheusServer) loseANamespace() {
+	l := newLimited(p.T, 2)
+	l.Must(l.helm("helm", "install", "--wait"))
+	l.run("limited")
+	l.waitHandled(2, 0)
+	scraped, err := url.Parse(l.confrev.Metrics)
+	l.Must(err)
+	p.writeFile(p.dir, "more.json", fmt.Sprintf(`[{"targets": [%q]}]`, scraped.Host))
+	l.Kubectl("delete", "namespace", l.watched[1].NS, "--timeout="+patience.String())
+	l.waitHandled(1, 1)
+}
+
 // prometheusServer is a Prometheus that scrapes confrev and has the chart's alerts, which fire at once.
 type prometheusServer struct {
 	*world
 	url    string
+	dir    string
 	alerts []string
 	fired  map[string]bool
 }
@@ -128,6 +144,7 @@ func (w *world) startPrometheus() *prometheusServer {
 	w.Helper()
 	p := &prometheusServer{world: w, fired: map[string]bool{}}
 	dir := w.TempDir()
+	p.dir = dir
 	p.writeRules(filepath.Join(dir, "rules.yaml"))
 	scraped, err := url.Parse(confrev.Metrics)
 	w.Must(err)
@@ -135,7 +152,7 @@ func (w *world) startPrometheus() *prometheusServer {
 global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
 rule_files: [rules.yaml]
 scrape_configs:
-- {job_name: confrev-metrics, honor_labels: true, static_configs: [{targets: [%q]}]}
+- {job_name: confrev-metrics, honor_labels: true, static_configs: [{targets: [%q]}], file_sd_configs: [{files: [more.json]}]}
 `, scraped.Host)
 	w.writeFile(dir, "prometheus.yml", config)
 	_, err = cluster.Run(w.Ctx, "", "promtool", "check", "config", filepath.Join(dir, "prometheus.yml"))
