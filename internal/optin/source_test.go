@@ -130,6 +130,7 @@ func TestSourceKeysHaveAllThatIsRead(t *testing.T) {
 		keys.Policy, keys.Attach, keys.Attached, keys.Protect, "configmap.kubernetes.io/revision-managed", reloader + "match", reloader + "ignore",
 		"control-plane.alpha.kubernetes.io/leader", "kubernetes.io/service-account.name", "service.beta.openshift.io/inject-cabundle",
 		"config.openshift.io/inject-trusted-cabundle", "secrets-store.csi.k8s.io/managed",
+		keys.Advance, keys.FreezeUntil, keys.Window, keys.Deploys,
 	} {
 		if all[key] == "" {
 			t.Errorf("%s is not kept", key)

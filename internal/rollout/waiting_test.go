@@ -27,6 +27,12 @@ func TestADeployIsToldWhatWaits(t *testing.T) {
 		},
 		"the source waits for a person":   {source: map[string]string{keys.Advance: "manual"}},
 		"the workload waits for a person": {workload: map[string]string{keys.Advance: "manual"}},
+		"a typo in what waits for a person": {
+			source: map[string]string{keys.Advance: "Manual"},
+			says: `annotation confrev.io/advance of configmap/app: "Manual" is not known: want auto, on-deploy or manual; until it is corrected, nothing ` +
+				"advances\nconfigmap/app changed, and waits until annotation confrev.io/advance of configmap/app is corrected, which cannot be read; " +
+				"to roll it out now: kubectl confrev advance deployment/web configmap/app -n default",
+		},
 		"a typo": {
 			source: map[string]string{keys.Window: "9-17"},
 			says: `annotation confrev.io/window of configmap/app: "9-17" is not a window: want five fields of cron, a duration and a time zone, such as ` +
