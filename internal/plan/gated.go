@@ -47,7 +47,7 @@ func (in gated) moves(p Plan) []pin.Source {
 	var sources []pin.Source
 	for _, d := range p.Decisions {
 		// The pods of a template that is replaced read what rotates as it is, whether its hash moves or not.
-		if d.Verdict == Advanced && !(in.Replaced && in.Sources[d.Source].Rotates) {
+		if d.Verdict == Advanced && (!in.Replaced || !in.Sources[d.Source].Rotates) {
 			sources = append(sources, d.Source)
 		}
 	}

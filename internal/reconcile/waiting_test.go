@@ -38,7 +38,7 @@ func TestEditsDuringAFreezeAreOneRollout(t *testing.T) {
 	if first == "" || wait != 0 {
 		t.Fatalf("the first pin is %q, and it waits %s", first, wait)
 	}
-	for _, value := range strings.Split("abcdefghijklmnopqrst", "") {
+	for value := range strings.SplitSeq("abcdefghijklmnopqrst", "") {
 		if err := w.client.Patch(t.Context(), gen.App(value), client.RawPatch(types.MergePatchType, []byte(`{"data":{"k":"`+value+`"}}`))); err != nil {
 			t.Fatal(err)
 		}

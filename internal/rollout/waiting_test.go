@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -49,7 +47,7 @@ func TestADeployIsToldWhatWaits(t *testing.T) {
 			for key, value := range test.workload {
 				gen.Annotated(key, value)(old)
 			}
-			var served client.Object = w.serve(t, old)
+			served := w.serve(t, old)
 			obj := gen.Web("2", pinned)
 			obj.Annotations, obj.ResourceVersion = old.Annotations, served.GetResourceVersion()
 			_, said, err := w.ask(t.Context(), obj, served, false)

@@ -14,7 +14,7 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// inAnHour is a time in the form of confrev.io/freeze-until.
+// inAnHour returns a time in the form of confrev.io/freeze-until.
 func inAnHour() string { return time.Now().Add(time.Hour).UTC().Format(time.RFC3339) }
 
 // waits returns what status says that a source of Deployment web waits for; nil if it does not wait.
@@ -31,7 +31,7 @@ func (w *world) waits(source string) *view.WaitsFor {
 	return nil
 }
 
-// Rules 32 and 34: what is frozen on a source does not advance, whoever deploys; a first pin, an undo and a person pass.
+// Rules 32 and 34: what is frozen on a source does not advance, not even in a deploy; a first pin, an undo and a person pass.
 func TestAFrozenSource(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
@@ -79,7 +79,7 @@ func TestTheEndOfAFreeze(t *testing.T) {
 	w.WaitPinned("web", "more", "k", "A")
 	before := w.Pins("web")
 	w.Kubectl("annotate", "configmap/web", keys.FreezeUntil+"="+inAnHour())
-	for _, color := range strings.Split("BCDEFG", "") {
+	for color := range strings.SplitSeq("BCDEFG", "") {
 		w.Edit("web", "color", color)
 	}
 	w.Edit("more", "k", "B")
