@@ -127,7 +127,7 @@ func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) e
 	}
 	source := SourceOf(ref.Kind, revision)
 	s.rememberProof(revision.GetUID(), proof{newSnapshot(key, revision, source), true, source})
-	s.known.Add(ref, s.now())
+	s.known.Add(ref, revision.GetUID())
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialOb
 	if err != nil || !proven {
 		return false, err
 	}
-	s.known.Add(ref, s.now())
+	s.known.Add(ref, meta.UID)
 	return held.Hash == seen.Hash, nil
 }
 

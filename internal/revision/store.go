@@ -55,7 +55,7 @@ type Store struct {
 	verified *lru.Cache
 	// types has, by UID, the types of Secrets, which never change.
 	types *lru.Cache
-	// known has, by name, when a revision was last verified, while the cache lags behind.
+	// known has the UID of the revision that was last verified under a name, while the cache lags behind.
 	known *lru.Cache
 	// changes has, by source, how often it got a new current revision recently.
 	changes *lru.Cache
@@ -114,25 +114,12 @@ type Observation struct {
 	Key *content.Key
 	// noted has the version of the source that each revision notes.
 	noted map[string]string
-	// late is the revision that was pinned so recently that the cache does not show it yet.
-	late string
 }
 
 // Exists reports whether the source has a revision with this name.
 func (o Observation) Exists(revision string) bool {
 	_, exists := o.noted[revision]
-	return exists || revision != "" && revision == o.late
-}
-
-// maxLag is how long a revision counts as one that the cache does not show yet. If it was deleted in the meantime, the event of that is on
-// its way too.
-const maxLag = 5 * time.Second
-
-// isLate reports whether this process verified a revision so recently that the cache may not show it yet.
-func (s *Store) isLate(ref Ref, shown []metav1.PartialObjectMetadata) bool {
-	verified, known := s.known.Get(ref)
-	return known && s.now().Sub(verified.(time.Time)) < maxLag &&
-		!slices.ContainsFunc(shown, func(m metav1.PartialObjectMetadata) bool { return m.Name == ref.Name })
+	return exists
 }
 
 // Observe observes a source and its revisions. meta is the source's metadata, nil if the source does not exist. pinned is the name
@@ -154,9 +141,6 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 		}
 		seen.Revisions = append(seen.Revisions, described)
 		seen.noted[described.Name] = revisions[i].Annotations[keys.SourceVersion]
-	}
-	if s.isLate(Ref{source.Kind, source.Namespace, pinned}, revisions) {
-		seen.late = pinned
 	}
 	if meta == nil {
 		return seen, s.observeAbsence(ctx, source, &seen, revisions, pinned)
