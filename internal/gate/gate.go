@@ -78,7 +78,7 @@ type state struct {
 // NewGate returns a Gate, which is closed until Start has checked. prefix is the beginning of the names of policies and webhooks.
 func NewGate(reader client.Reader, prefix string, now func() time.Time) *Gate {
 	return &Gate{
-		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: errors.New("pod admission has not been checked yet")},
+		reader: reader, prefix: prefix, now: now, state: state{by: None, problem: ErrUnchecked},
 	}
 }
 
@@ -100,6 +100,9 @@ func (g *Gate) Retry() time.Duration {
 // Serves informs the Gate that this process serves the pod webhook, with the certificate that serving returns. It must be called
 // before Start.
 func (g *Gate) Serves(serving func() (*tls.Certificate, error)) { g.serving = serving }
+
+// ErrUnchecked is the Problem of a Gate that has not looked yet.
+var ErrUnchecked = errors.New("pod admission has not been checked yet")
 
 // Problem returns nil while the gate is open, otherwise an error that says what is wrong and what to do.
 func (g *Gate) Problem() error {

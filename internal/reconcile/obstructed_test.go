@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestObstructed(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	d := gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1"))
 	open := &gate.Gate{}
-	closed := gate.NewGate(nil, "confrev", time.Now)
+	unchecked, closed := gate.NewGate(nil, "confrev", time.Now), gate.NewShut(errors.New("a policy is missing"))
 	resolved, injected := rollout.Change{Text: "a pin", NeedsPolicies: true}, rollout.Change{Text: "a pin"}
 	references := rollout.Change{Text: "a pin injected", OnlyInjects: true}
 	tests := map[string]struct {
@@ -33,7 +34,9 @@ func TestObstructed(t *testing.T) {
 		"nothing to do":                       {rollout.Change{}, closed, 100, ""},
 		"a pin":                               {resolved, open, 0, ""},
 		"a pin that nothing resolves":         {resolved, closed, 0, notice.PoliciesNotReady},
+		"before anything was checked":         {resolved, unchecked, 0, ""},
 		"what needs no policies":              {injected, closed, 0, ""},
+		"what needs none, before that":        {injected, unchecked, 0, ""},
 		"a pin, undone often":                 {resolved, open, plan.MaxReverts - 1, ""},
 		"a pin, undone too often":             {resolved, open, plan.MaxReverts, notice.Reverted},
 		"references, undone as often":         {references, open, plan.MaxReverts, ""},
@@ -53,7 +56,7 @@ func TestObstructed(t *testing.T) {
 				known.reverts.Wrote(test.change.Text, now)
 			}
 			wait, w := r.obstructed(t.Context(), d, test.change, &known)
-			if w.Reason != test.reason || (wait > 0) != (test.reason != "") {
+			if w.Reason != test.reason || (wait > 0) != (test.reason != "" || test.gate == unchecked && test.change.NeedsPolicies) {
 				t.Errorf("waits %s because %+v, want %q", wait, w, test.reason)
 			}
 			if test.reason == notice.Reverted && !strings.Contains(w.Text, fmt.Sprintf("%d times", test.rounds)) {

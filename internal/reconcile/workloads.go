@@ -162,6 +162,9 @@ func (r *Workloads) obstacle(ctx context.Context, look rollout.Assessment, known
 		return wait, nil
 	}
 	wait, problem := r.obstructed(ctx, look.Workload, change, known)
+	if problem.Reason == "" {
+		return wait, nil
+	}
 	return wait, []notice.Notice{problem}
 }
 
@@ -170,7 +173,12 @@ func (r *Workloads) obstructed(ctx context.Context, obj client.Object, change ro
 	if change.Text == "" {
 		return 0, notice.Notice{}
 	}
-	if problem := r.Gate.Problem(); problem != nil && change.NeedsPolicies {
+	problem := r.Gate.Problem()
+	if errors.Is(problem, gate.ErrUnchecked) && change.NeedsPolicies {
+		// An event would say so, and the recorder would take one that says what is wrong for its repetition.
+		return retrySoon, notice.Notice{}
+	}
+	if problem != nil && change.NeedsPolicies {
 		// A pin that nothing resolves would only look as if it kept the promise.
 		return r.Gate.Retry(), notice.Notice{Reason: notice.PoliciesNotReady, Text: problem.Error()}
 	}
