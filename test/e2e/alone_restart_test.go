@@ -274,6 +274,8 @@ func TestSecondReplicaTakesOver(t *testing.T) {
 func TestNothingIsPinnedWhileAPolicyIsMissing(t *testing.T) {
 	stop(t)
 	w := newWorld(t)
+	// Also if it fails, or else all tests after it would wait for nothing.
+	reinstallAfter(t)
 	missing := w.removePodAdmission()
 	w.Must(confrev.Launch())
 	const canary = "canary-without-policies"
