@@ -138,8 +138,18 @@ func newApplication(o options) (*application, error) {
 	}
 	a.cache = clustercache.NewClusterCache(config, clustercache.SetKubectl(a.kubectl), clustercache.SetLogr(logr.Discard()),
 		clustercache.SetNamespaces([]string{o.namespace}), clustercache.SetClusterResources(true),
-		clustercache.SetPopulateResourceInfoHandler(a.info))
+		clustercache.SetPopulateResourceInfoHandler(a.info),
+		clustercache.SetSettings(clustercache.Settings{ResourceHealthOverride: clustercache.NewNoopSettings(), ResourcesFilter: exclusions{}}))
 	return a, a.cache.EnsureSynced()
+}
+
+// exclusions are Argo CD's setting resource.exclusions. The definitions of custom resources are megabytes, which each run would read, and
+// nothing here has one among its manifests.
+type exclusions struct{}
+
+// IsExcludedResource implements kube.ResourceFilter.
+func (exclusions) IsExcludedResource(group, kind, _ string) bool {
+	return group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
 }
 
 // info notes which application an object belongs to. Only tracked objects are kept as a whole.
