@@ -35,14 +35,15 @@ func secretVolume(source string) deploymentOption {
 	}
 }
 
-// waitSecretPinned waits until a Secret is pinned to another revision than before, and returns that.
+// waitSecretPinned waits until a Deployment has rolled out another revision of a Secret than before, and returns that. A pin alone is not
+// enough: what is replaced before its controller has seen it leaves no history.
 func (w *world) waitSecretPinned(deployment, source string, before pin.Pin) (p pin.Pin, revision *corev1.Secret) {
 	w.Helper()
 	w.Eventually("secret/"+source+" pinned", func() string {
 		if p = w.Pins(deployment)[pin.Source{Kind: pin.Secret, Name: source}]; p == before {
 			return "pinned to " + p.String()
 		}
-		return ""
+		return w.NotRolledOut(deployment)
 	})
 	revision = &corev1.Secret{}
 	w.Must(w.Get(p.Revision, revision))
@@ -158,7 +159,6 @@ func TestDataOfSecretsIsNeverDisclosed(t *testing.T) {
 	first, _ := w.waitSecretPinned("web", "web", pin.Pin{})
 	w.EditSecret("web", "k", value("second"))
 	_, second := w.waitSecretPinned("web", "web", first)
-	w.Eventually("rolled out", func() string { return w.NotRolledOut("web") })
 	w.Undo("web")
 	w.WaitEvent("Held", "web", "staying on revision "+first.String())
 	// Lost while in use: the content is not the source's any more.
