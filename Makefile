@@ -1,7 +1,7 @@
 # What confrev's developers do every day. `make help` lists it.
 
 NAME ?= confrev
-FUZZTIME ?= 5s
+FUZZTIME ?= 5000x
 TEST_CLUSTER ?= e2e
 BENCH_CLUSTER ?= bench
 NODE_CLUSTER ?= node
@@ -81,7 +81,7 @@ unit: ## Unit and property tests, with the race detector where something is conc
 	go test -C hack/release ./...
 
 .PHONY: fuzz
-fuzz: ## Each fuzz target for a short time (FUZZTIME=5s)
+fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
 	hack/fuzz $(FUZZTIME)
 
 .PHONY: lint
