@@ -49,8 +49,15 @@ func TestImagesAreReproducible(t *testing.T) {
 		if m.Digest != there[i].Digest {
 			t.Errorf("%s: %s here, %s in another folder", m.Name, m.Digest, there[i].Digest)
 		}
+		programs := 0
 		for _, p := range m.Platforms {
 			t.Logf("%s %s: %.1f MB", m.Name, p.Platform, float64(p.Size)/1e6)
+			if p.Size > 1e6 {
+				programs++
+			}
+		}
+		if programs != 1 {
+			t.Errorf("%s: %d real programs were compared, want 1", m.Name, programs)
 		}
 	}
 }
