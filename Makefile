@@ -41,10 +41,17 @@ demo-node: ## The story with real containers, and confrev installed as users ins
 	go run ./test/demo --name confrev-node node
 
 .PHONY: test
-test: ## Everything that must pass, from nothing, and the slowest tests
+test: tools ## Everything that must pass, from nothing, and the slowest tests
 	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended.
 	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=3 --output-sync=target e2e-shared e2e-alone rest || status=$$?; \
 	go run ./hack/gotest slowest $(addprefix $(times)/,unit unit-sequential render-corpus e2e-alone e2e-shared node) && exit $$status
+
+# On a machine that never did it, Kubernetes and its tools take longer to build than a test may run.
+.PHONY: tools
+tools: # All that the tests run and that is built from other modules
+	@$(cluster) build etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl helm helm3 kustomize rollouts-controller \
+		kubectl-argo-rollouts kubelet kube-proxy containerd containerd-shim-runc-v2 ctr bridge loopback host-local flux-ssa gitops-engine cert-manager \
+		actionlint golangci-lint
 
 .PHONY: rest
 rest: # All of `make test` but the end-to-end tests; only what waits for nothing may be slowed down by them
@@ -78,7 +85,8 @@ unit: ## Unit and property tests, with the race detector where something is conc
 	$(gotest) -race $$(go list ./... | grep -v -x -F "$$(go list $(sequential))")
 	go run ./hack/gotest run $(times)/unit-sequential $(sequential)
 	go test -C hack/cluster -race ./...
-	go test -C hack/release ./...
+	@# On a new machine, it builds confrev for four platforms first.
+	go test -C hack/release -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
@@ -120,7 +128,7 @@ verify: ## Files that are derived from others are up to date; changes nothing
 	hack/verify "$(call tool,helm)"
 
 .PHONY: e2e
-e2e: ## End-to-end tests on two real control planes; RUN='-run Name' chooses
+e2e: tools ## End-to-end tests on two real control planes; RUN='-run Name' chooses
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target e2e-alone e2e-shared
 
 # The halves of the end-to-end tests: those that need confrev for themselves, and those that share one.
@@ -148,7 +156,7 @@ render-corpus: ## Render the manifests and charts of some Go modules; what comes
 	HELM=$(call tool,helm) $(gotest) -tags corpus -count=1 -v -timeout 20m ./test/corpus
 
 .PHONY: node
-node: ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
+node: tools ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
 	@$(cluster) node check || { \
 		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
 		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
