@@ -48,6 +48,8 @@ type Facts struct {
 	Hashes string `json:"hashes,omitempty"`
 	// Code is a digest of what the template runs (podspec.Code).
 	Code string `json:"code,omitempty"`
+	// Succeeded is true for a Job that has.
+	Succeeded bool `json:"succeeded,omitempty"`
 	// References are the sources that the template's pod spec names: "configmap/app".
 	References []string `json:"references,omitempty"`
 }
@@ -82,7 +84,7 @@ func factsOf(obj client.Object, path string) Facts {
 	if err != nil {
 		return Facts{}
 	}
-	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes]}
+	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes], Succeeded: succeeded(obj)}
 	// Malformed pins have injected nothing.
 	pins, _ := pin.Parse(facts.Pins)
 	facts.Code = podspec.CodeOf(&template.Spec, pins).Digest()

@@ -178,18 +178,7 @@ func (k Kind) Compact(obj client.Object) {
 		annotations[corev1.LastAppliedConfigAnnotation] = ""
 		obj.SetAnnotations(annotations)
 	}
-	switch o := obj.(type) {
-	case *appsv1.Deployment:
-		o.Status = appsv1.DeploymentStatus{}
-	case *appsv1.StatefulSet:
-		o.Status = appsv1.StatefulSetStatus{}
-	case *appsv1.DaemonSet:
-		o.Status = appsv1.DaemonSetStatus{}
-	case *batchv1.CronJob:
-		o.Status = batchv1.CronJobStatus{}
-	case *unstructured.Unstructured:
-		delete(o.Object, "status")
-	}
+	compactStatus(obj)
 }
 
 // Uses returns how an object's template uses sources, as the user wrote it. With injection into the template, references may name

@@ -47,7 +47,7 @@ func TestCompactKeepsWhatIsRead(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned("configmap/app=app-bbbbbbbbbb@1"), gen.Template(gen.EnvFrom("configmap/app")),
 		gen.Annotated(corev1.LastAppliedConfigAnnotation, strings.Repeat("x", 1000)))
 	d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
-	d.Status.Replicas = 3
+	d.Status.Replicas, d.Status.ReadyReplicas = 3, 3
 	rs := gen.ReplicaSet("web-1", d, 4)
 	rs.ManagedFields, rs.Status.Replicas = d.ManagedFields, 3
 
@@ -56,7 +56,7 @@ func TestCompactKeepsWhatIsRead(t *testing.T) {
 	if diff := cmp.Diff(before.Spec, d.Spec); diff != "" {
 		t.Errorf("the spec changed (-before +after):\n%s", diff)
 	}
-	if d.ManagedFields != nil || d.Status.Replicas != 0 || d.UID != before.UID {
+	if d.ManagedFields != nil || d.Status.Replicas != 3 || d.Status.ReadyReplicas != 0 || d.UID != before.UID {
 		t.Errorf("compacted to %+v", d.ObjectMeta)
 	}
 

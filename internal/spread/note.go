@@ -1,0 +1,121 @@
+package spread
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/quote"
+)
+
+// Record is what the current revision of a source notes of its spread: what was decided and must not be decided again. It is void unless it
+// names the object that it is on, by a UID that no one knows who creates it, and the number of the change. So it has no effect in a copy, in a
+// backup, or once content is current again that was before.
+type Record struct {
+	// Revision is the UID of the revision, and Number is its number.
+	Revision string `json:"revision"`
+	Number   int64  `json:"number"`
+	// Wave is how many waves have passed.
+	Wave int `json:"wave"`
+	// Stops is how often the change was stopped because members failed, and Failed are those that have counted.
+	Stops  int      `json:"stops,omitempty"`
+	Failed []string `json:"failed,omitempty"`
+}
+
+// ParseRecord reads the text form. No part of such a text is trusted: a text that cannot be read is no record.
+func ParseRecord(text string) (Record, bool) {
+	var r Record
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Wave < 0 || r.Wave > maxNumber || r.Stops < 0 || r.Stops > maxNumber || r.Number < 1 || r.Revision == "" {
+		return Record{}, false
+	}
+	return r, true
+}
+
+// String returns the text form.
+func (r Record) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		// Strings and numbers always encode.
+		panic("spread: a record does not encode: " + err.Error())
+	}
+	return string(text)
+}
+
+// Advance is what a workload notes of its latest advance to a source whose changes spread. It is void unless its pins are still those of the
+// template: the Deployment controller copies annotations to ReplicaSets, and an undo restores them from there.
+type Advance struct {
+	// To are the pins that moved, and From those that they had before.
+	To, From pin.Set
+	// At is when they moved, in whole seconds.
+	At time.Time
+	// Code is a digest of the code with which they moved.
+	Code string
+	// Unwell is true if the workload was not healthy before.
+	Unwell bool
+}
+
+type advanceText struct {
+	To     string    `json:"to"`
+	From   string    `json:"from"`
+	At     time.Time `json:"at"`
+	Code   string    `json:"code,omitempty"`
+	Unwell bool      `json:"unwell,omitempty"`
+}
+
+// ParseAdvance reads the text form. What cannot be read is no note.
+func ParseAdvance(text string) (Advance, bool) {
+	if text == "" {
+		return Advance{}, false
+	}
+	var read advanceText
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
+		return Advance{}, false
+	}
+	to, toErr := pin.Parse(read.To)
+	from, fromErr := pin.Parse(read.From)
+	return Advance{to, from, read.At, read.Code, read.Unwell}, toErr == nil && fromErr == nil
+}
+
+// String returns the text form.
+func (a Advance) String() string {
+	text, err := json.Marshal(advanceText{a.To.String(), a.From.String(), a.At.UTC().Truncate(time.Second), a.Code, a.Unwell})
+	if err != nil {
+		// Only a time far out of range does not encode.
+		return ""
+	}
+	return string(text)
+}
+
+// The forms of confrev.io/passed and confrev.io/resume: the name of a revision, and a number.
+const (
+	passedForm = ";wave="
+	resumeForm = ";stop="
+)
+
+// ParsePassed reads confrev.io/passed: the revision whose first waves a person lets pass, and how many.
+func ParsePassed(text string) (revision string, waves int, err error) {
+	return parseNumbered(text, passedForm, "waves", "app-5f7d8c9b2k;wave=2")
+}
+
+// Passed returns the text form of confrev.io/passed.
+func Passed(revision string, waves int) string { return revision + passedForm + strconv.Itoa(waves) }
+
+// ParseResume reads confrev.io/resume: the revision that a person lets continue, and how many stops because of failures that ends.
+func ParseResume(text string) (revision string, stops int, err error) {
+	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k;stop=1")
+}
+
+// Resume returns the text form of confrev.io/resume.
+func Resume(revision string, stops int) string { return revision + resumeForm + strconv.Itoa(stops) }
+
+func parseNumbered(text, form, what, example string) (revision string, n int, err error) {
+	revision, number, found := strings.Cut(text, form)
+	n, numberErr := strconv.Atoi(number)
+	if !found || numberErr != nil || n < 1 || n > maxNumber {
+		return "", 0, fmt.Errorf("%s is not the name of a revision and a number of %s, such as %s", quote.Text(text), what, example)
+	}
+	return revision, n, nil
+}

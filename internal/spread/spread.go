@@ -1,0 +1,317 @@
+package spread
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Stage is how far one workload is with a change.
+type Stage string
+
+// The stages. Members with those up to Later do not have the change yet.
+const (
+	// Waiting: it has not got the change, and would take it at once.
+	Waiting Stage = "Waiting"
+	// Later: it would take it, but something of its own delays it: it is paused, frozen, or outside of its window. Its wave waits for it.
+	Later Stage = "Later"
+	// Apart: a person or a deploy decides when it gets the change, or it cannot take it. No one waits for it.
+	Apart Stage = "Apart"
+	// Rolling: it is rolling the change out.
+	Rolling Stage = "Rolling"
+	// Failed: it took the change, and did not get well.
+	Failed Stage = "Failed"
+	// Parked: it has rolled the change out as far as it can by itself, and needs a person.
+	Parked Stage = "Parked"
+	// Unwell: it is rolling the change out, and was not healthy before, so the change may be what repairs it. No one waits for it.
+	Unwell Stage = "Unwell"
+	// Idle: it runs no pod that could show whether the change is good: it has no replicas, or its next Job is still to come.
+	Idle Stage = "Idle"
+	// Baking: it has rolled the change out, and has to stay healthy for a while.
+	Baking Stage = "Baking"
+	// Vouched: it has stayed healthy with the change for long enough.
+	Vouched Stage = "Vouched"
+)
+
+// Member is one of the workloads that a change moves.
+type Member struct {
+	// Name orders the members of a wave: "deployment/web".
+	Name string
+	// Wave is the number that the workload itself states; lower ones come first.
+	Wave  int
+	Stage Stage
+	// Disturbed is true for a member without the change that is in the middle of another rollout, and so takes up a place already.
+	Disturbed bool
+	// Fails is true for a member that counts as a failure: it has failed, or was rolled back since.
+	Fails bool
+	// Until is when a Baking member vouches, if nothing happens.
+	Until time.Time
+	// Why says why it is at its stage, where that is not plain.
+	Why string
+}
+
+// isWaitedFor reports whether the member's wave waits for it.
+func (m Member) isWaitedFor() bool {
+	return slices.Contains([]Stage{Waiting, Later, Rolling, Failed, Parked, Baking}, m.Stage)
+}
+
+// proves reports whether the member can ever show whether the change is good.
+func (m Member) proves() bool { return m.Stage != Idle }
+
+// isUnfinished reports whether the member goes, or has gone, and has not vouched yet.
+func (m Member) isUnfinished() bool {
+	return slices.Contains([]Stage{Waiting, Rolling, Failed, Unwell, Baking}, m.Stage)
+}
+
+// InFlight reports whether the member has the change and takes up a place: until it vouches.
+func (m Member) InFlight() bool {
+	return slices.Contains([]Stage{Rolling, Failed, Unwell, Baking}, m.Stage)
+}
+
+// Wave is a part of the members. The next begins when it has passed.
+type Wave struct{ Members []Member }
+
+// Passed reports whether no one is waited for, and someone has shown that the change is good.
+func (w Wave) Passed() bool {
+	return !slices.ContainsFunc(w.Members, Member.isWaitedFor) && slices.ContainsFunc(w.Members, func(m Member) bool { return m.Stage == Vouched })
+}
+
+// Unproven reports whether no one is waited for, but no one has shown that the change is good either.
+func (w Wave) Unproven() bool {
+	return !slices.ContainsFunc(w.Members, Member.isWaitedFor) && !w.Passed()
+}
+
+// bakes reports whether all that the wave still waits for is that time passes.
+func (w Wave) bakes() bool {
+	return !slices.ContainsFunc(w.Members, func(m Member) bool { return m.isWaitedFor() && m.Stage != Baking })
+}
+
+// Spread is how far a change has come.
+type Spread struct {
+	// Waves has all members in their order, except for those that stand apart.
+	Waves []Wave
+	Apart []Member
+	// Open is how many waves have passed: members of the waves up to and including the one with this index may go.
+	Open int
+	// Budget is how many members may be in flight; 0 if there is no limit.
+	Budget int
+	// Stopped is true if no further member may go.
+	Stopped bool
+}
+
+// Look returns how far a change has come among members in any order. open is how many waves have been recorded as passed.
+func Look(members []Member, settings Settings, open int) Spread {
+	s := Spread{Open: open}
+	for _, m := range members {
+		if m.Stage == Apart {
+			s.Apart = append(s.Apart, m)
+		}
+	}
+	order := func(a, b Member) int { return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Name, b.Name)) }
+	slices.SortFunc(s.Apart, order)
+	taking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Stage == Apart })
+	slices.SortFunc(taking, order)
+	s.Budget = settings.budget(len(taking))
+	s.Waves = waves(taking, settings.Steps)
+	s.Open = min(s.Open, max(0, len(s.Waves)-1))
+	return s
+}
+
+// waves divides members, in their order: where the number changes that workloads state, and after each step. Members that cannot show
+// whether the change is good do not count for a step, so that each step has someone who can.
+func waves(members []Member, steps []Amount) []Wave {
+	proving := 0
+	for _, m := range members {
+		if m.proves() {
+			proving++
+		}
+	}
+	ends := map[int]bool{}
+	for _, step := range steps {
+		ends[step.Of(proving)] = true
+	}
+	var all []Wave
+	begins, seen := true, 0
+	for i, m := range members {
+		if begins || m.Wave != members[i-1].Wave {
+			all = append(all, Wave{})
+		}
+		last := &all[len(all)-1]
+		last.Members = append(last.Members, m)
+		begins = false
+		if m.proves() {
+			seen++
+			begins = ends[seen] && seen < proving
+		}
+	}
+	return all
+}
+
+// Passes returns how many waves have passed by now. The caller records that before anything follows from it.
+func (s Spread) Passes() int {
+	open := s.Open
+	for open < len(s.Waves)-1 && s.Waves[open].Passed() {
+		open++
+	}
+	return open
+}
+
+// Verdict is whether a member may go.
+type Verdict string
+
+// The verdicts.
+const (
+	// Goes: it may take the change now.
+	Goes Verdict = "Goes"
+	// Stopped: the change is stopped.
+	Stopped Verdict = "Stopped"
+	// LaterWave: its wave has not begun; Bakes, where only time has to pass until it does.
+	LaterWave Verdict = "LaterWave"
+	Bakes     Verdict = "Bakes"
+	// NoPlace: as many members as may are in the middle of the change.
+	NoPlace Verdict = "NoPlace"
+)
+
+// verdicts calls yield with the verdict on each member that waits, in their order.
+//
+// Who may go depends on a fixed order. A member goes if fewer than the budget stand before it that have not finished, and if fewer are in
+// flight. The first condition makes a view that is out of date harmless: every member that it lets go, a later view has let go already. A member that is
+// disturbed takes up a place anyway, so it goes; otherwise those that are stuck on a bad change would keep its repair out.
+func (s Spread) verdicts(yield func(Member, Verdict) bool) {
+	inFlight := 0
+	for _, wave := range s.Waves[:min(s.Open+1, len(s.Waves))] {
+		for _, m := range wave.Members {
+			if m.InFlight() || m.Stage == Waiting && m.Disturbed {
+				inFlight++
+			}
+		}
+	}
+	unfinished := 0
+	for i, wave := range s.Waves {
+		for _, m := range wave.Members {
+			if m.Stage == Waiting && !yield(m, s.verdict(i, m, unfinished, inFlight)) {
+				return
+			}
+			if m.isUnfinished() {
+				unfinished++
+			}
+		}
+	}
+}
+
+// verdict returns the verdict on a member that waits in a wave, when so many others are unfinished before it and in flight.
+func (s Spread) verdict(wave int, m Member, unfinished, inFlight int) Verdict {
+	switch {
+	case s.Stopped:
+		return Stopped
+	case wave > s.Open && s.Waves[s.Open].bakes():
+		return Bakes
+	case wave > s.Open:
+		return LaterWave
+	case s.Budget == 0 || m.Disturbed || unfinished < s.Budget && inFlight < s.Budget:
+		return Goes
+	}
+	return NoPlace
+}
+
+// Of returns the verdict on a member that waits. It is false for anything that is no such member.
+func (s Spread) Of(name string) (verdict Verdict, ok bool) {
+	for m, v := range s.verdicts {
+		if m.Name == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// Next returns the members that may go now.
+func (s Spread) Next() []Member {
+	var going []Member
+	for m, v := range s.verdicts {
+		if v == Goes {
+			going = append(going, m)
+		}
+	}
+	return going
+}
+
+// Waits returns the members that wait for their turn.
+func (s Spread) Waits() []Member {
+	var all []Member
+	for m := range s.verdicts {
+		all = append(all, m)
+	}
+	return all
+}
+
+// Count returns how many members, other than those apart, are at one of some stages.
+func (s Spread) Count(stages ...Stage) int {
+	n := 0
+	for _, wave := range s.Waves {
+		for _, m := range wave.Members {
+			if slices.Contains(stages, m.Stage) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Members returns how many members there are, other than those apart.
+func (s Spread) Members() int {
+	n := 0
+	for _, wave := range s.Waves {
+		n += len(wave.Members)
+	}
+	return n
+}
+
+// Failures returns the names of the members that count as failures and are not among those that have counted before, sorted.
+func (s Spread) Failures(counted []string) []string {
+	var names []string
+	for _, wave := range append(slices.Clone(s.Waves), Wave{s.Apart}) {
+		for _, m := range wave.Members {
+			if m.Fails && !slices.Contains(counted, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Stops reports whether so many failures stop a change.
+func (s Settings) Stops(failures int) bool {
+	return s.OnFailure >= StopIt && failures >= max(1, s.StopAfter)
+}
+
+// Has returns the members that have the change.
+func (s Spread) Has() []Member {
+	var all []Member
+	for _, wave := range s.Waves {
+		for _, m := range wave.Members {
+			if !slices.Contains([]Stage{Waiting, Later}, m.Stage) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// Done reports whether every member has vouched, or never will.
+func (s Spread) Done() bool {
+	return s.Members() == s.Count(Vouched, Idle, Unwell)
+}
+
+// Wakes returns when the first member vouches that bakes; zero if none does.
+func (s Spread) Wakes() time.Time {
+	var first time.Time
+	for _, wave := range s.Waves {
+		for _, m := range wave.Members {
+			if m.Stage == Baking && !m.Until.IsZero() && (first.IsZero() || m.Until.Before(first)) {
+				first = m.Until
+			}
+		}
+	}
+	return first
+}

@@ -1,0 +1,303 @@
+package spread_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/test/gen"
+)
+
+// members reads "a:Waiting b:Vouched@2": names, stages and stated waves. An exclamation mark is a disturbed member.
+func members(text string) []spread.Member {
+	var all []spread.Member
+	for item := range strings.FieldsSeq(text) {
+		var m spread.Member
+		item, m.Disturbed = strings.CutSuffix(item, "!")
+		item, wave, stated := strings.Cut(item, "@")
+		if stated {
+			_, _ = fmt.Sscan(wave, &m.Wave)
+		}
+		name, stage, _ := strings.Cut(item, ":")
+		m.Name, m.Stage = name, spread.Stage(stage)
+		all = append(all, m)
+	}
+	return all
+}
+
+func settings(t *testing.T, steps, rolling string) spread.Settings {
+	t.Helper()
+	s := spread.Settings{By: "test"}
+	if steps != "" {
+		parsed, err := spread.ParseSteps(steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Steps = parsed
+	}
+	if rolling != "" {
+		amount, err := spread.ParseAmount(rolling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.MaxRolling = []spread.Amount{amount}
+	}
+	return s
+}
+
+// shape returns the names of each wave: "a|b c".
+func shape(s spread.Spread) string {
+	var waves []string
+	for _, wave := range s.Waves {
+		var names []string
+		for _, m := range wave.Members {
+			names = append(names, m.Name)
+		}
+		waves = append(waves, strings.Join(names, " "))
+	}
+	return strings.Join(waves, "|")
+}
+
+func going(s spread.Spread) string {
+	var names []string
+	for _, m := range s.Next() {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// Rule 37: waves are in a fixed order, and end where the stated number changes and after each step.
+func TestWaves(t *testing.T) {
+	ten := "c:Waiting a:Waiting b:Waiting d:Waiting e:Waiting f:Waiting g:Waiting h:Waiting i:Waiting j:Waiting"
+	for name, test := range map[string]struct{ members, steps, want string }{
+		"one wave":                       {"b:Waiting a:Waiting", "", "a b"},
+		"steps":                          {ten, "1,10%,50%", "a|b c d e|f g h i j"},
+		"steps in another order":         {ten, "50%,1", "a|b c d e|f g h i j"},
+		"a step beyond the end":          {"a:Waiting b:Waiting", "1,50", "a|b"},
+		"a small share":                  {"a:Waiting b:Waiting c:Waiting", "10%", "a|b c"},
+		"stated waves":                   {"a:Waiting@10 b:Waiting c:Waiting@-1", "", "c|b|a"},
+		"stated waves and steps":         {"a:Waiting@10 b:Waiting c:Waiting@10", "1", "b|a c"},
+		"who cannot show it":             {"a:Idle b:Idle c:Waiting d:Waiting", "1", "a b c|d"},
+		"who stands apart":               {"a:Apart b:Waiting c:Waiting", "1", "b|c"},
+		"no one":                         {"", "1", ""},
+		"no one who can show it":         {"a:Idle b:Idle", "1", "a b"},
+		"those who have it keep a place": {"a:Vouched b:Waiting c:Rolling", "1", "a|b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := shape(spread.Look(members(test.members), settings(t, test.steps, ""), 0)); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Rules 37 and 38: who may go, and why not.
+func TestWhoGoes(t *testing.T) {
+	for name, test := range map[string]struct {
+		members, steps, rolling string
+		open                    int
+		stopped                 bool
+		want                    string
+		why                     map[string]spread.Verdict
+	}{
+		"no limit":       {members: "a:Waiting b:Waiting", want: "a b"},
+		"the first wave": {members: "a:Waiting b:Waiting", steps: "1", want: "a", why: map[string]spread.Verdict{"b": spread.LaterWave}},
+		"a wave bakes":   {members: "a:Baking b:Waiting", steps: "1", want: "", why: map[string]spread.Verdict{"b": spread.Bakes}},
+		"a wave that passed, and was not recorded":        {members: "a:Vouched b:Waiting", steps: "1", want: "", why: map[string]spread.Verdict{"b": spread.Bakes}},
+		"a wave that was recorded":                        {members: "a:Vouched b:Waiting", steps: "1", open: 1, want: "b"},
+		"what passed is not revoked":                      {members: "a:Rolling b:Waiting", steps: "1", open: 1, want: "b"},
+		"more waves than there are":                       {members: "a:Vouched b:Waiting", steps: "1", open: 9, want: "b"},
+		"a budget":                                        {members: "a:Waiting b:Waiting c:Waiting", rolling: "2", want: "a b", why: map[string]spread.Verdict{"c": spread.NoPlace}},
+		"a place is taken":                                {members: "a:Rolling b:Waiting c:Waiting", rolling: "2", want: "b"},
+		"a place until it vouches":                        {members: "a:Baking b:Waiting", rolling: "1", want: "", why: map[string]spread.Verdict{"b": spread.NoPlace}},
+		"a place is free":                                 {members: "a:Vouched b:Waiting c:Waiting", rolling: "1", want: "b"},
+		"a place that a deploy took":                      {members: "a:Waiting b:Waiting c:Rolling", rolling: "1", want: "", why: map[string]spread.Verdict{"a": spread.NoPlace}},
+		"a share":                                         {members: "a:Waiting b:Waiting c:Waiting d:Waiting", rolling: "50%", want: "a b"},
+		"a share of few":                                  {members: "a:Waiting b:Waiting c:Waiting", rolling: "10%", want: "a"},
+		"who is delayed takes no place":                   {members: "a:Later b:Waiting", rolling: "1", want: "b"},
+		"who is parked takes no place":                    {members: "a:Parked b:Waiting", rolling: "1", want: "b"},
+		"who is disturbed has a place":                    {members: "a:Waiting b:Waiting! c:Waiting!", rolling: "1", want: "b c", why: map[string]spread.Verdict{"a": spread.NoPlace}},
+		"a later wave that is disturbed keeps no one out": {members: "a:Waiting b:Waiting!", steps: "1", rolling: "1", want: "a"},
+		"stopped": {members: "a:Rolling b:Waiting", stopped: true, want: "", why: map[string]spread.Verdict{"b": spread.Stopped}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := spread.Look(members(test.members), settings(t, test.steps, test.rolling), test.open)
+			s.Stopped = test.stopped
+			if got := going(s); got != test.want {
+				t.Errorf("%q go, want %q", got, test.want)
+			}
+			for name, want := range test.why {
+				if got, ok := s.Of(name); !ok || got != want {
+					t.Errorf("%s: %q %v, want %q", name, got, ok, want)
+				}
+			}
+		})
+	}
+}
+
+// Rule 37: a wave passes when no one is waited for and someone vouches.
+func TestPassing(t *testing.T) {
+	for name, test := range map[string]struct {
+		members  string
+		passes   int
+		unproven bool
+	}{
+		"it vouches":                       {"a:Vouched z:Waiting@1", 1, false},
+		"one of two":                       {"a:Vouched b:Rolling z:Waiting@1", 0, false},
+		"one waits":                        {"a:Vouched b:Waiting z:Waiting@1", 0, false},
+		"one is paused":                    {"a:Vouched b:Later z:Waiting@1", 0, false},
+		"one needs a person":               {"a:Vouched b:Parked z:Waiting@1", 0, false},
+		"one bakes":                        {"a:Vouched b:Baking z:Waiting@1", 0, false},
+		"one runs nothing":                 {"a:Vouched b:Idle z:Waiting@1", 1, false},
+		"one was not well before":          {"a:Vouched b:Unwell z:Waiting@1", 1, false},
+		"no one shows it":                  {"a:Idle b:Unwell z:Waiting@1", 0, true},
+		"several waves":                    {"a:Vouched b:Vouched@1 z:Waiting@2", 2, false},
+		"the last has nothing to open":     {"a:Vouched", 0, false},
+		"a later one does not pass before": {"a:Rolling b:Vouched@1 z:Waiting@2", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := spread.Look(members(test.members), settings(t, "", ""), 0)
+			if got := s.Passes(); got != test.passes {
+				t.Errorf("%d waves have passed, want %d", got, test.passes)
+			}
+			if got := s.Waves[0].Unproven(); got != test.unproven {
+				t.Errorf("unproven: %v", got)
+			}
+		})
+	}
+}
+
+func TestSettingsThatCannotBeRead(t *testing.T) {
+	for _, text := range []string{"", "0", "-1", "0%", "101%", "+5", "1.5", "5 %", "ten", "9999999999999999999", "%"} {
+		if a, err := spread.ParseAmount(text); err == nil {
+			t.Errorf("%q is %+v", text, a)
+		}
+	}
+	for _, text := range []string{"", "1,,2", "1,0", strings.Repeat("1,", 20) + "1"} {
+		if s, err := spread.ParseSteps(text); err == nil {
+			t.Errorf("steps %q are %+v", text, s)
+		}
+	}
+	for _, text := range []string{"", "0", "0s", "-5m", "5", "10000h"} {
+		if d, err := spread.ParseBake(text); err == nil {
+			t.Errorf("bake %q is %s", text, d)
+		}
+	}
+	for _, text := range []string{"", "first", "1.0", "1000001", "-1000001"} {
+		if w, err := spread.ParseWave(text); err == nil {
+			t.Errorf("wave %q is %d", text, w)
+		}
+	}
+	for _, text := range []string{"", "app-x", "app-x;wave=0", "app-x;wave=", "app-x;wave=-1", "app-x@2"} {
+		if _, w, err := spread.ParsePassed(text); err == nil {
+			t.Errorf("%q are %d waves", text, w)
+		}
+	}
+	if r, w, err := spread.ParsePassed(spread.Passed("app-x", 2)); err != nil || r != "app-x" || w != 2 {
+		t.Errorf("read %q %d %v", r, w, err)
+	}
+}
+
+func TestTheStrictestSettings(t *testing.T) {
+	both := settings(t, "1", "50%").With(settings(t, "3", "2"))
+	s := spread.Look(members("a:Waiting b:Waiting c:Waiting d:Waiting e:Waiting f:Waiting"), both, 0)
+	if s.Budget != 2 || shape(s) != "a|b c|d e f" {
+		t.Errorf("a budget of %d, waves %s", s.Budget, shape(s))
+	}
+	if got := (spread.Settings{Bake: time.Minute}).With(spread.Settings{Bake: time.Hour}).Bake; got != time.Hour {
+		t.Errorf("it bakes for %s", got)
+	}
+	if (spread.Settings{}).Active() || !spread.Careful("x").Active() {
+		t.Error("nothing is a setting, or careful is none")
+	}
+}
+
+func TestRecordsAndNotes(t *testing.T) {
+	r := spread.Record{Revision: "uid", Number: 3, Wave: 2, Stops: 1, Failed: []string{"deployment/a"}}
+	if got, ok := spread.ParseRecord(r.String()); !ok || !gocmp.Equal(got, r) {
+		t.Errorf("read %+v %v", got, ok)
+	}
+	for _, text := range []string{"", "{}", `{"revision":"u","number":0,"wave":1}`, `{"revision":"u","number":1,"wave":-1}`, `{"number":1,"wave":1}`, `{"revision":"u","number":1,"wave":9999999}`, "wave"} {
+		if got, ok := spread.ParseRecord(text); ok {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+	a := spread.Advance{To: gen.Pins("configmap/app=app-bbbbbbbbbb@2"), From: gen.Pins("configmap/app=app-cccccccccc@1"), At: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Code: "c", Unwell: true}
+	got, ok := spread.ParseAdvance(a.String())
+	if diff := gocmp.Diff(a, got); !ok || diff != "" {
+		t.Errorf("read %v %s", ok, diff)
+	}
+	for _, text := range []string{"", "x", `{"to":"x"}`, `{"to":"","from":"y"}`} {
+		if got, ok := spread.ParseAdvance(text); ok && len(got.To) > 0 {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+	if got, ok := spread.ParseAdvance(`{"to":"","from":"","at":"2026-11-22T12:00:00Z"}`); !ok || !gocmp.Equal(got.To, pin.Set{}) {
+		t.Errorf("an empty note is %+v %v", got, ok)
+	}
+}
+
+// Rule 40: which failures stop a change, and which have counted before.
+func TestFailures(t *testing.T) {
+	all := members("a:Failed b:Vouched c:Apart d:Waiting e:Failed")
+	all[0].Fails, all[2].Fails, all[4].Fails = true, true, true
+	s := spread.Look(all, settings(t, "", ""), 0)
+	if got := s.Failures(nil); !slices.Equal(got, []string{"a", "c", "e"}) {
+		t.Errorf("%v failed", got)
+	}
+	if got := s.Failures([]string{"a", "e"}); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("%v failed since", got)
+	}
+	if has := s.Has(); len(has) != 3 || s.Waves[0].Passed() {
+		t.Errorf("%+v have it; passed %v", has, s.Waves[0].Passed())
+	}
+	for _, test := range []struct {
+		on       string
+		after, n int
+		want     bool
+	}{{"none", 0, 5, false}, {"stop", 0, 0, false}, {"stop", 0, 1, true}, {"undo", 2, 1, false}, {"undo-all", 2, 2, true}} {
+		on, err := spread.ParseOnFailure(test.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (spread.Settings{OnFailure: on, StopAfter: test.after}).Stops(test.n); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+	both := spread.Settings{OnFailure: spread.StopIt, StopAfter: 3}.With(spread.Settings{OnFailure: spread.Undo}).With(spread.Settings{StopAfter: 5})
+	if both.OnFailure != spread.Undo || both.StopAfter != 3 {
+		t.Errorf("together they are %+v", both)
+	}
+	for _, text := range []string{"", "rollback", "Undo"} {
+		if got, err := spread.ParseOnFailure(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "10%"} {
+		if got, err := spread.ParseStopAfter(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+	if r, n, err := spread.ParseResume(spread.Resume("app-x", 2)); r != "app-x" || n != 2 || err != nil {
+		t.Errorf("read %s %d %v", r, n, err)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	all := members("a:Vouched b:Baking c:Waiting d:Apart e:Baking")
+	all[1].Until, all[4].Until = at.Add(time.Hour), at
+	s := spread.Look(all, settings(t, "", ""), 0)
+	if s.Members() != 4 || s.Count(spread.Vouched, spread.Baking) != 3 || len(s.Apart) != 1 || s.Done() || !s.Wakes().Equal(at) {
+		t.Errorf("%d members, %d of them with it, %d apart, done %v, next at %s", s.Members(), s.Count(spread.Vouched, spread.Baking), len(s.Apart), s.Done(), s.Wakes())
+	}
+	if !spread.Look(members("a:Vouched b:Idle c:Apart"), settings(t, "", ""), 0).Done() || !slices.Equal(spread.Look(nil, settings(t, "", ""), 0).Next(), nil) {
+		t.Error("it is done, or no one goes")
+	}
+}
