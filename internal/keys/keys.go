@@ -36,6 +36,38 @@ const (
 	Deploys = Prefix + "deploys"
 )
 
+// Annotations that users set on a source, or on a namespace for all sources in it.
+const (
+	// Safety is "careful" for a preset of the others (rule 36).
+	Safety = Prefix + "safety"
+	// Steps are how many workloads a change reaches in each wave: "1,10%,50%" (rule 37).
+	Steps = Prefix + "steps"
+	// MaxRolling is how many workloads may be in the middle of a change: "5" or "10%" (rule 38).
+	MaxRolling = Prefix + "max-rolling"
+	// Bake is how long a workload must stay healthy before it vouches for a change, as a Go duration (rule 37).
+	Bake = Prefix + "bake"
+	// OnFailure is what happens when a change fails: "none", "stop", "undo" or "undo-all" (rule 40).
+	OnFailure = Prefix + "on-failure"
+	// StopAfter is how many failures it takes (rule 40).
+	StopAfter = Prefix + "stop-after"
+)
+
+// Wave is an annotation or label that users set on a workload: lower waves get a change first (rule 37).
+const Wave = Prefix + "wave"
+
+// Deadline is an annotation that users set on a workload: how long it may take a change without progress (rule 40).
+const Deadline = Prefix + "deadline"
+
+// Annotations by which people and pipelines steer how a change spreads, on its source (rule 39).
+const (
+	// Stop is the name of the revision that goes no further.
+	Stop = Prefix + "stop"
+	// Passed is the name of a revision and how many of its waves count as passed: "app-5f7d8c9b2k;wave=2".
+	Passed = Prefix + "passed"
+	// Resume is the name of a revision that continues although it failed, and how many of its stops that ends: "app-5f7d8c9b2k;stop=1".
+	Resume = Prefix + "resume"
+)
+
 // Annotations that users set on a source.
 const (
 	// Policy is what may be done with the source: "revision", "rotate", "live" or "ignore".
@@ -63,6 +95,8 @@ const (
 	HeldHashes = Prefix + "held-hashes"
 	// Checksum, on the pod template, has a hash for each source of the same stream. Only `render --mode checksum` writes it.
 	Checksum = Prefix + "checksum"
+	// Advanced, on the workload, notes its latest advance to a source whose changes spread (spread.Advance).
+	Advanced = Prefix + "advanced"
 	// Paused, on the workload, says that confrev paused it when it was created, and what it waits for (rule 7).
 	Paused = Prefix + "paused"
 )
@@ -89,6 +123,8 @@ const (
 	// Renewed is when an unowned revision was last about to be pinned (RFC 3339). The grace time of rule 13 counts from it, so
 	// that the sweeper leaves a revision alone whose pin is being written.
 	Renewed = Prefix + "renewed"
+	// Propagation is how far the revision has spread, as far as that was decided (spread.Record).
+	Propagation = Prefix + "propagation"
 	// Anchor, on a ConfigMap, says that it owns the revisions of its namespace that have too many users to list (rule 14).
 	Anchor = Prefix + "anchor"
 	// Attached, on a source, says that confrev made its users own it (mode attach).

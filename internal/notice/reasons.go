@@ -25,6 +25,8 @@ const (
 	Paused             = "Paused"
 	PauseEnded         = "PauseEnded"
 	WaitingToAdvance   = "WaitingToAdvance"
+	ChangeStopped      = "ChangeStopped"
+	ChangeFailed       = "ChangeFailed"
 	OwnerIgnored       = "OwnerIgnored"
 	KeyLost            = "KeyLost"
 	PoliciesNotReady   = "PoliciesNotReady"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/reconcile"
@@ -30,7 +32,9 @@ type assembly struct {
 	workloads func(workload.Kind) *reconcile.Workloads
 	revisions *reconcile.Revisions
 	handler   *webhook.Workloads
-	running   []*reconcile.Workloads
+	// mu guards running, to which kinds are added while workloads are woken.
+	mu      sync.Mutex
+	running []*reconcile.Workloads
 	// waiting are the kinds that could not be put to work yet, problems what was last logged of them.
 	waiting  []workload.Kind
 	problems map[schema.GroupVersionKind]string
@@ -140,12 +144,23 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 			}
 		}
 	}
+	a.mu.Lock()
 	a.running = append(a.running, added)
+	a.mu.Unlock()
 	a.handler.Add(added.Engine)
 	if err := a.revisions.WatchWorkloads(kind); err != nil || !newHolder {
 		return err
 	}
 	return a.revisions.WatchHolders(kind.Holder)
+}
+
+// wake makes the loop over a workload's kind look at it.
+func (a *assembly) wake(w fleet.Workload) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i := slices.IndexFunc(a.running, func(r *reconcile.Workloads) bool { return r.Kind == w.Engine.Kind }); i >= 0 {
+		a.running[i].Wake(w.Name)
+	}
 }
 
 // index makes the indexes of a kind of workloads and of its holders. What is there already, since an earlier attempt made

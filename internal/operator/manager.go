@@ -25,6 +25,7 @@ import (
 
 	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/authz"
+	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
@@ -175,20 +176,30 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		return nil, fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
 	handler := &webhook.Workloads{Gate: gate, Notices: notices, Elected: manager.Elected()}
+	fleet := fleet.New(manager.GetClient(), time.Now)
 	engine := func(kind workload.Kind) *rollout.Engine {
-		return &rollout.Engine{
+		e := &rollout.Engine{
 			Kind: kind, Kinds: kinds, Options: o.Options, Client: manager.GetClient(), Live: manager.GetAPIReader(),
 			Whole: manager.GetAPIReader(), Store: store, Triggers: triggers, Accounts: accounts, Now: time.Now,
 		}
+		if !kind.Fixed {
+			fleet.Add(e)
+		}
+		return e
+	}
+	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, Now: time.Now}
+	if err := conductor.SetUp(manager); err != nil {
+		return nil, fmt.Errorf("set up the reconciler of spreading changes: %w", err)
 	}
 	assembly := &assembly{
 		manager: manager, namespace: o.Within(), options: o, kinds: kinds, revisions: revisions, handler: handler,
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *reconcile.Workloads {
-			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states}
+			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states, Conductor: conductor}
 		},
 	}
+	conductor.Wake = assembly.wake
 	if err := assembly.look(ctx); err != nil {
 		return nil, err
 	}
@@ -246,7 +257,7 @@ func compactMetadata(meta *metav1.PartialObjectMetadata) {
 	case "ConfigMap", "Secret":
 		revision.Compact(meta)
 	case "Namespace":
-		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, append([]string{keys.Owners}, optin.GateKeys...)...)
+		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, slices.Concat([]string{keys.Owners}, optin.GateKeys, optin.SpreadKeys)...)
 		meta.ManagedFields = nil
 	default:
 		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil

@@ -13,6 +13,7 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/quote"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
 )
 
@@ -44,6 +45,7 @@ const (
 	InvalidFreeze    = "InvalidFreeze"
 	InvalidWindow    = "InvalidWindow"
 	InvalidDeploys   = "InvalidDeploys"
+	InvalidSpreading = "InvalidSpreading"
 	InvalidSettle    = "InvalidSettle"
 	InvalidRestartOn = "InvalidRestartOn"
 	InvalidCompat    = "InvalidCompat"
@@ -73,6 +75,12 @@ type Config struct {
 	Settle    time.Duration
 	// Gates are what may keep its pins from moving: its own settings and those of its namespace. Each source may have more.
 	Gates []waiting.Gate
+	// Spreading is how changes to all sources of the namespace spread. Each source may say more.
+	Spreading spread.Settings
+	// Wave is the workload's place among those that a change spreads to; lower ones come first.
+	Wave int
+	// Deadline is how long it may take a change without progress; 0 if it does not say.
+	Deadline time.Duration
 	// Track selects sources among those that the template refers to.
 	Track Track
 	// RestartAt is true if rotated credentials should restart pods through Argo Rollouts' spec.restartAt, without a new
@@ -91,6 +99,8 @@ func Read(w Metadata, defaults Defaults) Config {
 	config.readOwners(w)
 	config.readMode(w.Annotations)
 	config.readGates(w)
+	config.readWave(w)
+	config.readDeadline(w.Annotations)
 	config.readSettle(w.Annotations)
 	config.readRotateBy(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])
@@ -187,8 +197,9 @@ func (c *Config) readMode(annotations map[string]string) {
 func (c *Config) readGates(w Metadata) {
 	own, wrong := Gates(w.Annotations, w.Labels, "")
 	shared, wrongShared := Gates(w.NamespaceAnnotations, nil, " of the namespace")
-	c.Gates = slices.Concat(own, shared)
-	c.Problems = slices.Concat(c.Problems, wrong, wrongShared)
+	settings, invalid, wrongSpreading := Spreading(w.NamespaceAnnotations, " of the namespace")
+	c.Spreading, c.Gates = settings, slices.Concat(own, shared, invalid)
+	c.Problems = slices.Concat(c.Problems, wrong, wrongShared, wrongSpreading)
 }
 
 // The values of confrev.io/rotate-by.

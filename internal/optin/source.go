@@ -45,8 +45,8 @@ const csiManaged = "secrets-store.csi.k8s.io/managed"
 // SourceKeys are the labels and annotations of sources that this package reads, so a cache must keep them.
 var SourceKeys = slices.Concat([]string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
-	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged,
-}, GateKeys, rotatingKeys)
+	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged, keys.Stop, keys.Passed, keys.Resume,
+}, GateKeys, SpreadKeys, rotatingKeys)
 
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that should be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"
@@ -62,6 +62,8 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	annotations := meta.GetAnnotations()
 	var problems []notice.Notice
 	traits.Gates, problems = Gates(annotations, meta.GetLabels(), " of "+source.String())
+	settings, invalid, wrong := Spreading(annotations, " of "+source.String())
+	traits.Spreading, traits.Gates, problems = settings, append(traits.Gates, invalid...), append(problems, wrong...)
 	if name := annotations[keys.Policy]; name != "" {
 		policy, known := policyNamed(name)
 		if traits.Policy = policy; !known {

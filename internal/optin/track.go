@@ -9,6 +9,7 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
 )
 
@@ -86,6 +87,8 @@ type Traits struct {
 	Never string
 	// Gates are what the source says about when pins may move.
 	Gates []waiting.Gate
+	// Spreading is how changes to the source spread.
+	Spreading spread.Settings
 }
 
 // Selection is the part of a template's sources that is tracked.

@@ -21,6 +21,9 @@ func Both(pins, hashes Input) (p, h Plan) {
 	moves := [][]pin.Source{all[0].moves(p), all[1].moves(h)}
 	wait := waiting.ForTime(slices.Concat(all[0].gatesOf(moves[0]), all[1].gatesOf(moves[1])), pins.Deploys, pins.Now)
 	if wait == (waiting.Wait{}) {
+		wait = waiting.ForTurn(all[0].turnsOf(moves[0]), pins.Deploys)
+	}
+	if wait == (waiting.Wait{}) {
 		return p, h
 	}
 	for i, sources := range moves {
@@ -35,6 +38,10 @@ func Both(pins, hashes Input) (p, h Plan) {
 func (in Input) waitForActs() gated {
 	g := gated{in, map[pin.Source]waiting.Wait{}}
 	for _, use := range in.Uses {
+		if turn := in.Sources[use.Source].Turn; turn.Reason == waiting.Stopped {
+			g.waits[use.Source] = turn
+			continue
+		}
 		if wait := waiting.ForAct(slices.Concat(in.Gates, in.Sources[use.Source].Gates), in.Deploys); wait != (waiting.Wait{}) {
 			g.waits[use.Source] = wait
 		}
@@ -64,6 +71,15 @@ func (in gated) gatesOf(sources []pin.Source) []waiting.Gate {
 		gates = append(gates, in.Sources[source].Gates...)
 	}
 	return gates
+}
+
+// turnsOf returns the turns of sources that move.
+func (in gated) turnsOf(sources []pin.Source) []waiting.Wait {
+	var turns []waiting.Wait
+	for _, source := range sources {
+		turns = append(turns, in.Sources[source].Turn)
+	}
+	return turns
 }
 
 // stays reports whether the pin of a source may not move from one revision to another.

@@ -40,6 +40,27 @@ type Source struct {
 	Rotates bool
 	// Gates are what the source says about when pins may move.
 	Gates []waiting.Gate
+	// Turn is what the workload waits for because of how others take the change; zero if it may go.
+	Turn waiting.Wait
+}
+
+// FollowingNumber returns the number that the revision of the present content has, or would get, as far as the source's revisions show
+// (rule 5).
+func (s Source) FollowingNumber() int64 {
+	own, others := int64(0), int64(0)
+	for _, r := range s.Revisions {
+		switch {
+		case !plausible(r.Number):
+		case r.Name == s.Name:
+			own = r.Number
+		default:
+			others = max(others, r.Number)
+		}
+	}
+	if own > others {
+		return own
+	}
+	return others + 1
 }
 
 // Holder is an object that keeps one of the workload's templates alive, such as a ReplicaSet.

@@ -34,7 +34,7 @@ func TestOnlyFewWriteAroundTheScreen(t *testing.T) {
 		}
 		return false
 	})
-	want := []string{"change/print.go printObject", "inspect/difffiles.go runDiff", "inspect/status.go redraw", "pipeline/render.go Run",
+	want := []string{"change/print.go printObject", "inspect/difffiles.go runDiff", "inspect/status.go clear", "pipeline/render.go Run",
 		"printer/output.go Print", "printer/output.go PrintTable", "printer/output.go Terminal", "printer/screen.go Screened"}
 	if !slices.Equal(callers, want) {
 		t.Errorf("around the screen write %q, want %q", callers, want)

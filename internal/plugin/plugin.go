@@ -95,7 +95,7 @@ const otherVerbs = "Other"
 func groups(p *session.Session) []group {
 	return []group{
 		{"Inspect", []*cobra.Command{inspect.NewStatus(p), inspect.NewHistory(p), inspect.NewUses(p), inspect.NewDiff(p), inspect.NewDoctor(p), inspect.NewAudit(p)}},
-		{"Control", []*cobra.Command{change.NewUndo(p), change.NewResume(p), change.NewAdvance(p), change.NewTrack(p), change.NewUntrack(p)}},
+		{"Control", []*cobra.Command{change.NewUndo(p), change.NewResume(p), change.NewAdvance(p), change.NewStop(p), change.NewTrack(p), change.NewUntrack(p)}},
 		{"Sources and volumes", []*cobra.Command{change.NewCreate(p), change.NewSet(p)}},
 		{"Pipelines", []*cobra.Command{pipeline.NewPreview(p), pipeline.NewRender(p), pipeline.NewAttach(p)}},
 		{otherVerbs, []*cobra.Command{

@@ -32,7 +32,10 @@ func (r reporter) handler() handler.EventHandler {
 				r.report(ctx, r.Kind.New(), e.Object)
 			}
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, _ queue) { r.report(ctx, e.ObjectOld, e.ObjectNew) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, _ queue) {
+			r.report(ctx, e.ObjectOld, e.ObjectNew)
+			r.Conductor.moved(e.ObjectOld, e.ObjectNew, r.Kind.Health)
+		},
 	}
 }
 

@@ -40,6 +40,7 @@ func (r *Workloads) SetUp(manager ctrl.Manager) error {
 		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(r.Kind.New(), reporter{r}.handler()).
+		WatchesRawSource(source.Func(r.woken.start)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
 	if !r.Options.Namespaced() {
 		b = b.WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -39,8 +40,11 @@ type Workloads struct {
 	Gate                     *gate.Gate
 	// States are those of the workloads of all kinds.
 	States *States
+	// Conductor leads changes through the workloads of all kinds.
+	Conductor *Conductor
 
 	memory     memories
+	woken      asked[reconcile.Request]
 	cache      cache.Cache
 	controller controller.Controller
 	// followed are the kinds of other objects that are watched, since some workload restarts on them.
@@ -120,6 +124,7 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		return 0, err
 	}
 	r.States.set(stated{r.Kind.Resource(), client.ObjectKeyFromObject(obj)}, standingOf(look))
+	r.Conductor.Look(look.Spreading()...)
 	// Labels and notes are for later. If they cannot be written, pins still can.
 	later := r.Refresh(ctx, look)
 	if look.Paused() {
@@ -141,6 +146,11 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 		return retryRefused, errors.Join(later, err)
 	}
 	return r.untilOpen(look), errors.Join(later, err)
+}
+
+// Wake makes the loop look at a workload.
+func (r *Workloads) Wake(name types.NamespacedName) {
+	r.woken.add(reconcile.Request{NamespacedName: name}, 0)
 }
 
 // maxSleep is how long to wait at most before looking again at a workload whose wait ends at a certain time: clocks are adjusted.

@@ -325,6 +325,15 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 	return nil
 }
 
+// SetPropagation notes on a revision how far it has spread, on the condition that the revision is still as the cache shows it.
+func (s *Store) SetPropagation(ctx context.Context, ref Ref, text string) error {
+	meta := NewMetadata(ref.Kind)
+	if err := s.cached.Get(ctx, ref.key(), meta); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return s.patch(ctx, meta, map[string]any{"annotations": map[string]any{keys.Propagation: text}})
+}
+
 // SetFinalizers replaces an object's finalizers, on the condition that it is still as it was read.
 func (s *Store) SetFinalizers(ctx context.Context, meta *metav1.PartialObjectMetadata, finalizers []string) error {
 	return s.patch(ctx, meta, map[string]any{"finalizers": finalizers})

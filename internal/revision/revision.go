@@ -91,7 +91,7 @@ func Compact(obj client.Object) {
 }
 
 var keptKeys = append([]string{
-	keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed, keys.Anchor,
+	keys.Source, keys.Content, keys.SourceName, keys.Number, keys.KeyDigests, keys.SourceVersion, keys.Renewed, keys.Anchor, keys.Propagation,
 }, optin.SourceKeys...)
 
 // number returns a revision's number. A number that no pin can have counts as 0, which is below all others.

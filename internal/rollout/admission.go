@@ -138,6 +138,9 @@ func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen
 			return want, nil, err
 		}
 	}
+	if want, err = r.takeTurns(ctx, obj, seen, want); err != nil {
+		return want, nil, err
+	}
 	if !isUndo {
 		held = r.sayHeld(obj, old, seen, want)
 	}
@@ -272,7 +275,7 @@ func (r *Engine) admissionPatch(obj, old client.Object, seen *observed, want int
 	if isUndo {
 		noted = keptSettings(obj, old)
 	}
-	maps.Copy(noted, want.notes(seen))
+	maps.Copy(noted, want.notes(r, obj, seen))
 	if waiting := seen.awaited(want.pins); old == nil && r.Kind.Pauses && len(waiting) > 0 && !r.Kind.Paused(obj) {
 		// Kubernetes creates no ReplicaSet for a new Deployment that is paused (rule 7).
 		noted[keys.Paused] = strings.Join(waiting, ",")

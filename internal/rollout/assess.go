@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 )
@@ -106,6 +107,9 @@ func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (A
 		// The webhook may have missed a request (rule 21.3).
 		want, err = r.endHolds(ctx, obj, nil, seen, want)
 	}
+	if err == nil {
+		want, err = r.takeTurns(ctx, obj, seen, want)
+	}
 	look.Awaited = seen.awaited(want.pins)
 	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.Kind.Paused(obj) || len(look.Awaited) == 0)
 	look.seen, look.want = seen, want
@@ -152,6 +156,8 @@ type view struct {
 	replaced, deploys bool
 	// old is the object that a request replaces; nil outside of admission, and where there was none.
 	old client.Object
+	// alone is true where it does not matter how other workloads take a change.
+	alone bool
 }
 
 // observed is everything that the plans for one workload need, and warnings about what was found.
@@ -171,6 +177,8 @@ type observed struct {
 	metas map[pin.Source]*metav1.PartialObjectMetadata
 	// gates are what sources say about when pins may move.
 	gates map[pin.Source][]waiting.Gate
+	// spreads are what sources say about how their changes spread.
+	spreads map[pin.Source]spread.Settings
 	// untyped are the Secrets whose type counts and is not known, unless the view asks to read types.
 	untyped []pin.Source
 	// rotating are the sources that rotate, as far as that is known.
@@ -208,7 +216,7 @@ type contents struct {
 func newObserved(namespace string, v view) *observed {
 	return &observed{
 		namespace: namespace, view: v, metas: map[pin.Source]*metav1.PartialObjectMetadata{}, rotating: map[pin.Source]bool{},
-		gates:   map[pin.Source][]waiting.Gate{},
+		gates: map[pin.Source][]waiting.Gate{}, spreads: map[pin.Source]spread.Settings{},
 		sources: map[pin.Source]revision.Observation{}, contents: map[pin.Source]contents{}, optInHashes: pin.Set{},
 		pins: plan.Input{Sources: map[pin.Source]plan.Source{}}, hashes: plan.Input{Live: true, Sources: map[pin.Source]plan.Source{}},
 	}
@@ -296,18 +304,24 @@ func (r *Engine) Describe(ctx context.Context, look *Assessment) (err error) {
 	return r.findHolders(ctx, look)
 }
 
-func (r *Engine) findHolders(ctx context.Context, look *Assessment) error {
-	referring, err := index.Referring(ctx, r.Client, r.Kinds, look.Kind, look.Workload)
-	if err != nil {
+func (r *Engine) findHolders(ctx context.Context, look *Assessment) (err error) {
+	var referring []client.Object
+	if look.Rollers, referring, err = r.rollers(ctx, look.Workload); err != nil {
 		return err
-	}
-	for _, obj := range referring {
-		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK == workload.GVKOf(obj) })
-		look.Rollers = append(look.Rollers, Roller{r.Kinds.All()[i], obj})
-	}
-	if len(referring) == 0 {
-		look.Rollers = []Roller{{look.Kind, look.Workload}}
 	}
 	look.Holders, err = r.holders(ctx, look.Workload, referring)
 	return err
+}
+
+// rollers returns the workloads whose controllers roll out the template of one: those that refer to it, or else itself.
+func (r *Engine) rollers(ctx context.Context, obj client.Object) (rollers []Roller, referring []client.Object, err error) {
+	referring, err = index.Referring(ctx, r.Client, r.Kinds, r.Kind, obj)
+	for _, other := range referring {
+		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK == workload.GVKOf(other) })
+		rollers = append(rollers, Roller{r.Kinds.All()[i], other})
+	}
+	if len(referring) == 0 {
+		rollers = []Roller{{r.Kind, obj}}
+	}
+	return rollers, referring, err
 }

@@ -38,7 +38,9 @@ type Engine struct {
 	Store    *revision.Store
 	Triggers *Triggers
 	Accounts *account.Accounts
-	Now      func() time.Time
+	// Others is nil where a change reaches all workloads at once.
+	Others Others
+	Now    func() time.Time
 }
 
 // Options are those options of the controller that a rollout depends on.
@@ -161,7 +163,7 @@ func (r *Engine) Misdirected(ctx context.Context, obj client.Object, named schem
 }
 
 // notes are what confrev wrote on a template and its workload before, as text.
-type notes struct{ pins, templateHashes, workloadHashes, held, heldHashes string }
+type notes struct{ pins, templateHashes, workloadHashes, held, heldHashes, advanced string }
 
 // readNotes reads what confrev wrote before. A request that takes some of it away altogether, as kubectl replace does, does not mean to: then
 // what the old object has counts. What is malformed counts as none; the holders show a hold too.
@@ -179,7 +181,7 @@ func (r *Engine) readNotes(obj client.Object, seen *observed) {
 	seen.notes = notes{
 		pins: kept(template, oldTemplate, keys.Pins), templateHashes: kept(template, oldTemplate, keys.Hashes),
 		workloadHashes: kept(annotations, oldAnnotations, keys.Hashes), held: kept(annotations, oldAnnotations, keys.Held),
-		heldHashes: kept(annotations, oldAnnotations, keys.HeldHashes),
+		heldHashes: kept(annotations, oldAnnotations, keys.HeldHashes), advanced: kept(annotations, oldAnnotations, keys.Advanced),
 	}
 	seen.request, _ = pin.Parse(template[keys.Pins])
 	seen.pins.Pins, _ = pin.Parse(seen.notes.pins)

@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -189,12 +190,21 @@ func (r *Engine) warnings(obj client.Object, p plan.Plan, frozen bool) []notice.
 				// The request changes nothing else, so the controller is about to decide.
 				continue
 			}
-			all = append(all, notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
-				"%s changed, and waits %s; to roll it out now: kubectl confrev advance %s/%s %s -n %s",
-				d.Source, d.Wait, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())})
+			all = append(all, r.waits(obj, d))
 		}
 	}
 	return all
+}
+
+// waits returns what to say of a source that waits. What is stopped has a reason of its own, since the events of one reason are taken for
+// repetitions.
+func (r *Engine) waits(obj client.Object, d plan.Decision) notice.Notice {
+	if d.Wait.Reason == waiting.Stopped {
+		return notice.Warning(notice.ChangeStopped, d.Source, "%s changed, and the change was stopped: it waits %s; to continue: "+
+			"kubectl confrev resume %s -n %s", d.Source, d.Wait, d.Source, obj.GetNamespace())
+	}
+	return notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
+		"%s changed, and waits %s; to roll it out now: kubectl confrev advance %s/%s %s -n %s", d.Source, d.Wait, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())}
 }
 
 // ExplainMissing returns what it means for a workload that a source, or keys of it, do not exist. frozen reports whether pods have a revision

@@ -92,7 +92,7 @@ func (r *Engine) describe(ctx context.Context, seen *observed, source pin.Source
 		meta = revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name})
 	}
 	about, wrong := r.Options.Compat.Describe(source, meta, seen.uids...)
-	seen.gates[source] = about.Gates
+	seen.gates[source], seen.spreads[source] = about.Gates, about.Spreading
 	return about, wrong, nil
 }
 

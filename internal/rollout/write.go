@@ -136,7 +136,7 @@ func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpat
 		ops = r.templateOperations(seen, want, want.pins.Pins.String(), want.templateHashes(seen).String())
 	}
 	if seen.follows() || want.release {
-		ops = append(ops, annotate(obj, want.notes(seen))...)
+		ops = append(ops, annotate(obj, want.notes(r, obj, seen))...)
 	}
 	if want.resume {
 		ops = append(ops, r.resumption(obj)...)
@@ -183,9 +183,10 @@ func (i intent) workloadHashes(seen *observed) pin.Set {
 	return hashes
 }
 
-func (i intent) notes(seen *observed) map[string]string {
+func (i intent) notes(r *Engine, obj client.Object, seen *observed) map[string]string {
 	return map[string]string{
 		keys.Held: i.pins.Held.String(), keys.HeldHashes: i.hashes.Held.String(), keys.Hashes: i.workloadHashes(seen).String(),
+		keys.Advanced: i.advanced(r, obj, seen),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/account"
+	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/operator"
@@ -37,11 +38,21 @@ type Planner struct {
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
 	yields *yielding
+	// fleet has the workloads of all kinds; nil where the snapshot is of some kinds only, so that no turns are known.
+	fleet *fleet.Fleet
 }
 
 // NewPlanner takes a snapshot of a namespace, or of all when it is empty, to plan with. live reads and writes without a cache.
 func NewPlanner(ctx context.Context, live client.Client, options operator.Options, namespace string) (*Planner, error) {
-	return NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
+	p, err := NewPlannerOf(ctx, live, options, namespace, slices.Concat(workload.Standard(), options.Kinds))
+	if err != nil {
+		return nil, err
+	}
+	p.fleet = fleet.OfSnapshot(p.Snapshot, time.Now)
+	for _, kind := range p.Kinds {
+		p.fleet.Add(p.engine(kind))
+	}
+	return p, nil
 }
 
 // NewPlannerOf takes a snapshot of only some kinds, so that a user needs no right to list the others.
@@ -220,8 +231,12 @@ func (p *Planner) Workload(kind workload.Kind, name client.ObjectKey) client.Obj
 }
 
 func (p *Planner) engine(kind workload.Kind) *rollout.Engine {
-	return &rollout.Engine{
+	e := &rollout.Engine{
 		Kind: kind, Kinds: p.kinds, Options: p.Options.Options, Client: p.Snapshot, Live: p.live, Whole: p.Snapshot, Store: p.store, Triggers: p.triggers,
 		Accounts: p.accounts, Now: time.Now,
 	}
+	if p.fleet != nil {
+		e.Others = p.fleet
+	}
+	return e
 }

@@ -54,7 +54,9 @@ func (w *WorkloadStatus) NeedsAction() bool {
 	case Paused:
 		return !w.resumes
 	case Waiting:
-		return slices.ContainsFunc(w.Sources, func(s SourceStatus) bool { return s.State == Waiting && (s.WaitsFor == nil || s.WaitsFor.Until == nil) })
+		return slices.ContainsFunc(w.Sources, func(s SourceStatus) bool {
+			return s.State == Waiting && (s.WaitsFor == nil || !s.WaitsFor.endsByItself())
+		})
 	}
 	return w.State.needsAction()
 }
@@ -85,6 +87,11 @@ type WaitsFor struct {
 	Until *metav1.Time `json:"until,omitempty"`
 	// Invalid is true if the setting cannot be read.
 	Invalid bool `json:"invalid,omitempty"`
+}
+
+// endsByItself reports whether no one has to act.
+func (w *WaitsFor) endsByItself() bool {
+	return w.Until != nil || slices.Contains([]waiting.Reason{waiting.Wave, waiting.Baking, waiting.Budget}, w.Reason)
 }
 
 func waitsFor(wait waiting.Wait) *WaitsFor {
@@ -204,6 +211,11 @@ func (v *View) Follow(ctx context.Context, which Which, waiting bool, changed fu
 		confirmed = doubtful
 		return changed(list)
 	}
+	return v.follow(ctx, step)
+}
+
+// follow takes a step, and again after each change to the cluster, until it is done or ctx ends.
+func (v *View) follow(ctx context.Context, step func() (done bool, err error)) error {
 	for {
 		done, err := step()
 		if err == nil && !done {

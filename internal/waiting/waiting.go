@@ -1,4 +1,4 @@
-// Package waiting decides whether a pin that is about to move must wait, and what for (rules 32 to 35). It is a function of the
+// Package waiting decides whether a pin that is about to move must wait, and what for (rules 32 to 39). It is a function of the
 // settings and of the time that it is given: no client, no clock, no context. Controller, webhook and plugin call the same functions.
 package waiting
 
@@ -22,10 +22,18 @@ const (
 	Frozen Reason = "Frozen"
 	// Window: nothing moves outside of certain hours (confrev.io/window).
 	Window Reason = "Window"
+	// Stopped: the change goes no further (confrev.io/stop).
+	Stopped Reason = "Stopped"
+	// Wave: the workload's wave has not begun (confrev.io/steps, confrev.io/wave).
+	Wave Reason = "Wave"
+	// Baking: the wave before has to stay healthy for a while (confrev.io/bake).
+	Baking Reason = "Baking"
+	// Budget: as many workloads as may are in the middle of the change (confrev.io/max-rolling).
+	Budget Reason = "Budget"
 )
 
 // Reasons lists all reasons. If a pin waits for several, it is said to wait for the first of them.
-var Reasons = []Reason{Manual, OnDeploy, Frozen, Window}
+var Reasons = []Reason{Stopped, Manual, OnDeploy, Frozen, Window, Wave, Baking, Budget}
 
 // Gate is one setting that may keep pins from moving. Parse functions make gates.
 type Gate struct {
@@ -51,6 +59,30 @@ type Wait struct {
 	Until time.Time
 	// Invalid is true if the setting cannot be read.
 	Invalid bool
+	// Source is the one whose change it is, where the wait is for a turn.
+	Source string
+}
+
+// Turn returns what a pin waits for because of how other workloads take the change: Stopped, Wave, Baking or Budget. source is the change's.
+func Turn(reason Reason, by, source string, until time.Time) Wait {
+	return Wait{Reason: reason, By: by, Until: until, Source: source}
+}
+
+// IsTurn reports whether the wait is for a turn, which comes without anyone doing something about this workload.
+func (w Wait) IsTurn() bool { return slices.Contains([]Reason{Wave, Baking, Budget}, w.Reason) }
+
+// passes reports whether a deploy does not have to wait for this turn (rule 38).
+func (w Wait) passes(deploys bool) bool { return w.Reason == Budget && deploys }
+
+// ForTurn returns the first of the turns of the sources that move, if any has to be waited for. They wait together (rule 37).
+func ForTurn(turns []Wait, deploys bool) Wait {
+	turns = slices.DeleteFunc(slices.Clone(turns), func(w Wait) bool { return !w.IsTurn() || w.passes(deploys) })
+	if len(turns) == 0 {
+		return Wait{}
+	}
+	return slices.MinFunc(turns, func(a, b Wait) int {
+		return cmp.Compare(slices.Index(Reasons, a.Reason), slices.Index(Reasons, b.Reason))
+	})
 }
 
 // ends reports whether a gate opens by itself.
@@ -135,6 +167,11 @@ func (w Wait) String() string {
 		return fmt.Sprintf("until a person advances it (%s)", w.By)
 	case w.Reason == OnDeploy:
 		return fmt.Sprintf("for a deploy (%s)", w.By)
+	case w.Reason == Stopped:
+		return fmt.Sprintf("until a person resumes it (%s)", w.By)
+	case w.IsTurn():
+		// It says the same for each reason, since these follow each other quickly; status tells more.
+		return fmt.Sprintf("for its turn (%s; how far it is: kubectl confrev status %s)", w.By, w.Source)
 	case w.Until.IsZero():
 		return fmt.Sprintf("for a time at which every window is open, and none is in sight (%s)", w.By)
 	}

@@ -5,6 +5,7 @@ The keys that confrev's own account may write, by place. A further key is a furt
 {{- define "confrev.written" -}}
 # The annotations of a workload.
 workload:
+- confrev.io/advanced
 - confrev.io/hashes
 - confrev.io/held
 - confrev.io/held-hashes
@@ -26,6 +27,7 @@ revisionLabels:
 - confrev.io/source
 revision:
 - confrev.io/number
+- confrev.io/propagation
 - confrev.io/renewed
 - confrev.io/source-version
 revisionOnce:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
@@ -14,7 +15,8 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-const resumeLong = `End a hold: roll out the present content of the sources of a workload that was rolled back.
+const resumeLong = `End a hold: roll out the present content of the sources of a workload that was rolled back. Or, with a source: let a change continue
+that was stopped ("kubectl confrev stop").
 
 A workload whose configuration was rolled back stays where it is until the source changes. This pins the present content
 instead, which is one rollout with the image that the workload has. Without SOURCE, for all sources that are held.`
@@ -23,27 +25,46 @@ const resumeExample = `# Roll out the present configuration
 kubectl confrev resume deployment/web
 
 # Only with that of one source, and see first what would be written
-kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml`
+kubectl confrev resume deployment/web configmap/app --dry-run=server -o yaml
+
+# Let a change continue that was stopped
+kubectl confrev resume configmap/app`
 
 // NewResume returns the verb that ends holds.
 func NewResume(p *session.Session) *cobra.Command {
-	return newForward(p, "resume WORKLOAD [SOURCE...]", "End a hold, and roll out the present content of the sources", resumeLong, resumeExample, "resumed", plan.Held)
+	return newForward(p, "resume WORKLOAD [SOURCE...] | SOURCE", "End a hold or a stop, and roll out the present content", resumeLong, resumeExample, "resumed",
+		&steering{edit: resume}, plan.Held)
 }
 
 const advanceLong = `Roll out what has changed, although it waits: for approval or a deploy (confrev.io/advance), for the end of a freeze
-(confrev.io/freeze-until), for a window (confrev.io/window), or because no controller runs. Without SOURCE, for all sources that wait.`
+(confrev.io/freeze-until), for a window (confrev.io/window), for its turn (confrev.io/steps, confrev.io/max-rolling), or because no controller
+runs. Without SOURCE, for all sources that wait.
+
+With a source and --past-wave: let the first waves of the change to it count as passed.`
 
 const advanceExample = `# Roll out the changes that wait
 kubectl confrev advance deployment/web
 
 # Only those of one source
-kubectl confrev advance deployment/web configmap/app`
+kubectl confrev advance deployment/web configmap/app
+
+# The first wave was checked by hand: begin the second
+kubectl confrev advance configmap/app --past-wave 1`
 
 // NewAdvance returns the verb that moves waiting workloads on.
 func NewAdvance(p *session.Session) *cobra.Command {
-	return newForward(p, "advance WORKLOAD [SOURCE...]", "Roll out changes that wait", advanceLong, advanceExample, "advanced",
-		plan.Waiting, plan.Advanced, plan.Pinned)
+	var waves int
+	onSource := &steering{}
+	onSource.edit = func(s *fleet.Survey, before map[string]string) (map[string]any, string, error) {
+		return pastWave(waves)(s, before)
+	}
+	cmd := newForward(p, "advance WORKLOAD [SOURCE...] | SOURCE --past-wave N", "Roll out changes that wait", advanceLong, advanceExample, "advanced",
+		onSource, plan.Waiting, plan.Advanced, plan.Pinned)
+	cmd.Flags().IntVar(&waves, pastWaveFlag, 0, "Let so many waves of a change to a source count as passed.")
+	return cmd
 }
+
+const pastWaveFlag = "past-wave"
 
 // forward moves the sources with some verdicts to their present content.
 type forward struct {
@@ -51,9 +72,16 @@ type forward struct {
 	verdicts []plan.Verdict
 }
 
-func newForward(p *session.Session, use, short, long, example, done string, verdicts ...plan.Verdict) *cobra.Command {
+func newForward(p *session.Session, use, short, long, example, done string, onSource *steering, verdicts ...plan.Verdict) *cobra.Command {
 	base, cmd := newOnWorkload(p, use, short, long, example, done)
-	return session.Command(cmd, &forward{base, verdicts})
+	onSource.writing = base.writing
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return p.CompleteSourcesAndWorkloads(cmd, args, toComplete)
+		}
+		return p.CompleteWorkloadThenSources(cmd, args, toComplete)
+	}
+	return session.Command(cmd, &orSource{Verb: &forward{base, verdicts}, onSource: onSource, sourceOnly: []string{pastWaveFlag}})
 }
 
 func (f *forward) Run(ctx context.Context) error {

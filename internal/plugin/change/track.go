@@ -92,8 +92,25 @@ func (t *tracking) track(ctx context.Context, c *session.Connection, found sessi
 // annotate sets annotations of an object, if it is still as it was read: a list that another user edits meanwhile is not to
 // be lost.
 func (w *writing) annotate(ctx context.Context, c *session.Connection, obj client.Object, annotations map[string]string) error {
+	all := map[string]any{}
+	for key, value := range annotations {
+		all[key] = value
+	}
+	return w.annotateAny(ctx, c, obj, all)
+}
+
+// annotateAny does the same, and removes the annotations that are nil.
+func (w *writing) annotateAny(ctx context.Context, c *session.Connection, obj client.Object, annotations map[string]any) error {
 	if w.dryRun == cmdutil.DryRunClient {
-		obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), annotations))
+		after := labels.Merge(obj.GetAnnotations(), nil)
+		for key, value := range annotations {
+			if text, set := value.(string); set {
+				after[key] = text
+			} else {
+				delete(after, key)
+			}
+		}
+		obj.SetAnnotations(after)
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

@@ -45,7 +45,10 @@ when a rollout failed, 3 when something else is not rolled out, 1 when there was
 
 With --wait, the command ends as soon as the present content of all sources has reached every pod. It ends with status 3 when the
 time is over, or when a workload is Missing, Held, Waiting or Paused, and with status 4 when one Failed: those states do not end
-without action. Without any workload to wait for, it fails.`
+without action. Without any workload to wait for, it fails.
+
+With the names of sources: how far changes to them have spread (confrev.io/steps, confrev.io/max-rolling). Exit status: 0 when they are
+complete, 4 when one was stopped, otherwise 3.`
 
 const statusExample = `
 		# All workloads of the namespace that confrev follows
@@ -59,7 +62,10 @@ const statusExample = `
 		kubectl confrev status -A -o json
 
 		# In a pipeline: apply, then wait until every pod has it
-		kubectl confrev status deployment/web --wait --timeout=5m`
+		kubectl confrev status deployment/web --wait --timeout=5m
+
+		# How far has a change to this ConfigMap spread?
+		kubectl confrev status configmap/app --watch`
 
 type statusOptions struct {
 	*session.Session
@@ -86,7 +92,7 @@ func NewStatus(p *session.Session) *cobra.Command {
 		Short:             "Show what workloads are pinned to, and whether it has reached their pods",
 		Long:              statusLong,
 		Example:           session.Examples(statusExample),
-		ValidArgsFunction: p.CompleteWorkload,
+		ValidArgsFunction: p.CompleteSourcesAndWorkloads,
 	}
 	o.Add(cmd)
 	session.AddAll(cmd, &o.all)
@@ -130,6 +136,9 @@ func (o *statusOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if o.ofSources() {
+		return o.spreads(ctx, v)
+	}
 	if o.watch || o.wait {
 		return o.follow(ctx, v)
 	}
@@ -138,6 +147,14 @@ func (o *statusOptions) Run(ctx context.Context) error {
 		return err
 	}
 	return o.show(list)
+}
+
+// ofSources reports whether sources are named, and not workloads.
+func (o *statusOptions) ofSources() bool {
+	return slices.ContainsFunc(o.which.Objects, func(object view.Object) bool {
+		_, is := object.Source()
+		return is
+	})
 }
 
 func (o *statusOptions) show(list *view.StatusList) error {
@@ -212,7 +229,7 @@ func (o *statusOptions) redraw(before, list *view.StatusList) error {
 		return o.Print(o.Out, list, table, o.all)
 	}
 	if printer.Terminal(o.Out) {
-		if _, err := fmt.Fprint(printer.Raw(o.Out), "\x1b[H\x1b[2J"); err != nil {
+		if err := o.clear(); err != nil {
 			return err
 		}
 		return o.PrintTable(o.Out, table, o.all)
@@ -229,6 +246,12 @@ func (o *statusOptions) redraw(before, list *view.StatusList) error {
 		return nil
 	}
 	return o.PrintTable(o.Out, table, o.all)
+}
+
+// clear clears the screen of a terminal.
+func (o *statusOptions) clear() error {
+	_, err := fmt.Fprint(printer.Raw(o.Out), "\x1b[H\x1b[2J")
+	return err
 }
 
 func (o *statusOptions) where() string {

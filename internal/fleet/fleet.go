@@ -1,0 +1,303 @@
+// Package fleet looks at all the workloads that use a source, and finds out how far a change to it has spread (rules 36 to 39). It asks the
+// same engines that plan for each workload. Any process comes to the same answer from the objects alone, except for how long a workload of a
+// kind that does not record it has been healthy: after a restart, that counts from the beginning.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/waiting"
+)
+
+// Fleet has the workloads of all kinds. It is safe for concurrent use.
+type Fleet struct {
+	client client.Reader
+	now    func() time.Time
+
+	// brief is true for a process that looks once, and so cannot know for how long anything has been as it is.
+	brief bool
+
+	mu      sync.Mutex
+	engines []*rollout.Engine
+	// changes has, by source, what is remembered of its latest change.
+	changes *lru.Cache
+}
+
+// remembered is of how many changes something is remembered. A change that is forgotten spreads later, never sooner.
+const remembered = 1000
+
+// New returns a Fleet without workloads. client has the indexes of package index.
+func New(client client.Reader, now func() time.Time) *Fleet {
+	return &Fleet{client: client, now: now, changes: lru.New(remembered)}
+}
+
+// OfSnapshot returns a Fleet for a process that looks at a snapshot.
+func OfSnapshot(client client.Reader, now func() time.Time) *Fleet {
+	f := New(client, now)
+	f.brief = true
+	return f
+}
+
+// Add adds the workloads of a kind, and lets its engine ask the Fleet for turns.
+func (f *Fleet) Add(engine *rollout.Engine) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.engines = append(f.engines, engine)
+	engine.Others = f
+}
+
+// change is what one process remembers of a source's latest change.
+type change struct {
+	// surveying is held by anyone who looks at the workloads.
+	surveying sync.Mutex
+	mu        sync.Mutex
+	// revision and number are those of the content that it is about.
+	revision string
+	number   int64
+	// healthy is since when members have been healthy whose kind does not record it, and vouched are those that have vouched.
+	healthy map[string]time.Time
+	vouched map[string]bool
+	// stuck are the members that make no progress.
+	stuck map[string]stuck
+	// admitted has when members were let go that do not show it yet.
+	admitted map[string]time.Time
+	// recorded is what this process wrote last on the revision, which the cache may not show yet.
+	recorded spread.Record
+	// brief is that of the Fleet.
+	brief bool
+	// latest is the latest survey, and cost is how long it took.
+	latest *Survey
+	cost   time.Duration
+}
+
+// Survey is how far a change has spread at one moment.
+type Survey struct {
+	spread.Spread
+	rollout.Spreading
+	// Current is the revision of the present content; its number is the one that it has, or would get.
+	Current pin.Pin
+	// Record is what the revision notes, and Revision is its UID; both are empty if there is no revision yet.
+	Record   spread.Record
+	Revision types.UID
+	// Workloads are the objects of the members, by name.
+	Workloads map[string]Workload
+
+	at      time.Time
+	version string
+}
+
+// Workload is a member's object.
+type Workload struct {
+	Engine *rollout.Engine
+	Name   types.NamespacedName
+	// Code is true while it has the code with which it took the change.
+	Code bool
+}
+
+// Stops returns how many stops because of failures hold the change back: those that no one has ended.
+func (s *Survey) Stops() int {
+	ended := 0
+	if revision, stops, err := spread.ParseResume(s.Meta.Annotations[keys.Resume]); err == nil && revision == s.Current.Revision {
+		ended = stops
+	}
+	return max(0, s.Record.Stops-ended)
+}
+
+// Turn returns what a workload waits for before it may take a change. It implements rollout.Others.
+func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload string) (waiting.Wait, error) {
+	c := f.change(asked.Source)
+	s, err := f.recent(ctx, c, asked)
+	if err != nil {
+		return waiting.Wait{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	verdict, known := s.Of(workload)
+	if verdict == spread.Goes {
+		c.admitted[workload] = f.now()
+		s.goes(workload)
+		return waiting.Wait{}, nil
+	}
+	if !known && s.isMoving(workload) {
+		// It was let go already.
+		return waiting.Wait{}, nil
+	}
+	until := time.Time{}
+	if verdict == spread.Bakes {
+		until = s.Wakes()
+	}
+	by := s.Settings.By
+	if verdict == spread.Stopped {
+		by = strings.Join(s.Record.Failed, ", ") + " failed with it"
+	}
+	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, asked.Source.Text(), until), nil
+}
+
+// reasons has what a member waits for. One that the survey does not know yet waits for its wave.
+var reasons = map[spread.Verdict]waiting.Reason{
+	spread.Stopped: waiting.Stopped, spread.LaterWave: waiting.Wave, spread.Bakes: waiting.Baking, spread.NoPlace: waiting.Budget,
+}
+
+// goes notes in a survey that a member was let go.
+func (s *Survey) goes(workload string) {
+	for i := range s.Waves {
+		for j := range s.Waves[i].Members {
+			if m := &s.Waves[i].Members[j]; m.Name == workload {
+				m.Stage, m.Disturbed = spread.Rolling, false
+			}
+		}
+	}
+}
+
+func (s *Survey) isMoving(workload string) bool {
+	for _, wave := range s.Waves {
+		if slices.ContainsFunc(wave.Members, func(m spread.Member) bool { return m.Name == workload && m.Stage == spread.Rolling }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Fleet) change(source revision.Ref) *change {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known, ok := f.changes.Get(source); ok {
+		return known.(*change)
+	}
+	c := &change{brief: f.brief}
+	f.changes.Add(source, c)
+	return c
+}
+
+// Pause returns how long to wait before a source's workloads are looked at again, so that surveys take at most a tenth of one processor.
+func (f *Fleet) Pause(source revision.Ref) time.Duration {
+	c := f.change(source)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return freshness * c.cost
+}
+
+const (
+	// A survey is used for at least so long, and for so many times as long as it took: surveys take at most a tenth of one processor.
+	freshFor  = 200 * time.Millisecond
+	freshness = 10
+)
+
+// recent returns a survey that is not too old, about the content that was asked for.
+func (f *Fleet) recent(ctx context.Context, c *change, asked rollout.Spreading) (*Survey, error) {
+	c.surveying.Lock()
+	defer c.surveying.Unlock()
+	c.mu.Lock()
+	latest, cost := c.latest, c.cost
+	c.mu.Unlock()
+	if latest != nil && latest.version == asked.Meta.ResourceVersion && f.now().Sub(latest.at) < max(freshFor, freshness*cost) {
+		return latest, nil
+	}
+	return f.survey(ctx, c, asked)
+}
+
+// Survey looks at all workloads that use a source. It is false if changes to the source do not spread, or if there is no source.
+func (f *Fleet) Survey(ctx context.Context, source revision.Ref) (*Survey, bool, error) {
+	asked, ok, err := f.Spreading(ctx, source)
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	s, err := f.look(ctx, asked)
+	return s, err == nil, err
+}
+
+// Look does the same whether or not changes to the source spread.
+func (f *Fleet) Look(ctx context.Context, source revision.Ref) (*Survey, error) {
+	asked, _, err := f.Spreading(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	return f.look(ctx, asked)
+}
+
+func (f *Fleet) look(ctx context.Context, asked rollout.Spreading) (*Survey, error) {
+	c := f.change(asked.Source)
+	c.surveying.Lock()
+	defer c.surveying.Unlock()
+	s, err := f.survey(ctx, c, asked)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Turns change what is kept.
+	seen := *s
+	seen.Waves = nil
+	for _, wave := range s.Waves {
+		seen.Waves = append(seen.Waves, spread.Wave{Members: slices.Clone(wave.Members)})
+	}
+	return &seen, nil
+}
+
+// Spreading returns how changes to a source spread. It is false if they do not, or if there is no source.
+func (f *Fleet) Spreading(ctx context.Context, source revision.Ref) (asked rollout.Spreading, ok bool, err error) {
+	meta := revision.Metadata(source)
+	if err := f.client.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
+		return rollout.Spreading{Source: source, Meta: revision.Metadata(source)}, false, client.IgnoreNotFound(err)
+	}
+	settings, _, _ := optin.Spreading(meta.Annotations, " of "+source.Text())
+	if f.readsNamespaces() {
+		namespace := index.Namespace()
+		err := f.client.Get(ctx, client.ObjectKey{Name: source.Namespace}, namespace)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return asked, false, err
+		}
+		shared, _, _ := optin.Spreading(namespace.Annotations, " of the namespace")
+		settings = shared.With(settings)
+	}
+	return rollout.Spreading{Source: source, Meta: meta, Settings: settings}, settings.Active() || meta.Annotations[keys.Stop] != "", nil
+}
+
+func (f *Fleet) readsNamespaces() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.engines) > 0 && !f.engines[0].Options.Namespaced()
+}
+
+// Recorded notes that a record was written, before the cache shows it.
+func (f *Fleet) Recorded(s *Survey, record spread.Record) {
+	c := f.change(s.Source)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recorded = record
+	// What was surveyed before must not be used any more.
+	c.latest = nil
+}
+
+// Describe names a survey's change: "revision 3 of configmap/app".
+func (s *Survey) Describe() string {
+	return fmt.Sprintf("revision %d of %s", s.Current.Number, s.Source.Text())
+}
+
+// record returns what the current revision notes of the change, if that is about this object and this content.
+func record(meta *metav1.PartialObjectMetadata, current pin.Pin) (spread.Record, bool) {
+	r, ok := spread.ParseRecord(meta.Annotations[keys.Propagation])
+	if !ok || r.Revision != string(meta.UID) || r.Number != current.Number {
+		return spread.Record{}, false
+	}
+	return r, true
+}

@@ -1,0 +1,255 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/waiting"
+)
+
+// admittedFor is how long a member that was let go counts as being in the middle of the change although nothing shows it yet.
+const admittedFor = 30 * time.Second
+
+// survey looks at all workloads. The caller holds c.surveying.
+func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) (*Survey, error) {
+	began := f.now()
+	s := &Survey{Spreading: asked, Workloads: map[string]Workload{}, at: began, version: asked.Meta.ResourceVersion}
+	standings, err := f.stand(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.readRecord(ctx, s); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begin(s)
+	// A record only ever moves forward.
+	if r := c.recorded; r.Revision == string(s.Revision) && r.Number == s.Current.Number && (r.Wave > s.Record.Wave || r.Stops > s.Record.Stops) {
+		s.Record = r
+	}
+	var members []spread.Member
+	for _, name := range slices.Sorted(maps.Keys(standings)) {
+		members = append(members, c.member(s, name, standings[name], began))
+	}
+	waves := s.Record.Wave
+	if revision, passed, err := spread.ParsePassed(asked.Meta.Annotations[keys.Passed]); err == nil && revision == s.Current.Revision {
+		waves = max(waves, passed)
+	}
+	s.Spread = spread.Look(members, asked.Settings, waves)
+	s.Stopped = s.Current.Revision != "" && (asked.Meta.Annotations[keys.Stop] == s.Current.Revision || s.Stops() > 0)
+	c.latest, c.cost = s, f.now().Sub(began)
+	return s, nil
+}
+
+// stand finds out how each workload stands to the change, and what the present content is.
+func (f *Fleet) stand(ctx context.Context, s *Survey) (map[string]rollout.Standing, error) {
+	f.mu.Lock()
+	engines := slices.Clone(f.engines)
+	f.mu.Unlock()
+	source := s.Source.Source()
+	standings := map[string]rollout.Standing{}
+	for _, engine := range engines {
+		users, err := f.users(ctx, engine, s.Source)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range users {
+			standing, is, err := engine.Stand(ctx, obj, source, metadata.Shown(engine.Client, s.Meta))
+			if err != nil && ctx.Err() != nil {
+				return nil, err
+			}
+			if err != nil {
+				// One that cannot be looked at must not keep the others from being conducted. Its wave waits for it.
+				log.FromContext(ctx).Error(err, "cannot tell how far a workload is with a change", "workload", engine.Kind.Resource()+"/"+obj.GetName())
+				standing, is = rollout.Standing{Decision: plan.Decision{Verdict: plan.Unknown}}, true
+			}
+			if s.Current = current(s.Current, standing); !is {
+				continue
+			}
+			name := engine.Kind.Resource() + "/" + obj.GetName()
+			standings[name] = standing
+			s.Workloads[name] = Workload{engine, client.ObjectKeyFromObject(obj), standing.Code}
+		}
+	}
+	return standings, nil
+}
+
+// current returns the revision of the present content, of two that workloads name: all name the same, unless several have the content.
+func current(known pin.Pin, s rollout.Standing) pin.Pin {
+	found := pin.Pin{Revision: s.Source.Name, Number: s.Source.FollowingNumber()}
+	if found.Revision == "" || known.Revision != "" && known.Revision <= found.Revision {
+		return known
+	}
+	return found
+}
+
+// users returns the workloads of a kind to which a source may matter and that have templates of their own.
+func (f *Fleet) users(ctx context.Context, engine *rollout.Engine, source revision.Ref) ([]client.Object, error) {
+	var all []client.Object
+	for _, value := range []string{source.Text(), index.AnyOf(source.Kind)} {
+		found, err := index.List(ctx, f.client, engine.Kind.NewList(), source.Namespace, index.BySource, value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return slices.DeleteFunc(all, func(obj client.Object) bool {
+		_, _, refers := engine.Kind.WorkloadRef(obj)
+		return refers || obj.GetDeletionTimestamp() != nil
+	}), nil
+}
+
+// readRecord reads what the current revision notes, if there is one.
+func (f *Fleet) readRecord(ctx context.Context, s *Survey) error {
+	if s.Current.Revision == "" {
+		return nil
+	}
+	meta := revision.Metadata(revision.Ref{Kind: s.Source.Kind, Namespace: s.Source.Namespace, Name: s.Current.Revision})
+	if err := f.client.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.Revision = meta.UID
+	s.Record, _ = record(meta, s.Current)
+	return nil
+}
+
+// begin forgets what is remembered of earlier content.
+func (c *change) begin(s *Survey) {
+	if c.revision == s.Current.Revision && c.number == s.Current.Number && c.healthy != nil {
+		return
+	}
+	c.revision, c.number = s.Current.Revision, s.Current.Number
+	c.healthy, c.vouched, c.admitted, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]time.Time{}, map[string]stuck{}
+}
+
+// member returns a workload as a member of the change.
+func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Time) spread.Member {
+	m := spread.Member{Name: name, Wave: of.Wave}
+	if of.Has {
+		delete(c.admitted, name)
+		c.stageOf(&m, of, s.Workloads[name].Engine.Kind.RunsJobs(), s.Settings.Bake, now)
+		return m
+	}
+	delete(c.healthy, name)
+	delete(c.vouched, name)
+	d := of.Decision
+	switch {
+	case d.Verdict == plan.Advanced && of.Paused:
+		m.Stage, m.Why = spread.Later, "it is paused (spec.paused)"
+	case d.Verdict == plan.Advanced && now.Sub(c.admitted[name]) < admittedFor:
+		m.Stage = spread.Rolling
+	case d.Verdict == plan.Advanced, d.Verdict == plan.Waiting && d.Wait.Reason == waiting.Stopped:
+		m.Stage = spread.Waiting
+		for _, health := range of.Health {
+			m.Disturbed = m.Disturbed || health.Disturbed && !health.Idle
+		}
+	case d.Verdict == plan.Unknown:
+		m.Stage, m.Why = spread.Later, "it could not be looked at"
+	case d.Verdict == plan.Waiting && !d.Wait.Until.IsZero():
+		m.Stage, m.Why = spread.Later, "waits "+d.Wait.String()
+	case d.Verdict == plan.Waiting:
+		m.Stage, m.Why = spread.Apart, "waits "+d.Wait.String()
+	default:
+		m.Stage, m.Why = spread.Apart, string(d.Verdict)
+		// Someone rolled back the change alone. Where the code went back too, it may have been the cause.
+		m.Fails = d.Verdict == plan.Held && of.Code && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
+	}
+	return m
+}
+
+// stageOf finds out how far a member is that has the change. Once it has vouched, it does so until it gets other content: a pod that is
+// replaced later does not stop anyone.
+func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, bake time.Duration, now time.Time) {
+	healthy, idle, since, why := true, true, of.Advance.At, ""
+	needsAction, recorded := false, true
+	for _, health := range of.Health {
+		idle = idle && health.Idle
+		healthy = healthy && (health.RolledOut || health.Idle)
+		if !health.RolledOut && health.Left != "" {
+			why, needsAction = health.Left, needsAction || health.NeedsAction
+		}
+		recorded = recorded && !health.Since.IsZero()
+		if health.Since.After(since) {
+			since = health.Since
+		}
+	}
+	switch {
+	case c.vouched[m.Name], runsJobs && of.Proven:
+		m.Stage = spread.Vouched
+	case runsJobs:
+		m.Stage, m.Why = spread.Idle, "its next Job is to come"
+	case idle:
+		m.Stage, m.Why = spread.Idle, "it has no replicas"
+	case healthy:
+		// A process that looks once cannot know since when, and says what it can be at the earliest.
+		if !recorded && !c.brief {
+			since = c.healthySince(m.Name, now)
+		}
+		if m.Until = since.Add(bake); now.Before(m.Until) {
+			m.Stage = spread.Baking
+			return
+		}
+		m.Stage, m.Until, c.vouched[m.Name] = spread.Vouched, time.Time{}, true
+	case needsAction:
+		m.Stage, m.Why = spread.Parked, why
+	case of.Advance.Unwell:
+		m.Stage, m.Why = spread.Unwell, why
+	case c.failed(m.Name, of, why, now):
+		m.Stage, m.Fails, m.Why = spread.Failed, true, why
+	default:
+		m.Stage, m.Why = spread.Rolling, why
+	}
+	if !healthy {
+		delete(c.healthy, m.Name)
+	} else {
+		delete(c.stuck, m.Name)
+	}
+}
+
+// deadline is how long a workload may take a change without progress, unless it says otherwise. Deployments have a deadline of their own.
+const deadline = 10 * time.Minute
+
+// stuck is since when a member is left with the same.
+type stuck struct {
+	left  string
+	since time.Time
+}
+
+// failed reports whether a member that rolls the change out has failed: its controller gave up since it took the change, or it makes no
+// progress.
+func (c *change) failed(name string, of rollout.Standing, left string, now time.Time) bool {
+	for _, health := range of.Health {
+		// The condition of an earlier failure stays until the controller has seen the change.
+		if health.Failed && (health.FailedAt.IsZero() || !health.FailedAt.Before(of.Advance.At)) {
+			return true
+		}
+	}
+	if known := c.stuck[name]; known.left != left || known.since.IsZero() {
+		c.stuck[name] = stuck{left, now}
+	}
+	return !c.brief && now.Sub(c.stuck[name].since) >= cmp.Or(of.Deadline, deadline)
+}
+
+func (c *change) healthySince(name string, now time.Time) time.Time {
+	since, known := c.healthy[name]
+	if !known {
+		since = now
+		c.healthy[name] = now
+	}
+	return since
+}

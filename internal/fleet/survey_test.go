@@ -1,0 +1,227 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// surveyed returns a survey in which Deployment web and CronJob job are members.
+func surveyed(bake time.Duration) *Survey {
+	s := &Survey{Current: pin.Pin{Revision: "app-b", Number: 2}, Workloads: map[string]Workload{
+		"web": {Engine: &rollout.Engine{Kind: workload.Deployment}}, "job": {Engine: &rollout.Engine{Kind: workload.CronJob}},
+	}}
+	s.Settings, s.Source = spread.Settings{Bake: bake}, revision.Ref{Kind: pin.ConfigMap, Namespace: "x", Name: "app"}
+	return s
+}
+
+func has(health ...workload.Health) rollout.Standing {
+	return rollout.Standing{Has: true, Advance: spread.Advance{At: noon}, Health: health}
+}
+
+var (
+	recorded = workload.Health{RolledOut: true, Since: noon.Add(10 * time.Second)}
+	healthy  = workload.Health{RolledOut: true}
+	rolling  = workload.Health{Disturbed: true, Progress: workload.Progress{Left: "0 of 1 pods are new"}}
+	parked   = workload.Health{Disturbed: true, Progress: workload.Progress{Left: "stays", NeedsAction: true}}
+	idle     = workload.Health{Idle: true, RolledOut: true}
+)
+
+// failing returns the health of a member whose controller gave up at a time.
+func failing(at time.Time) workload.Health {
+	return workload.Health{Disturbed: true, FailedAt: at, Progress: workload.Progress{Left: "0 of 1 pods are new", Failed: true}}
+}
+
+// rolledBack returns how a member stands that took a revision and was brought back, with or without its code.
+func rolledBack(code bool, from string) rollout.Standing {
+	return rollout.Standing{Decision: plan.Decision{Verdict: plan.Held}, Code: code, Advance: spread.Advance{To: pin.Set{shared: {Revision: from, Number: 2}}}}
+}
+
+var shared = pin.Source{Kind: pin.ConfigMap, Name: "app"}
+
+// Rule 40: a member that makes no progress for its deadline has failed, and one that does has not.
+func TestWithoutProgress(t *testing.T) {
+	c, s := &change{}, surveyed(0)
+	c.begin(s)
+	look := func(left string, own time.Duration, after time.Duration) spread.Stage {
+		of := has(workload.Health{Disturbed: true, Progress: workload.Progress{Left: left}})
+		of.Deadline = own
+		return c.member(s, "web", of, noon.Add(after)).Stage
+	}
+	for i, step := range []struct {
+		left  string
+		own   time.Duration
+		after time.Duration
+		want  spread.Stage
+	}{
+		{"0 of 2", 0, 0, spread.Rolling}, {"0 of 2", 0, 9 * time.Minute, spread.Rolling}, {"1 of 2", 0, 10 * time.Minute, spread.Rolling},
+		{"1 of 2", 0, 19 * time.Minute, spread.Rolling}, {"1 of 2", 0, 20 * time.Minute, spread.Failed}, {"2 of 2", 0, 20 * time.Minute, spread.Rolling},
+		{"2 of 2", time.Minute, 21 * time.Minute, spread.Failed},
+	} {
+		if got := look(step.left, step.own, step.after); got != step.want {
+			t.Errorf("%d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+// Rule 37, the table of members: which stage each has.
+func TestStages(t *testing.T) {
+	unwell := has(rolling)
+	unwell.Advance.Unwell = true
+	unwellAndFailing := has(failing(noon))
+	unwellAndFailing.Advance.Unwell = true
+	well := has(recorded)
+	well.Advance.Unwell = true
+	proven := has(healthy)
+	proven.Proven = true
+	late := has(recorded)
+	late.Advance.At = noon.Add(50 * time.Second)
+	waits := func(reason waiting.Reason, until time.Time) rollout.Standing {
+		return rollout.Standing{Decision: plan.Decision{Verdict: plan.Waiting, Wait: waiting.Wait{Reason: reason, Until: until}}, Health: []workload.Health{healthy}}
+	}
+	moves := func(health workload.Health) rollout.Standing {
+		return rollout.Standing{Decision: plan.Decision{Verdict: plan.Advanced}, Health: []workload.Health{health}}
+	}
+	paused := moves(healthy)
+	paused.Paused = true
+	for name, test := range map[string]struct {
+		of        rollout.Standing
+		member    string
+		want      spread.Stage
+		disturbed bool
+		fails     bool
+		until     time.Time
+	}{
+		"it rolls out":                         {of: has(rolling), want: spread.Rolling},
+		"it bakes":                             {of: has(recorded), want: spread.Baking, until: noon.Add(70 * time.Second)},
+		"it bakes from its advance on":         {of: late, want: spread.Baking, until: noon.Add(110 * time.Second)},
+		"no one recorded since when":           {of: has(healthy), want: spread.Baking, until: noon.Add(120 * time.Second)},
+		"it needs a person":                    {of: has(parked), want: spread.Parked},
+		"its controller gave up":               {of: has(failing(noon)), want: spread.Failed, fails: true},
+		"it gave up on the content before":     {of: has(failing(noon.Add(-time.Second))), want: spread.Rolling},
+		"it gave up, no one recorded when":     {of: has(failing(time.Time{})), want: spread.Failed, fails: true},
+		"it gave up, and was not well before":  {of: unwellAndFailing, want: spread.Unwell},
+		"it was not well before":               {of: unwell, want: spread.Unwell},
+		"it was not well before, and is now":   {of: well, want: spread.Baking, until: noon.Add(70 * time.Second)},
+		"it has no replicas":                   {of: has(idle), want: spread.Idle},
+		"two roll it out, and one is not done": {of: has(recorded, rolling), want: spread.Rolling},
+		"two roll it out, and one is idle":     {of: has(recorded, idle), want: spread.Baking, until: noon.Add(120 * time.Second)},
+		"its Job is to come":                   {of: has(healthy), member: "job", want: spread.Idle},
+		"its Job has succeeded":                {of: proven, member: "job", want: spread.Vouched},
+		"it would take it":                     {of: moves(healthy), want: spread.Waiting},
+		"it would, in the middle of another":   {of: moves(rolling), want: spread.Waiting, disturbed: true},
+		"it would, with no replicas":           {of: moves(workload.Health{Idle: true, Disturbed: true}), want: spread.Waiting},
+		"it is paused":                         {of: paused, want: spread.Later},
+		"it is frozen":                         {of: waits(waiting.Frozen, noon.Add(time.Hour)), want: spread.Later},
+		"it waits for a person":                {of: waits(waiting.Manual, time.Time{}), want: spread.Apart},
+		"it waits for a deploy":                {of: waits(waiting.OnDeploy, time.Time{}), want: spread.Apart},
+		"the change is stopped":                {of: waits(waiting.Stopped, time.Time{}), want: spread.Waiting},
+		"it is held":                           {of: rollout.Standing{Decision: plan.Decision{Verdict: plan.Held}}, want: spread.Apart},
+		"someone rolled it back":               {of: rolledBack(true, "app-b"), want: spread.Apart, fails: true},
+		"with its code":                        {of: rolledBack(false, "app-b"), want: spread.Apart},
+		"from other content":                   {of: rolledBack(true, "app-a"), want: spread.Apart},
+		"it could not be looked at":            {of: rollout.Standing{Decision: plan.Decision{Verdict: plan.Unknown}}, want: spread.Later},
+		"it lacks a key":                       {of: rollout.Standing{Decision: plan.Decision{Verdict: plan.KeyMissing}}, want: spread.Apart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := &change{}, surveyed(time.Minute)
+			c.begin(s)
+			member := test.member
+			if member == "" {
+				member = "web"
+			}
+			got := c.member(s, member, test.of, noon.Add(time.Minute))
+			if got.Stage != test.want || got.Disturbed != test.disturbed || got.Fails != test.fails || !got.Until.Equal(test.until) {
+				t.Errorf("%s, disturbed %v, until %s (%s)", got.Stage, got.Disturbed, got.Until, got.Why)
+			}
+			if got.Why == "" && (test.want == spread.Later || test.want == spread.Apart || test.want == spread.Parked || test.want == spread.Idle) {
+				t.Error("it does not say why")
+			}
+		})
+	}
+}
+
+// Rule 37: what has vouched stays so; what has not begins again when it is unhealthy; other content begins again.
+func TestBaking(t *testing.T) {
+	c, s := &change{}, surveyed(time.Minute)
+	look := func(of rollout.Standing, after time.Duration) spread.Stage {
+		c.begin(s)
+		return c.member(s, "web", of, noon.Add(after)).Stage
+	}
+	for i, step := range []struct {
+		of    rollout.Standing
+		after time.Duration
+		want  spread.Stage
+	}{
+		{has(healthy), 0, spread.Baking}, {has(healthy), 59 * time.Second, spread.Baking}, {has(rolling), 59 * time.Second, spread.Rolling},
+		{has(healthy), time.Minute, spread.Baking}, {has(healthy), 119 * time.Second, spread.Baking}, {has(healthy), 2 * time.Minute, spread.Vouched},
+		{has(rolling), 3 * time.Minute, spread.Vouched}, {rollout.Standing{Decision: plan.Decision{Verdict: plan.Advanced}}, 4 * time.Minute, spread.Waiting},
+		{has(healthy), 5 * time.Minute, spread.Baking},
+	} {
+		if got := look(step.of, step.after); got != step.want {
+			t.Errorf("%d: %s, want %s", i, got, step.want)
+		}
+	}
+	look(has(healthy), 10*time.Minute)
+	s.Current.Number++
+	if got := look(has(healthy), 10*time.Minute); got != spread.Baking {
+		t.Errorf("with other content it is %s", got)
+	}
+	// One look cannot tell for how long.
+	brief := &change{brief: true}
+	brief.begin(s)
+	if got := brief.member(s, "web", has(healthy), noon); got.Stage != spread.Baking || !got.Until.Equal(noon.Add(time.Minute)) {
+		t.Errorf("at one look it is %+v", got)
+	}
+	s.Settings.Bake = 0
+	if got := brief.member(s, "web", has(healthy), noon); got.Stage != spread.Vouched {
+		t.Errorf("with nothing to bake it is %+v", got)
+	}
+}
+
+// Rule 38: a member that was let go is in the middle of the change before anything shows it, but not forever.
+func TestWhoWasLetGo(t *testing.T) {
+	c, s := &change{}, surveyed(0)
+	moves := rollout.Standing{Decision: plan.Decision{Verdict: plan.Advanced}}
+	c.begin(s)
+	c.admitted["web"] = noon
+	if got := c.member(s, "web", moves, noon.Add(admittedFor-1)); got.Stage != spread.Rolling {
+		t.Errorf("it is %s", got.Stage)
+	}
+	if got := c.member(s, "web", moves, noon.Add(admittedFor)); got.Stage != spread.Waiting {
+		t.Errorf("later it is %s", got.Stage)
+	}
+	c.member(s, "web", has(recorded), noon)
+	if len(c.admitted) > 0 {
+		t.Errorf("remembered are %v", c.admitted)
+	}
+}
+
+// Rule 37: a record counts for the object that it is on and its number only.
+func TestWhichRecordsCount(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"revision":"mine","number":2,"wave":3}`:   3,
+		`{"revision":"other","number":2,"wave":3}`:  0,
+		`{"revision":"mine","number":1,"wave":3}`:   0,
+		`{"revision":"mine","number":2,"wave":-3}`:  0,
+		`{"revision":"mine","number":"2","wave":3}`: 0,
+		``: 0,
+	} {
+		meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "mine", Annotations: map[string]string{keys.Propagation: text}}}
+		if got, ok := record(meta, pin.Pin{Revision: "app-b", Number: 2}); got.Wave != want || ok != (want > 0) {
+			t.Errorf("%s: %+v %v", text, got, ok)
+		}
+	}
+}

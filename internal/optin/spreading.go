@@ -1,0 +1,112 @@
+package optin
+
+import (
+	"fmt"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/quote"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/waiting"
+)
+
+// SpreadKeys are the annotations from which Spreading reads.
+var SpreadKeys = []string{keys.Safety, keys.Steps, keys.MaxRolling, keys.Bake, keys.OnFailure, keys.StopAfter}
+
+// careful is the value of confrev.io/safety.
+const careful = "careful"
+
+// Spreading returns what an object says about how changes spread, and what is wrong with it. A setting that cannot be read is a gate that
+// nothing passes: what was meant to go slowly must not go at once because of a typo. whose is as for Gates.
+func Spreading(annotations map[string]string, whose string) (spread.Settings, []waiting.Gate, []notice.Notice) {
+	var settings spread.Settings
+	var gates []waiting.Gate
+	var problems []notice.Notice
+	read := func(key string, parse func(text, by string) (spread.Settings, error)) {
+		text, ok := annotations[key]
+		if !ok {
+			return
+		}
+		by := "annotation " + key + whose
+		one, err := parse(text, by)
+		if err != nil {
+			gates = append(gates, waiting.Gate{Reason: waiting.Manual, By: by, Invalid: true})
+			problems = append(problems, notice.Warning(InvalidSpreading, pin.Source{}, "%s: %v; until it is corrected, nothing advances", by, err))
+			return
+		}
+		settings = settings.With(one)
+	}
+	read(keys.Safety, func(text, by string) (spread.Settings, error) {
+		if text != careful {
+			return spread.Settings{}, fmt.Errorf("%s is not known: want %s", quote.Text(text), careful)
+		}
+		return spread.Careful(by), nil
+	})
+	read(keys.Steps, func(text, by string) (spread.Settings, error) {
+		steps, err := spread.ParseSteps(text)
+		return spread.Settings{Steps: steps, By: by}, err
+	})
+	read(keys.MaxRolling, func(text, by string) (spread.Settings, error) {
+		amount, err := spread.ParseAmount(text)
+		return spread.Settings{MaxRolling: []spread.Amount{amount}, By: by}, err
+	})
+	read(keys.Bake, func(text, by string) (spread.Settings, error) {
+		bake, err := spread.ParseBake(text)
+		return spread.Settings{Bake: bake, By: by}, err
+	})
+	read(keys.OnFailure, func(text, by string) (spread.Settings, error) {
+		onFailure, err := spread.ParseOnFailure(text)
+		return spread.Settings{OnFailure: onFailure, By: by}, err
+	})
+	read(keys.StopAfter, func(text, by string) (spread.Settings, error) {
+		failures, err := spread.ParseStopAfter(text)
+		return spread.Settings{StopAfter: failures, By: by}, err
+	})
+	for _, order := range []struct {
+		key   string
+		parse func(string) (string, int, error)
+	}{{keys.Passed, spread.ParsePassed}, {keys.Resume, spread.ParseResume}} {
+		if text, ok := annotations[order.key]; ok {
+			if _, _, err := order.parse(text); err != nil {
+				problems = append(problems, notice.Warning(InvalidSpreading, pin.Source{}, "annotation %s%s: %v; it has no effect", order.key, whose, err))
+			}
+		}
+	}
+	return settings, gates, problems
+}
+
+// readDeadline reads how long the workload may take a change without progress.
+func (c *Config) readDeadline(annotations map[string]string) {
+	text, ok := annotations[keys.Deadline]
+	if !ok {
+		return
+	}
+	deadline, err := spread.ParseBake(text)
+	if err != nil {
+		c.complain(InvalidSpreading, "annotation %s: %v; the default counts", keys.Deadline, err)
+		return
+	}
+	c.Deadline = deadline
+}
+
+// readWave reads the workload's place among others. kubectl rollout undo replaces annotations, so the label wins. A wave that cannot be
+// read is the last that there is.
+func (c *Config) readWave(w Metadata) {
+	for _, said := range []struct {
+		values map[string]string
+		what   string
+	}{{w.Labels, "label"}, {w.Annotations, "annotation"}} {
+		text, ok := said.values[keys.Wave]
+		if !ok {
+			continue
+		}
+		wave, err := spread.ParseWave(text)
+		if err != nil {
+			c.complain(InvalidSpreading, "%s %s: %v; the workload comes last", said.what, keys.Wave, err)
+			wave = spread.LastWave
+		}
+		c.Wave = wave
+		return
+	}
+}

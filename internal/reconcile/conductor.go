@@ -1,0 +1,221 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"confrev.io/confrev/internal/fleet"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Conductor leads changes through their waves: it records that a wave has passed, and then wakes the workloads that may go next (rule 37).
+// It works only while a change to a source that spreads is under way.
+type Conductor struct {
+	Fleet *fleet.Fleet
+	Store *revision.Store
+	// Wake makes the loop over a kind of workloads look at one of them.
+	Wake    func(fleet.Workload)
+	Notices notice.Sink
+	Now     func() time.Time
+
+	queue asked[revision.Ref]
+	// woken has which members were woken for which change, so that each event of one does not wake all others again.
+	mu    sync.Mutex
+	woken map[revision.Ref]woken
+}
+
+// woken are the members that were woken for a change, and when.
+type woken struct {
+	current pin.Pin
+	at      map[string]time.Time
+}
+
+const (
+	// gatherMembers is how long events of members are gathered before all are looked at.
+	gatherMembers = 100 * time.Millisecond
+	// lookAtSpread is how often to look at a change that is under way although nothing has happened: what a Job does, for example, is no
+	// event of its CronJob.
+	lookAtSpread = 10 * time.Second
+	// wakeAgain is how long a member may take to go after it was woken.
+	wakeAgain = 5 * time.Second
+)
+
+// SetUp adds the loop to a manager.
+func (c *Conductor) SetUp(manager ctrl.Manager) error {
+	c.woken = map[revision.Ref]woken{}
+	return builder.TypedControllerManagedBy[revision.Ref](manager).
+		Named("spread").
+		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
+			logger := manager.GetLogger().WithValues("controller", "spread")
+			if ref != nil {
+				logger = logger.WithValues("namespace", ref.Namespace, "source", ref.Text())
+			}
+			return logger
+		}).
+		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: 1}).
+		WatchesRawSource(source.TypedFunc[revision.Ref](c.queue.start)).
+		Complete(c)
+}
+
+// Look makes the Conductor look at the changes soon.
+func (c *Conductor) Look(changes ...rollout.Spreading) {
+	for _, change := range changes {
+		c.look(change.Source)
+	}
+}
+
+// moved makes the Conductor look at the changes that a workload is in the middle of, if its controller has come further with them.
+func (c *Conductor) moved(before, after client.Object, health func(client.Object) workload.Health) {
+	note := after.GetAnnotations()[keys.Advanced]
+	if note == "" || note == before.GetAnnotations()[keys.Advanced] && health(before) == health(after) {
+		return
+	}
+	advance, _ := spread.ParseAdvance(note)
+	for source := range advance.To {
+		c.look(revision.Ref{Kind: source.Kind, Namespace: after.GetNamespace(), Name: source.Name})
+	}
+}
+
+func (c *Conductor) look(source revision.Ref) {
+	c.queue.add(source, max(gatherMembers, c.Fleet.Pause(source)))
+}
+
+// Reconcile looks at how far a change to one source has come.
+func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconcile.Result, error) {
+	s, spreads, err := c.Fleet.Survey(ctx, source)
+	if err != nil || !spreads {
+		c.forget(source)
+		return reconcile.Result{}, err
+	}
+	// What follows from a wave that has passed must not be seen before it is recorded: the next leader would decide again.
+	if recorded, err := c.record(ctx, s); err != nil || !recorded {
+		return outcome(ctx, retrySoon, err)
+	}
+	if s.Stops() > 0 {
+		if err := c.undo(ctx, s); err != nil {
+			return outcome(ctx, 0, err)
+		}
+	}
+	c.wake(s, s.Next())
+	return reconcile.Result{RequeueAfter: c.next(s)}, nil
+}
+
+// next returns when to look again if nothing happens; 0 if the change is complete.
+func (c *Conductor) next(s *fleet.Survey) time.Duration {
+	if s.Members() == 0 || s.Done() {
+		c.forget(s.Source)
+		return 0
+	}
+	wakes := s.Wakes()
+	if wakes.IsZero() {
+		return lookAtSpread
+	}
+	return min(max(wakes.Sub(c.Now()), retrySoon), lookAtSpread)
+}
+
+// record writes on the current revision how many waves have passed, and whether the change is stopped because members failed. It returns
+// false if it wrote anything from which something follows, so that the members must be looked at again.
+func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
+	if s.Revision == "" || !s.Settings.Active() {
+		return true, nil
+	}
+	wanted := s.Record
+	wanted.Revision, wanted.Number, wanted.Wave = string(s.Revision), s.Current.Number, max(s.Record.Wave, s.Passes())
+	failures := s.Failures(s.Record.Failed)
+	stops := s.Settings.Stops(len(failures))
+	if stops {
+		wanted.Stops++
+		wanted.Failed = slices.Sorted(slices.Values(slices.Concat(s.Record.Failed, failures)))
+	}
+	if wanted.String() == s.Record.String() {
+		return true, nil
+	}
+	ref := revision.Ref{Kind: s.Source.Kind, Namespace: s.Source.Namespace, Name: s.Current.Revision}
+	if err := c.Store.SetPropagation(ctx, ref, wanted.String()); err != nil {
+		return false, err
+	}
+	c.Fleet.Recorded(s, wanted)
+	if stops {
+		log.FromContext(ctx).Info("a change was stopped, because workloads failed with it", "revision", s.Current.String(), "failed", failures)
+		metricStopped.Inc()
+		c.report(ctx, s, failures)
+		// They wait for something else now, and say so.
+		for _, m := range s.Waits() {
+			c.Wake(s.Workloads[m.Name])
+		}
+	}
+	if wanted.Wave > s.Open {
+		log.FromContext(ctx).Info("a wave has passed", "revision", s.Current.String(), "wave", wanted.Wave, "of", len(s.Waves))
+	}
+	return !stops && wanted.Wave == s.Open, nil
+}
+
+// wake wakes those members that may go and were not woken lately.
+func (c *Conductor) wake(s *fleet.Survey, going []spread.Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.woken[s.Source]
+	if known.current != s.Current || known.at == nil {
+		known = woken{s.Current, map[string]time.Time{}}
+		c.woken[s.Source] = known
+	}
+	for _, m := range going {
+		if now := c.Now(); now.Sub(known.at[m.Name]) > wakeAgain {
+			known.at[m.Name] = now
+			c.Wake(s.Workloads[m.Name])
+		}
+	}
+}
+
+func (c *Conductor) forget(source revision.Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.woken, source)
+}
+
+// asked are requests from outside of a controller, for its queue, which exists once the controller runs.
+type asked[request comparable] struct {
+	mu     sync.Mutex
+	queue  workqueue.TypedRateLimitingInterface[request]
+	before []request
+}
+
+// start takes the queue of the controller, and adds what was asked for before.
+func (a *asked[request]) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queue = queue
+	for _, r := range a.before {
+		queue.Add(r)
+	}
+	a.before = nil
+	return nil
+}
+
+func (a *asked[request]) add(r request, after time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.queue == nil {
+		a.before = append(a.before, r)
+		return
+	}
+	a.queue.AddAfter(r, after)
+}

@@ -1,0 +1,105 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/fleet"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+)
+
+// report sends a warning about each workload because of which the change was stopped.
+func (c *Conductor) report(ctx context.Context, s *fleet.Survey, failures []string) {
+	why := map[string]string{}
+	for _, m := range append(s.Has(), s.Apart...) {
+		why[m.Name] = m.Why
+	}
+	what := "It stays here"
+	if s.Settings.OnFailure >= spread.Undo {
+		what = "It is rolled back here, unless something else was deployed meanwhile"
+	}
+	for _, name := range failures {
+		w := s.Workloads[name]
+		obj := w.Engine.Kind.New()
+		if err := w.Engine.Client.Get(ctx, w.Name, obj); err != nil {
+			// It is gone.
+			continue
+		}
+		n := notice.Warning(notice.ChangeFailed, s.Source.Source(), "%s failed: %s. No other workload gets it. %s. Correct %s; to continue anyway: kubectl confrev resume %s -n %s",
+			s.Describe(), why[name], what, s.Source.Text(), s.Source.Text(), s.Source.Namespace)
+		n.Object, n.Kind = obj, w.Engine.Kind.Resource()
+		c.Notices.Send(ctx, n)
+	}
+}
+
+// undo brings members back to what they had, as the setting says: those that failed, or all that have the change. The stop was recorded
+// before, so a crash in between repeats nothing: what was brought back is held (rule 4), and no member any more.
+func (c *Conductor) undo(ctx context.Context, s *fleet.Survey) error {
+	if s.Settings.OnFailure < spread.Undo {
+		return nil
+	}
+	var errs []error
+	for _, m := range s.Has() {
+		w := s.Workloads[m.Name]
+		// Argo Rollouts has an abort of its own. With other code, the content may not be to blame, and the deploy wins.
+		if m.Stage != spread.Failed && s.Settings.OnFailure < spread.UndoAll || !w.Code || w.Engine.Kind.Refers {
+			continue
+		}
+		if err := undoOne(ctx, w, s.Source.Source()); err != nil {
+			errs = append(errs, fmt.Errorf("roll %s back: %w", m.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// undoOne brings the sources of a workload's latest advance back, in one write.
+func undoOne(ctx context.Context, w fleet.Workload, source pin.Source) error {
+	obj := w.Engine.Kind.New()
+	if err := w.Engine.Client.Get(ctx, w.Name, obj); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	look, err := w.Engine.Assess(ctx, obj, nil)
+	if err != nil {
+		return err
+	}
+	moves := movesBack(look, obj)
+	if _, concerned := moves[source]; !concerned {
+		return nil
+	}
+	var all []plan.Decision
+	for _, d := range moves {
+		all = append(all, d)
+	}
+	move := w.Engine.Move(look, all...)
+	if err := move.Prepare(ctx); err != nil {
+		return err
+	}
+	_, err = move.Write(ctx)
+	if apierrors.IsNotFound(err) || rollout.TestFailed(err) {
+		// Something else came first, and is looked at next.
+		return nil
+	}
+	return err
+}
+
+// movesBack returns how the pins of a workload's latest advance move back, as far as they are still those.
+func movesBack(look rollout.Assessment, obj client.Object) map[pin.Source]plan.Decision {
+	note, _ := spread.ParseAdvance(obj.GetAnnotations()[keys.Advanced])
+	moves := map[pin.Source]plan.Decision{}
+	for _, d := range look.Pins.Decisions {
+		if from, noted := note.From[d.Source]; noted && from != (pin.Pin{}) && d.Verdict == plan.InSync && d.From == note.To[d.Source] {
+			d.To = from
+			moves[d.Source] = d
+		}
+	}
+	return moves
+}

@@ -1,0 +1,153 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Others knows how the other workloads of a source take a change (package fleet).
+type Others interface {
+	// Turn returns what a workload waits for before it may take the present content of a source; zero if it may.
+	Turn(ctx context.Context, change Spreading, workload string) (waiting.Wait, error)
+}
+
+// Spreading is a change that spreads: the present content of a source, and how fast it may go.
+type Spreading struct {
+	Source   revision.Ref
+	Meta     *metav1.PartialObjectMetadata
+	Settings spread.Settings
+}
+
+// spreading returns the change to a source, if such changes spread.
+func (seen *observed) spreading(source pin.Source) (Spreading, bool) {
+	settings, meta := seen.config.Spreading.With(seen.spreads[source]), seen.metas[source]
+	return Spreading{revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}, meta, settings}, settings.Active() && meta != nil
+}
+
+// takeTurns plans again if some source must not advance because it is stopped, or because it is not the workload's turn (rules 37 to 39).
+func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observed, want intent) (intent, error) {
+	waits := false
+	for _, d := range want.pins.Decisions {
+		if d.Verdict != plan.Advanced {
+			continue
+		}
+		source := seen.pins.Sources[d.Source]
+		change, spreads := seen.spreading(d.Source)
+		switch {
+		case change.Meta != nil && change.Meta.Annotations[keys.Stop] == d.Current.Revision:
+			source.Turn = waiting.Turn(waiting.Stopped, "annotation "+keys.Stop+" of "+d.Source.String(), d.Source.String(), time.Time{})
+		case spreads && r.Others != nil && !seen.alone:
+			turn, err := r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
+			if err != nil {
+				return want, err
+			}
+			source.Turn = turn
+		default:
+			continue
+		}
+		waits = waits || source.Turn != (waiting.Wait{})
+		seen.pins.Sources[d.Source] = source
+	}
+	if waits {
+		want = seen.decide()
+	}
+	return want, nil
+}
+
+// advanced returns the text of keys.Advanced: a note of the advance if some source moves whose changes spread, otherwise what was there.
+func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
+	moved := spread.Advance{To: pin.Set{}, From: pin.Set{}}
+	for _, d := range i.pins.Decisions {
+		if _, spreads := seen.spreading(d.Source); spreads && d.Verdict == plan.Advanced && d.To != d.From {
+			moved.To[d.Source], moved.From[d.Source] = d.To, d.From
+		}
+	}
+	if len(moved.To) == 0 {
+		return seen.notes.advanced
+	}
+	before, _ := spread.ParseAdvance(seen.notes.advanced)
+	for source, p := range before.To { // Other sources may still be in the middle of it.
+		if _, again := moved.To[source]; !again && i.pins.Pins[source] == p {
+			moved.To[source], moved.From[source] = p, before.From[source]
+		}
+	}
+	health := r.Kind.Health(cmp.Or(seen.old, obj))
+	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.RolledOut
+	return moved.String()
+}
+
+// Spreading returns the changes that are about to advance, or wait for their turn.
+func (l Assessment) Spreading() []Spreading {
+	var all []Spreading
+	for _, d := range l.Pins.Decisions {
+		if change, spreads := l.seen.spreading(d.Source); spreads && (d.Verdict == plan.Advanced || d.Wait.IsTurn()) {
+			all = append(all, change)
+		}
+	}
+	return all
+}
+
+// Standing is how a workload stands to the present content of a source, regardless of others.
+type Standing struct {
+	Decision plan.Decision
+	// Source is what was observed of the source.
+	Source revision.Observation
+	Wave   int
+	// Has is true if it has taken the present content as a change that spreads, which Advance notes.
+	Has     bool
+	Advance spread.Advance
+	// Health are those of all that roll its template out. Proven is true if a Job has succeeded with the present content.
+	Health []workload.Health
+	Paused bool
+	Proven bool
+	// Code is true while it has the code with which it took the change, or was rolled back from it. Deadline is how long it may take it.
+	Code     bool
+	Deadline time.Duration
+}
+
+// Stand finds out how a workload stands to the present content of a source, whose metadata reader may show at a later state than the
+// cache. It is false for one that the change does not concern; then only Source counts.
+func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source, reader client.Reader) (Standing, bool, error) {
+	seen, want, err := r.observeAndDecide(ctx, obj, view{reader: reader, alone: true})
+	if err != nil {
+		return Standing{}, false, err
+	}
+	for _, d := range want.pins.Decisions {
+		if d.Source != source || d.From == (pin.Pin{}) {
+			continue
+		}
+		s := Standing{Decision: d, Source: seen.sources[source], Wave: seen.config.Wave}
+		s.Advance, _ = spread.ParseAdvance(seen.notes.advanced)
+		code := r.code(obj, nil).Digest()
+		if s.Code, s.Deadline = s.Advance.Code == code, seen.config.Deadline; d.Verdict == plan.Held {
+			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
+			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code
+		}
+		s.Has = d.Verdict == plan.InSync && s.Advance.To[source] == d.From && d.From.Revision == d.Current.Revision && d.From.Number >= s.Source.FollowingNumber()
+		if d.Verdict == plan.InSync && !s.Has {
+			return s, false, nil
+		}
+		for i, holder := range seen.pins.Holders {
+			s.Proven = s.Proven || holder.Pins[source] == d.From && r.Kind.Holder.Facts(seen.holders[i]).Succeeded
+		}
+		rollers, _, err := r.rollers(ctx, obj)
+		for _, roller := range rollers {
+			s.Health = append(s.Health, roller.Kind.Health(roller.Object))
+			s.Paused = s.Paused || roller.Kind.Paused(roller.Object)
+		}
+		return s, true, err
+	}
+	return Standing{}, false, nil
+}
