@@ -150,10 +150,13 @@ func (a *aviary) driveKeys() {
 		keys.Track: "InvalidTrack", keys.Mode: "InvalidMode", keys.Injection: "InvalidMode", keys.Advance: "InvalidAdvance",
 		keys.Settle: "InvalidSettle", keys.RotateBy: "InvalidMode", keys.RestartOn: "InvalidRestartOn",
 		keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow", keys.Deploys: "InvalidDeploys",
+		keys.Wave: "InvalidSpreading", keys.Deadline: "InvalidSpreading",
 	}
 	onSource := map[string]string{
 		keys.Policy: "InvalidMode", keys.Advance: "InvalidAdvance", keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow",
-		keys.Deploys: "InvalidDeploys",
+		keys.Deploys: "InvalidDeploys", keys.Safety: "InvalidSpreading", keys.Steps: "InvalidSpreading", keys.MaxRolling: "InvalidSpreading",
+		keys.Bake: "InvalidSpreading", keys.Passed: "InvalidSpreading", keys.OnFailure: "InvalidSpreading", keys.StopAfter: "InvalidSpreading",
+		keys.Resume: "InvalidSpreading",
 	}
 	type awaited struct{ reason, on, what string }
 	var all []awaited
@@ -375,6 +378,27 @@ func (a *aviary) driveLosses() {
 	a.saidNow("Held", "loser")
 	a.unguarded("delete", "configmap", first.Revision)
 	a.saidNow("RevisionMissing", "loser")
+
+	a.add(configMap("halt", "k", a.plant(inConfigMap, "halt")), a.web("halting", envFrom("halt")))
+	a.WaitPinned("halting", "halt", "k", a.dataOf("halt"))
+	a.Kubectl("annotate", "deployment/halting", keys.Settle+"=1h")
+	a.Edit("halt", "k", a.plant(inConfigMap, "halt, changed"))
+	a.confrev("stop", "configmap/halt").says("goes no further")
+	a.Kubectl("annotate", "deployment/halting", keys.Settle+"-")
+	a.saidNow("ChangeStopped", "halting")
+
+	// Without its account, no further pod of it can be created.
+	a.Kubectl("create", "serviceaccount", "brittle")
+	source := configMap("brittle", "k", a.plant(inConfigMap, "brittle"))
+	source.Annotations = map[string]string{keys.OnFailure: "undo"}
+	a.add(source, a.web("brittle", envFrom("brittle"), gen.Replicas(1), func(d *appsv1.Deployment) {
+		d.Spec.ProgressDeadlineSeconds, d.Spec.Template.Spec.ServiceAccountName = new(int32(5)), "brittle"
+	}))
+	a.WaitPinned("brittle", "brittle", "k", a.dataOf("brittle"))
+	a.areRolledOut("brittle")
+	a.Kubectl("delete", "serviceaccount", "brittle")
+	a.Edit("brittle", "k", a.plant(inConfigMap, "brittle, changed"))
+	a.saidNow("ChangeFailed", "brittle")
 }
 
 // checkDriven checks that all warnings of docs/events.md were driven, except for those that are listed.

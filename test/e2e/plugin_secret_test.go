@@ -22,14 +22,15 @@ import (
 // printing are command lines of every verb that has the flag --output, in a namespace in which deployment/web uses secret/db.
 var printing = map[string][]string{
 	"audit":   {""},
-	"status":  {"", "deployment/web"},
+	"status":  {"", "deployment/web", "secret/db"},
 	"history": {"secret/db", "deployment/web"},
 	"uses":    {"secret/db"},
 	"doctor":  {""},
 	"preview": {"-f db.yaml"},
 	"undo": {"deployment/web", "deployment/web secret/db --restore-source", "deployment/web secret/db --restore-source --to-revision=1",
 		"deployment/web secret/db --restore-source --to-revision=2"},
-	"resume":                {"deployment/web", "deployment/web secret/db"},
+	"stop":                  {"secret/db"},
+	"resume":                {"deployment/web", "deployment/web secret/db", "secret/db"},
 	"advance":               {"deployment/web"},
 	"track":                 {"deployment/web", "deployment/web secret/db"},
 	"untrack":               {"deployment/web"},

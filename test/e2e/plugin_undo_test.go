@@ -193,7 +193,7 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 		w.confrev(verb, "web").fails(1, "want TYPE/NAME")
 		w.confrev(verb, "deployment/none").fails(1, `deployments.apps "none" not found`)
 		w.confrev(verb, "nothing/web").fails(1, `the server doesn't have a resource type "nothing"`)
-		w.confrev(verb, "configmap/app").fails(1, "configmap/app is not a workload that confrev handles")
+		w.confrev(verb, "serviceaccount/default").fails(1, "serviceaccount/default is not a workload that confrev handles")
 		w.confrev(verb, "deployment/web", "pod/x").fails(1, "configmap/NAME or secret/NAME")
 		w.confrev(verb, "deployment/web", "configmap/none").fails(1, "deployment/web does not refer to configmap/none")
 		w.confrev(verb, "deployment/web", "configmap/else").fails(1, "does not track configmap/else", "kubectl confrev track deployment/web configmap/else")

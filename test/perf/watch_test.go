@@ -4,6 +4,7 @@ package perf
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"time"
 
@@ -89,28 +90,42 @@ func look(kind workload.Kind, obj runtime.Object) (sighting, error) {
 // each first was.
 func (t *templates) changed(annotation string, names ...string) []time.Time {
 	t.w.Helper()
-	wanted := map[string]bool{}
-	for _, name := range names {
-		wanted[name] = true
-	}
 	var times []time.Time
-	timeout := time.After(patience)
-	for len(wanted) > 0 {
-		select {
-		case s, ok := <-t.events:
-			if !ok {
-				t.w.Fatal("the watch of workloads ended")
-			}
-			if wanted[s.name] && s.annotations[annotation] != t.seen[s.name][annotation] {
-				times = append(times, s.at)
-				delete(wanted, s.name)
-			}
-			t.seen[s.name] = s.annotations
-		case <-timeout:
-			t.w.Fatalf("%d of %d workloads still not changed after %s", len(wanted), len(names), patience)
-		}
+	for _, at := range t.changedEach(annotation, names) {
+		times = append(times, at)
 	}
 	return times
+}
+
+// changedEach does the same, and calls yield at each of them, counted from 0, so that something can be done in between.
+func (t *templates) changedEach(annotation string, names []string) iter.Seq2[int, time.Time] {
+	return func(yield func(int, time.Time) bool) {
+		t.w.Helper()
+		wanted := map[string]bool{}
+		for _, name := range names {
+			wanted[name] = true
+		}
+		timeout := time.After(max(patience, t.w.Patience))
+		for n := 0; len(wanted) > 0; {
+			select {
+			case s, ok := <-t.events:
+				if !ok {
+					t.w.Fatal("the watch of workloads ended")
+				}
+				changed := wanted[s.name] && s.annotations[annotation] != t.seen[s.name][annotation]
+				t.seen[s.name] = s.annotations
+				if changed {
+					delete(wanted, s.name)
+					if !yield(n, s.at) {
+						return
+					}
+					n++
+				}
+			case <-timeout:
+				t.w.Fatalf("%d of %d workloads still not changed in time", len(wanted), len(names))
+			}
+		}
+	}
 }
 
 // watchOwners follows the owners of a namespace's revisions, as a watch shows them. stop ends that and returns the number of owners after

@@ -1,0 +1,158 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/view"
+)
+
+// impatient creates ConfigMap shared and Deployments that fail after a few seconds without progress.
+func (w *world) impatient(settings map[string]string, names ...string) pin.Pin {
+	w.Helper()
+	source := configMap("shared", "color", "A")
+	source.Annotations = settings
+	w.Create(source)
+	for _, name := range names {
+		w.Create(deployment(name, envFrom("shared"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(5)) }))
+	}
+	var first pin.Pin
+	for _, name := range names {
+		first = w.WaitPinned(name, "shared", "color", "A")
+	}
+	w.areRolledOut(names...)
+	return first
+}
+
+// goesBack waits until a Deployment has a pin, and its controller has rolled it out.
+func (w *world) goesBack(name string, to pin.Pin) {
+	w.Helper()
+	w.Eventually(name+" goes back", func() string {
+		if p := w.PinOf(name, "shared"); p != to {
+			return "it has " + p.String()
+		}
+		return ""
+	})
+	w.areRolledOut(name)
+}
+
+// Rule 40: a change that fails in the first wave stops, is rolled back there, and never comes back; its repair goes through all waves.
+func TestAFailureIsUndone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	names := []string{"a", "b", "c"}
+	first := w.impatient(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, names...)
+	end := w.noMorePods()
+	w.Edit("shared", "color", "broken")
+	w.allHave(first, "a")
+	bad := w.PinOf("a", "shared")
+	w.goesBack("a", first)
+	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed: it exceeded its progress deadline")
+	w.WaitEvent("RolledBack", "a", "Rolled configmap/shared back from revision "+bad.String()+" to "+first.String())
+	w.WaitEvent("ChangeStopped", "b", "configmap/shared changed, and the change was stopped: it waits until a person resumes it (deployment/a failed with it)")
+	w.confrev("status", "configmap/shared").ends(4, "revision 2 is Stopped", "deployment/a failed with it; to continue anyway: kubectl confrev resume configmap/shared")
+	end()
+
+	// Whatever happens, the same content does not advance again.
+	w.Kubectl("rollout", "restart", "deployment/a", "deployment/b")
+	w.Kubectl("set", "image", "deployment/a", "deployment/c", "app=app:2")
+	w.Kubectl("label", "configmap/shared", "touched=1")
+	w.Barrier()
+	if have := w.have(first, names...); len(have) > 0 {
+		t.Errorf("%v have the change", have)
+	}
+	w.areRolledOut(names...)
+	w.Edit("shared", "color", "repaired")
+	w.Eventually("the repair is everywhere", func() string {
+		for _, name := range names {
+			if p := w.PinOf(name, "shared"); p.Number != 3 {
+				return name + " has " + p.String()
+			}
+		}
+		return ""
+	})
+	w.Eventually("it is complete", func() string {
+		if s := w.spreads(); s.State != view.Complete || s.Vouched != 3 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+}
+
+// Rule 40: with undo-all, everyone who has the change goes back. A person may continue anyway.
+func TestAFailureIsUndoneEverywhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	names := []string{"a", "b", "c"}
+	first := w.impatient(map[string]string{keys.Steps: "1,2", keys.OnFailure: "undo-all", keys.Bake: "6s"}, names...)
+	w.Edit("shared", "color", "B")
+	w.allHave(first, "a")
+	w.areRolledOut("a")
+	end := w.noMorePods()
+	w.allHave(first, "a", "b")
+	w.Eventually("both go back", func() string { return strings.Join(w.have(first, names...), " ") })
+	w.WaitEvent("ChangeFailed", "b", "revision 2 of configmap/shared failed")
+	end()
+	w.areRolledOut(names...)
+	w.confrev("status", "configmap/shared").ends(4, "deployment/b failed with it")
+
+	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues")
+	// What was rolled back stays; what never had the change takes it.
+	w.allHave(first, "c")
+	w.Barrier()
+	if have := w.have(first, names...); !slices.Equal(have, []string{"c"}) {
+		t.Errorf("%v have the change", have)
+	}
+}
+
+// Rule 40: where the setting says stop, no one else gets the change, and what has it keeps it.
+func TestAFailureStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.impatient(map[string]string{keys.MaxRolling: "1", keys.OnFailure: "stop"}, "a", "b")
+	end := w.noMorePods()
+	w.Edit("shared", "color", "B")
+	w.allHave(first, "a")
+	w.WaitEvent("ChangeFailed", "a", "It stays here.")
+	end()
+	w.areRolledOut("a")
+	w.Barrier()
+	if have := w.have(first, "a", "b"); !slices.Equal(have, []string{"a"}) {
+		t.Errorf("%v have the change", have)
+	}
+	w.confrev("resume", "configmap/shared")
+	w.allHave(first, "a", "b")
+}
+
+// Rule 40: a person who rolls back a change alone stops it for the others; one who rolls back code as well does not.
+func TestAnUndoByAPersonIsAFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "stop", keys.Bake: "1h"}, "a", "b")
+	w.Edit("shared", "color", "B")
+	w.allHave(first, "a")
+	w.areRolledOut("a")
+	w.Undo("a")
+	w.WaitHeld("a", "shared")
+	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed")
+	w.Edit("shared", "color", "C")
+	w.allHave(first, "a")
+	w.areRolledOut("a")
+	w.Kubectl("set", "image", "deployment/a", "app=app:2")
+	w.areRolledOut("a")
+	// The first template has been rolled out as revisions 1 and 3.
+	w.Undo("a", "--to-revision=3")
+	w.WaitHeld("a", "shared")
+	w.Barrier()
+	if s := w.spreads(); s.State == view.Stopped {
+		t.Errorf("an undo of the code stopped the change: %+v", s)
+	}
+}
