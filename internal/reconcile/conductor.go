@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -139,12 +138,8 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	}
 	wanted := s.Record
 	wanted.Revision, wanted.Number, wanted.Wave = string(s.Revision), s.Current.Number, max(s.Record.Wave, s.Passes())
-	failures := s.Failures(s.Record.Failed)
-	stops := s.Settings.Stops(len(failures))
-	if stops {
-		wanted.Stops++
-		wanted.Failed = slices.Sorted(slices.Values(slices.Concat(s.Record.Failed, failures)))
-	}
+	wanted, failures := wanted.WithFailures(s.Settings, s.Failures(s.Record.Failed), s.Stops())
+	stops := wanted.Stops > s.Record.Stops
 	if wanted.String() == s.Record.String() {
 		return true, nil
 	}
@@ -153,10 +148,10 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 		return false, err
 	}
 	c.Fleet.Recorded(s, wanted)
+	c.report(ctx, s, failures)
 	if stops {
-		log.FromContext(ctx).Info("a change was stopped, because workloads failed with it", "revision", s.Current.String(), "failed", failures)
+		log.FromContext(ctx).Info("a change was stopped, because workloads failed with it", "revision", s.Current.String(), "failed", len(failures))
 		metricStopped.Inc()
-		c.report(ctx, s, failures)
 		// They wait for something else now, and say so.
 		for _, m := range s.Waits() {
 			c.Wake(s.Workloads[m.Name])

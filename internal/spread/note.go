@@ -3,6 +3,7 @@ package spread
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,25 @@ func ParseRecord(text string) (Record, bool) {
 		return Record{}, false
 	}
 	return r, true
+}
+
+// maxFailed is how many failures a record names: an annotation has limited room. Failures beyond that count again if the change is resumed.
+const maxFailed = 200
+
+// WithFailures returns the record with failures that have not counted yet, if they stop the change, or if it is stopped because of others.
+// stops is how many stops hold it back now. counted are the failures that the record names from then on.
+func (r Record) WithFailures(settings Settings, failures []string, stops int) (after Record, counted []string) {
+	if stops == 0 && !settings.Stops(len(failures)) {
+		return r, nil
+	}
+	counted = failures[:min(len(failures), max(0, maxFailed-len(r.Failed)))]
+	if stops == 0 {
+		r.Stops++
+		counted = failures
+	}
+	r.Failed = slices.Concat(r.Failed, counted)
+	r.Failed = slices.Sorted(slices.Values(r.Failed[:min(len(r.Failed), maxFailed)]))
+	return r, counted
 }
 
 // String returns the text form.

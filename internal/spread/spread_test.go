@@ -284,6 +284,33 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%q is %v", text, got)
 		}
 	}
+	undo := spread.Settings{OnFailure: spread.Undo, StopAfter: 2}
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("deployment/%03d", i))
+	}
+	for name, test := range map[string]struct {
+		failed, failures []string
+		stops            int
+		wantStops, named int
+		counted          int
+	}{
+		"too few":            {nil, []string{"b"}, 0, 0, 0, 0},
+		"enough":             {nil, []string{"b", "a"}, 0, 1, 2, 2},
+		"stopped already":    {[]string{"a"}, []string{"b"}, 1, 0, 2, 1},
+		"nothing new":        {[]string{"a"}, nil, 1, 0, 1, 0},
+		"more than it names": {nil, many, 0, 1, 200, 300},
+		"it names no more":   {many[:200], many[200:], 1, 0, 200, 0},
+	} {
+		before := spread.Record{Failed: test.failed}
+		after, counted := before.WithFailures(undo, test.failures, test.stops)
+		if after.Stops != test.wantStops || len(after.Failed) != test.named || len(counted) != test.counted || !slices.IsSorted(after.Failed) {
+			t.Errorf("%s: %+v, %d counted", name, after, len(counted))
+		}
+		if again, _ := after.WithFailures(undo, nil, 1); again.String() != after.String() {
+			t.Errorf("%s: it changes again, to %+v", name, again)
+		}
+	}
 	if r, n, err := spread.ParseResume(spread.Resume("app-x", 2)); r != "app-x" || n != 2 || err != nil {
 		t.Errorf("read %s %d %v", r, n, err)
 	}
