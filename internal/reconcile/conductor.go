@@ -151,7 +151,6 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	c.report(ctx, s, failures)
 	if stops {
 		log.FromContext(ctx).Info("a change was stopped, because workloads failed with it", "revision", s.Current.String(), "failed", len(failures))
-		metricStopped.Inc()
 		// They wait for something else now, and say so.
 		for _, m := range s.Waits() {
 			c.Wake(s.Workloads[m.Name])

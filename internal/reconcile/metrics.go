@@ -26,9 +26,6 @@ var (
 		Help:    "Time from noticing a source's change to having written the pin, the settle time included.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 	})
-	metricStopped = register.NewCounter(prometheus.CounterOpts{
-		Name: "confrev_changes_stopped_total", Help: "Changes that were stopped because workloads failed with them.",
-	})
 	metricWorkloads = prometheus.NewDesc("confrev_workloads", "Workloads that opted in, by how far they are with their sources and, if they wait, what for.",
 		[]string{"namespace", "workload", "state", "reason"}, nil)
 )
