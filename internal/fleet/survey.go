@@ -160,16 +160,21 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		}
 	case d.Verdict == plan.Unknown:
 		m.Stage, m.Why = spread.Later, "it could not be looked at"
-	case d.Verdict == plan.Waiting && !d.Wait.Until.IsZero():
+	case d.Verdict == plan.Waiting && (d.Wait.Invalid || !d.Wait.Until.IsZero()):
 		m.Stage, m.Why = spread.Later, "waits "+d.Wait.String()
 	case d.Verdict == plan.Waiting:
 		m.Stage, m.Why = spread.Apart, "waits "+d.Wait.String()
 	default:
-		m.Stage, m.Why = spread.Apart, string(d.Verdict)
+		m.Stage, m.Why = spread.Apart, cmp.Or(apart[d.Verdict], string(d.Verdict))
 		// Someone rolled back the change alone. Where the code went back too, it may have been the cause.
 		m.Fails = d.Verdict == plan.Held && of.Code && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
 	}
 	return m
+}
+
+// apart has why workloads with some verdicts do not take the change.
+var apart = map[plan.Verdict]string{
+	plan.Held: "it was rolled back, and stays", plan.KeyMissing: "it requires a key that the source lacks", plan.SourceMissing: "the source does not exist",
 }
 
 // stageOf finds out how far a member is that has the change. Once it has vouched, it does so until it gets other content: a pod that is

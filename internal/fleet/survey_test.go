@@ -125,6 +125,7 @@ func TestStages(t *testing.T) {
 		"it would, with no replicas":           {of: moves(workload.Health{Idle: true, Disturbed: true}), want: spread.Waiting},
 		"it is paused":                         {of: paused, want: spread.Later},
 		"it is frozen":                         {of: waits(waiting.Frozen, noon.Add(time.Hour)), want: spread.Later},
+		"a setting cannot be read":             {of: rollout.Standing{Decision: plan.Decision{Verdict: plan.Waiting, Wait: waiting.Wait{Reason: waiting.Manual, Invalid: true}}}, want: spread.Later},
 		"it waits for a person":                {of: waits(waiting.Manual, time.Time{}), want: spread.Apart},
 		"it waits for a deploy":                {of: waits(waiting.OnDeploy, time.Time{}), want: spread.Apart},
 		"the change is stopped":                {of: waits(waiting.Stopped, time.Time{}), want: spread.Waiting},

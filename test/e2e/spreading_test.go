@@ -322,6 +322,7 @@ func TestASpreadingThatCannotBeRead(t *testing.T) {
 	w.Edit("shared", "color", "B")
 	w.WaitEvent("InvalidSpreading", "a", `annotation confrev.io/max-rolling of configmap/shared: "0" is not an amount: want a number such as 5, or a share such as 10%`)
 	w.WaitEvent("WaitingToAdvance", "a", "waits until annotation confrev.io/max-rolling of configmap/shared is corrected")
+	w.confrev("status", "configmap/shared").ends(3, "is Underway", "waits until annotation confrev.io/max-rolling of configmap/shared is corrected")
 	w.Barrier()
 	if have := w.have(first, "a"); len(have) > 0 {
 		t.Errorf("%v have the change", have)
