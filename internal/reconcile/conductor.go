@@ -140,7 +140,8 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	wanted.Revision, wanted.Number, wanted.Wave = string(s.Revision), s.Current.Number, max(s.Record.Wave, s.Passes())
 	wanted, failures := wanted.WithFailures(s.Settings, s.Failures(s.Record.Failed), s.Stops())
 	stops := wanted.Stops > s.Record.Stops
-	if wanted.String() == s.Record.String() {
+	if wanted.String() == s.Record.String() || wanted.Wave == 0 && wanted.Stops == 0 {
+		// Nothing has been decided since.
 		return true, nil
 	}
 	ref := revision.Ref{Kind: s.Source.Kind, Namespace: s.Source.Namespace, Name: s.Current.Revision}
