@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -109,6 +110,13 @@ func (w *world) noMorePods() (end func()) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}}
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	w.Create(quota)
+	w.Eventually("the API server refuses pods", func() string {
+		pod := w.runIn("", "", "kubectl", "run", "probe", "--image=app:1", "--dry-run=server")
+		if !strings.Contains(pod.stderr, "exceeded quota") {
+			return pod.stdout + pod.stderr
+		}
+		return ""
+	})
 	return func() { w.Kubectl("delete", "resourcequota", "full") }
 }
 
@@ -264,27 +272,19 @@ func TestABudget(t *testing.T) {
 		names = append(names, fmt.Sprintf("app-%d", i))
 	}
 	first := w.fleet(map[string]string{keys.MaxRolling: "2", keys.Bake: "1s"}, names...)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &conducted{world: w, first: first, limit: 2, inFlight: map[string]bool{}, crash: make(chan string, 100)}
+	done := c.follow(ctx)
 	w.Edit("shared", "color", "B")
-	most := 0
-	w.Eventually("all have the change", func() string {
-		var inFlight []string
-		for _, name := range w.have(first, names...) {
-			d := w.Deployment(name)
-			i := slices.IndexFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == appsv1.DeploymentProgressing })
-			if d.Status.ObservedGeneration < d.Generation || d.Status.Conditions[i].Reason != "NewReplicaSetAvailable" {
-				inFlight = append(inFlight, name)
-			}
-		}
-		if most = max(most, len(inFlight)); most > 2 {
-			t.Fatalf("%v are in the middle of the change", inFlight)
-		}
-		if have := w.have(first, names...); len(have) < len(names) {
-			return fmt.Sprintf("only %v", have)
-		}
-		return ""
-	})
-	if most == 0 {
-		t.Error("no one was ever seen in the middle of the change: the test looks at nothing")
+	w.allHave(first, names...)
+	w.areRolledOut(names...)
+	cancel()
+	done.Wait()
+	for _, fault := range c.faults {
+		t.Error(fault)
+	}
+	if c.most == 0 || len(c.writes) != len(names) {
+		t.Errorf("at most %d were in the middle of the change; confrev wrote %q", c.most, c.writes)
 	}
 }
 
