@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/keys"
@@ -30,8 +31,12 @@ func (c *Conductor) report(ctx context.Context, s *fleet.Survey, failures []stri
 	for _, name := range failures {
 		w := s.Workloads[name]
 		obj := w.Engine.Kind.New()
-		if err := w.Engine.Client.Get(ctx, w.Name, obj); err != nil {
-			// It is gone.
+		err := w.Engine.Client.Get(ctx, w.Name, obj)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			log.FromContext(ctx).Error(err, "cannot say on a workload that a change failed", "workload", name)
 			continue
 		}
 		n := notice.Warning(notice.ChangeFailed, s.Source.Source(), "%s failed: %s. No other workload gets it. %s. Correct %s; to continue anyway: kubectl confrev resume %s -n %s",
