@@ -55,6 +55,9 @@ func (c *conducted) follow(ctx context.Context) *sync.WaitGroup {
 					c.fault(fmt.Sprintf("the watch says %v", event.Object))
 				}
 			}
+			if ctx.Err() == nil {
+				c.fault("a watch ended, so writes may have been missed")
+			}
 		})
 	}
 	return &done
@@ -120,8 +123,13 @@ func (c *conducted) endAfterEach(points int) {
 			c.Must(confrev.Start(c.Ctx))
 		default:
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.faults) > 0 {
+			c.Fatal(c.faults)
+		}
 		if crashes < points {
-			return fmt.Sprintf("%d writes", crashes)
+			return fmt.Sprintf("%d writes: %q", crashes, c.writes)
 		}
 		return ""
 	})
