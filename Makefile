@@ -141,7 +141,7 @@ e2e-build:
 
 e2e-alone e2e-shared: e2e-%: e2e-build
 	@export CONFREV_TEST_CLUSTER=$(TEST_CLUSTER)-$* CONFREV_TEST_BINARIES=$(binaries); status=0; \
-	$(if $(filter shared,$*),nice -n 5) go run ./hack/gotest exec $(times)/$@ $(binaries)/e2e.test test/e2e -timeout 40m -parallel 12 $(RUN) -suite $* || status=$$?; \
+	$(if $(filter shared,$*),nice -n 5) go run ./hack/gotest exec $(times)/$@ $(binaries)/e2e.test test/e2e -timeout 60m -parallel 12 $(RUN) -suite $* || status=$$?; \
 	$(cluster) down --name $$CONFREV_TEST_CLUSTER && exit $$status
 
 .PHONY: test-matrix

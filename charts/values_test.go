@@ -121,6 +121,14 @@ var tests = map[string]struct {
 	"restartOn": {"restartOn: [{apiGroups: [''], resources: [persistentvolumeclaims]}]", with(args("--restart-on=persistentvolumeclaims"),
 		"ClusterRole/confrev {.rules[?(@.resources[0]=='persistentvolumeclaims')].verbs}", `["get","list","watch"]`)},
 
+	"failFast.enabled": {"failFast: {enabled: true}", with(args("--fail-fast"),
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='pods')].verbs}", `["list"]`, "ValidatingAdmissionPolicy/confrev-confine-evictions", "no",
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='pods/eviction')].verbs}", "")},
+	"failFast.evictStuckPods": {"failFast: {enabled: true, evictStuckPods: true}", with(args("--evict-stuck-pods"),
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='pods/eviction')].verbs}", `["create"]`, "ValidatingAdmissionPolicy/confrev-confine-evictions", "yes")},
+	"failFast.evictStuckPods alone": {"failFast: {evictStuckPods: true}", map[string]string{
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='pods/eviction')].verbs}": "", "ValidatingAdmissionPolicy/confrev-confine-evictions": "no"}},
+
 	"podAdmission: policy": {"podAdmission: policy", map[string]string{
 		"MutatingAdmissionPolicy/confrev-resolve-pins":      "yes",
 		"MutatingWebhookConfiguration/confrev-resolve-pins": "no",

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
@@ -32,6 +33,9 @@ import (
 type Fleet struct {
 	client client.Reader
 	now    func() time.Time
+
+	// pods reads the pods of members (rule 41); nil if confrev may not.
+	pods client.Reader
 
 	// brief is true for a process that looks once, and so cannot know for how long anything has been as it is.
 	brief bool
@@ -76,6 +80,9 @@ type change struct {
 	// healthy is since when members have been healthy whose kind does not record it, and vouched are those that have vouched.
 	healthy map[string]time.Time
 	vouched map[string]bool
+	// crashed has what fails in the pods of members, and examined when they were last looked at.
+	crashed  map[string]string
+	examined map[string]time.Time
 	// stuck are the members that make no progress.
 	stuck map[string]stuck
 	// admitted has when members were let go that do not show it yet.
@@ -111,6 +118,8 @@ type Workload struct {
 	Name   types.NamespacedName
 	// Code is true while it has the code with which it took the change.
 	Code bool
+	// standing is what was observed of it.
+	standing rollout.Standing
 }
 
 // Stops returns how many stops because of failures hold the change back: those that no one has ended.
@@ -120,6 +129,13 @@ func (s *Survey) Stops() int {
 		ended = stops
 	}
 	return max(0, s.Record.Stops-ended)
+}
+
+// AwaitsJobs reports whether the first Job of a CronJob may still fail, and that matters.
+func (s *Survey) AwaitsJobs() bool {
+	return s.Settings.OnFailure >= spread.StopIt && slices.ContainsFunc(s.Has(), func(m spread.Member) bool {
+		return m.Stage == spread.Idle && s.Workloads[m.Name].Engine.Kind.RunsJobs()
+	})
 }
 
 // Turn returns what a workload waits for before it may take a change. It implements rollout.Others.
@@ -133,8 +149,11 @@ func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload stri
 	defer c.mu.Unlock()
 	verdict, known := s.Of(workload)
 	if verdict == spread.Goes {
-		c.admitted[workload] = f.now()
-		s.goes(workload)
+		// A dry run takes up no place.
+		if !revision.IsProvisional(ctx) {
+			c.admitted[workload] = f.now()
+			s.goes(workload)
+		}
 		return waiting.Wait{}, nil
 	}
 	if !known && s.isMoving(workload) {
@@ -215,13 +234,23 @@ func (f *Fleet) recent(ctx context.Context, c *change, asked rollout.Spreading) 
 	return f.survey(ctx, c, asked)
 }
 
-// Survey looks at all workloads that use a source. It is false if changes to the source do not spread, or if there is no source.
+// Survey looks at all workloads that use a source, and at the pods of those that are in the middle of a change. It is false if changes to the source do not spread, or if there is no source.
 func (f *Fleet) Survey(ctx context.Context, source revision.Ref) (*Survey, bool, error) {
 	asked, ok, err := f.Spreading(ctx, source)
 	if !ok || err != nil {
 		return nil, false, err
 	}
 	s, err := f.look(ctx, asked)
+	if err == nil && f.Examines(s) {
+		found, unread := f.examine(ctx, s)
+		if unread != nil {
+			// What the controllers of the workloads report still counts.
+			log.FromContext(ctx).Error(unread, "cannot look at the pods of workloads that are in the middle of a change")
+		}
+		if found {
+			s, err = f.look(ctx, asked)
+		}
+	}
 	return s, err == nil, err
 }
 

@@ -83,7 +83,7 @@ func (f *Fleet) stand(ctx context.Context, s *Survey) (map[string]rollout.Standi
 			}
 			name := engine.Kind.Resource() + "/" + obj.GetName()
 			standings[name] = standing
-			s.Workloads[name] = Workload{engine, client.ObjectKeyFromObject(obj), standing.Code}
+			s.Workloads[name] = Workload{engine, client.ObjectKeyFromObject(obj), standing.Code, standing}
 		}
 	}
 	return standings, nil
@@ -135,6 +135,7 @@ func (c *change) begin(s *Survey) {
 	}
 	c.revision, c.number = s.Current.Revision, s.Current.Number
 	c.healthy, c.vouched, c.admitted, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]time.Time{}, map[string]stuck{}
+	c.crashed, c.examined = map[string]string{}, map[string]time.Time{}
 }
 
 // member returns a workload as a member of the change.
@@ -196,6 +197,10 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 	switch {
 	case c.vouched[m.Name], runsJobs && of.Proven:
 		m.Stage = spread.Vouched
+	case runsJobs && of.Disproven:
+		m.Stage, m.Fails, m.Why = spread.Failed, true, "its first Job with the change failed"
+	case c.crashed[m.Name] != "" && !of.Advance.Unwell:
+		m.Stage, m.Fails, m.Why = spread.Failed, true, c.crashed[m.Name]
 	case runsJobs:
 		m.Stage, m.Why = spread.Idle, "its next Job is to come"
 	case idle:

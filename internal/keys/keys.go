@@ -58,6 +58,9 @@ const Wave = Prefix + "wave"
 // Deadline is an annotation that users set on a workload: how long it may take a change without progress (rule 40).
 const Deadline = Prefix + "deadline"
 
+// Crashes is an annotation that users set on a workload: how many crashes of a container are a failure (rule 41).
+const Crashes = Prefix + "crashes"
+
 // Annotations by which people and pipelines steer how a change spreads, on its source (rule 39).
 const (
 	// Stop is the name of the revision that goes no further.

@@ -36,6 +36,7 @@ import (
 	"confrev.io/confrev/internal/reconcile"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/webhook"
 	"confrev.io/confrev/internal/workload"
@@ -167,7 +168,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	}
 	notices := notice.Sinks{sink.Events(recorder), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
-	triggers := rollout.NewTriggers(o.Options, manager.GetClient(), manager.GetAPIReader())
+	triggers := trigger.New(o.Triggers(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &reconcile.Revisions{
 		Options: o.Options, Grace: o.Grace, Workers: o.Workers, Kinds: kinds, Client: manager.GetClient(), Live: manager.GetAPIReader(),
 		Store: store, Notices: notices, Now: time.Now,
@@ -176,7 +177,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		return nil, fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
 	handler := &webhook.Workloads{Gate: gate, Notices: notices, Elected: manager.Elected()}
-	fleet := fleet.New(manager.GetClient(), time.Now)
+	fleet := newFleet(manager, o)
 	engine := func(kind workload.Kind) *rollout.Engine {
 		e := &rollout.Engine{
 			Kind: kind, Kinds: kinds, Options: o.Options, Client: manager.GetClient(), Live: manager.GetAPIReader(),
@@ -187,7 +188,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		}
 		return e
 	}
-	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, Now: time.Now}
+	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, Now: time.Now, Evictions: evictions(manager, o)}
 	if err := conductor.SetUp(manager); err != nil {
 		return nil, fmt.Errorf("set up the reconciler of spreading changes: %w", err)
 	}
@@ -205,6 +206,23 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	}
 	handler.Add(engine(workload.StandAloneJob))
 	return handler, manager.Add(assembly)
+}
+
+// newFleet returns a Fleet that looks at pods if the options say so.
+func newFleet(manager ctrl.Manager, o Options) *fleet.Fleet {
+	f := fleet.New(manager.GetClient(), time.Now)
+	if o.FailFast {
+		f.ExaminePods(manager.GetAPIReader())
+	}
+	return f
+}
+
+// evictions returns what evicts pods; nil unless the options say so.
+func evictions(manager ctrl.Manager, o Options) client.SubResourceWriter {
+	if !o.EvictStuckPods {
+		return nil
+	}
+	return manager.GetClient().SubResource("eviction")
 }
 
 func metricsServer(o Options) metricsserver.Options {

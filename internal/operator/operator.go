@@ -178,6 +178,10 @@ func addOptions(cmd *cobra.Command, o *Options) {
 			"at most five times as long in all. The annotation confrev.io/settle overrides it")
 	set.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted")
 	addSecrets(cmd, &o.Options)
+	set.BoolVar(&o.FailFast, "fail-fast", false, "notice when pods of a workload crash that takes a change which spreads, instead of waiting for the workload's "+
+		"deadline; it needs the right to list pods (chart value failFast.enabled)")
+	set.BoolVar(&o.EvictStuckPods, "evict-stuck-pods", false, "after a StatefulSet was rolled back, evict its pods that are stuck on the faulty change; "+
+		"needs --fail-fast and the right to evict pods (chart value failFast.evictStuckPods)")
 	set.IntVar(&o.RevisionsPerHour, "revisions-per-hour", 60,
 		"how often a source may get a new revision within an hour; beyond that its changes wait, since a controller seems to keep writing it")
 	set.IntVar(&o.RolloutsPerHour, "rollouts-per-hour", 30,
@@ -264,6 +268,10 @@ type Options struct {
 	RolloutsPerHour int
 	// Workers is how many workloads, and how many revisions, are worked on at a time.
 	Workers int
+	// FailFast lets a crash in a pod stop a change that spreads (rule 41).
+	FailFast bool
+	// EvictStuckPods ends pods of StatefulSets that are stuck on a change that was rolled back.
+	EvictStuckPods bool
 	// LeaderElect makes several replicas agree on one that works.
 	LeaderElect bool
 	// PolicyPrefix is what the names of the chart's admission policies begin with.
@@ -300,6 +308,7 @@ func (o Options) Validate() error {
 	require(o.Workers >= 1, "--workers=%d: want 1 or more", o.Workers)
 	require(o.RevisionsPerHour >= 1, "--revisions-per-hour=%d: want 1 or more", o.RevisionsPerHour)
 	require(o.RolloutsPerHour >= 1, "--rollouts-per-hour=%d: want 1 or more", o.RolloutsPerHour)
+	require(o.FailFast || !o.EvictStuckPods, "--evict-stuck-pods needs --fail-fast, which looks at pods")
 	require(!o.LeaderElect || o.Namespace != "", "--leader-elect needs --namespace, where the lease is kept")
 	require(!o.Webhook.Serves() || o.Namespace != "",
 		"--webhook-bind-address needs --namespace, where the Secret of the webhooks is kept; 0 serves no webhooks")

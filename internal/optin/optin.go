@@ -81,6 +81,8 @@ type Config struct {
 	Wave int
 	// Deadline is how long it may take a change without progress; 0 if it does not say.
 	Deadline time.Duration
+	// Crashes are how many crashes of a container are a failure; 0 if it does not say.
+	Crashes int
 	// Track selects sources among those that the template refers to.
 	Track Track
 	// RestartAt is true if rotated credentials should restart pods through Argo Rollouts' spec.restartAt, without a new
@@ -101,6 +103,7 @@ func Read(w Metadata, defaults Defaults) Config {
 	config.readGates(w)
 	config.readWave(w)
 	config.readDeadline(w.Annotations)
+	config.readCrashes(w.Annotations)
 	config.readSettle(w.Annotations)
 	config.readRotateBy(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])

@@ -90,6 +90,20 @@ func (c *Config) readDeadline(annotations map[string]string) {
 	c.Deadline = deadline
 }
 
+// readCrashes reads how many crashes of a container are a failure.
+func (c *Config) readCrashes(annotations map[string]string) {
+	text, ok := annotations[keys.Crashes]
+	if !ok {
+		return
+	}
+	crashes, err := spread.ParseCrashes(text)
+	if err != nil {
+		c.complain(InvalidSpreading, "annotation %s: %v; the default counts", keys.Crashes, err)
+		return
+	}
+	c.Crashes = crashes
+}
+
 // readWave reads the workload's place among others. kubectl rollout undo replaces annotations, so the label wins. A wave that cannot be
 // read is the last that there is.
 func (c *Config) readWave(w Metadata) {

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type Conductor struct {
 	Wake    func(fleet.Workload)
 	Notices notice.Sink
 	Now     func() time.Time
+	// Evictions evicts pods; nil if confrev may not.
+	Evictions client.SubResourceWriter
 
 	queue asked[revision.Ref]
 	// woken has which members were woken for which change, so that each event of one does not wake all others again.
@@ -53,6 +56,8 @@ const (
 	// lookAtSpread is how often to look at a change that is under way although nothing has happened: what a Job does, for example, is no
 	// event of its CronJob.
 	lookAtSpread = 10 * time.Second
+	// lookAtJobs is how often to look for a CronJob's first Job with a change that no one else waits for.
+	lookAtJobs = 30 * time.Second
 	// wakeAgain is how long a member may take to go after it was woken.
 	wakeAgain = 5 * time.Second
 )
@@ -83,13 +88,17 @@ func (c *Conductor) Look(changes ...rollout.Spreading) {
 
 // moved makes the Conductor look at the changes that a workload is in the middle of, if its controller has come further with them.
 func (c *Conductor) moved(before, after client.Object, health func(client.Object) workload.Health) {
-	note := after.GetAnnotations()[keys.Advanced]
-	if note == "" || note == before.GetAnnotations()[keys.Advanced] && health(before) == health(after) {
-		return
+	if after.GetAnnotations()[keys.Advanced] != before.GetAnnotations()[keys.Advanced] || health(before) != health(after) {
+		c.lookAtAdvance(after)
 	}
-	advance, _ := spread.ParseAdvance(note)
+}
+
+// lookAtAdvance makes the Conductor look at the changes that a workload has taken last. The process before this one may have ended after it
+// recorded that one of them is stopped, and before it rolled the workload back.
+func (c *Conductor) lookAtAdvance(of client.Object) {
+	advance, _ := spread.ParseAdvance(of.GetAnnotations()[keys.Advanced])
 	for source := range advance.To {
-		c.look(revision.Ref{Kind: source.Kind, Namespace: after.GetNamespace(), Name: source.Name})
+		c.look(revision.Ref{Kind: source.Kind, Namespace: of.GetNamespace(), Name: source.Name})
 	}
 }
 
@@ -108,26 +117,38 @@ func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconci
 	if recorded, err := c.record(ctx, s); err != nil || !recorded {
 		return outcome(ctx, retrySoon, err)
 	}
+	stuck := false
 	if s.Stops() > 0 {
-		if err := c.undo(ctx, s); err != nil {
-			return outcome(ctx, 0, err)
+		var notEvicted error
+		err := c.undo(ctx, s)
+		if stuck, notEvicted = c.evict(ctx, s); err != nil || notEvicted != nil {
+			return outcome(ctx, 0, errors.Join(err, notEvicted))
 		}
 	}
 	c.wake(s, s.Next())
+	if stuck {
+		return reconcile.Result{RequeueAfter: c.Fleet.PodsAgain(s)}, nil
+	}
 	return reconcile.Result{RequeueAfter: c.next(s)}, nil
 }
 
 // next returns when to look again if nothing happens; 0 if the change is complete.
 func (c *Conductor) next(s *fleet.Survey) time.Duration {
+	if s.Members() > 0 && s.Done() && s.AwaitsJobs() {
+		return lookAtJobs
+	}
 	if s.Members() == 0 || s.Done() {
 		c.forget(s.Source)
 		return 0
 	}
-	wakes := s.Wakes()
-	if wakes.IsZero() {
-		return lookAtSpread
+	soonest := lookAtSpread
+	if wakes := s.Wakes(); !wakes.IsZero() {
+		soonest = min(max(wakes.Sub(c.Now()), retrySoon), soonest)
 	}
-	return min(max(wakes.Sub(c.Now()), retrySoon), lookAtSpread)
+	if c.Fleet.Examines(s) {
+		soonest = min(c.Fleet.PodsAgain(s), soonest)
+	}
+	return soonest
 }
 
 // record writes on the current revision how many waves have passed, and whether the change is stopped because members failed. It returns

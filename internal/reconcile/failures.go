@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -107,4 +109,32 @@ func movesBack(look rollout.Assessment, obj client.Object) map[pin.Source]plan.D
 		}
 	}
 	return moves
+}
+
+// evict ends the pods of StatefulSets that are stuck on a change that was rolled back: the controller of an ordered StatefulSet waits until they
+// are ready, which they never are. The request names the UID of the pod that was seen, and honors disruption budgets. It reports whether there
+// were any, so that the StatefulSets must be looked at again.
+func (c *Conductor) evict(ctx context.Context, s *fleet.Survey) (stuck bool, err error) {
+	if c.Evictions == nil || s.Settings.OnFailure < spread.Undo {
+		return false, nil
+	}
+	var errs []error
+	for _, m := range s.Apart {
+		pods, err := c.Fleet.Stuck(ctx, s, m.Name)
+		errs = append(errs, err)
+		stuck = stuck || len(pods) > 0
+		for i := range pods {
+			pod := &pods[i]
+			err := c.Evictions.Create(ctx, pod, &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}})
+			switch {
+			case err == nil:
+				log.FromContext(ctx).Info("evicted a pod that was stuck on a change that was rolled back", "workload", m.Name, "pod", pod.Name)
+			case apierrors.IsTooManyRequests(err):
+				log.FromContext(ctx).Info("a disruption budget keeps a pod that is stuck on a change that was rolled back", "workload", m.Name, "pod", pod.Name)
+			case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+				errs = append(errs, fmt.Errorf("evict pod %s: %w", pod.Name, err))
+			}
+		}
+	}
+	return stuck, errors.Join(errs...)
 }

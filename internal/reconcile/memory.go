@@ -18,6 +18,8 @@ import (
 // rollout.
 type memory struct {
 	uid types.UID
+	// introduced is true once the Conductor knows what the workload has taken.
+	introduced bool
 	// generation and wrote are those of the last write. Until the cache shows them, wrote counts as rolled out although no holder shows it
 	// (rule 4).
 	generation int64

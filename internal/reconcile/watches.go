@@ -29,7 +29,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -129,7 +129,7 @@ func requests(objects []client.Object) []reconcile.Request {
 func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }
 
 // followTriggers makes changes to objects of other kinds reach the workloads that name them.
-func (r *Workloads) followTriggers(kinds []rollout.FollowedKind) error {
+func (r *Workloads) followTriggers(kinds []trigger.Kind) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error

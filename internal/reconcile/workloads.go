@@ -74,6 +74,10 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	known := r.memory.get(request.NamespacedName, obj.GetUID())
+	if !known.introduced {
+		known.introduced = true
+		r.Conductor.lookAtAdvance(obj)
+	}
 	if obj.GetGeneration() < known.generation {
 		// The cache does not show our own last write yet; its event is on the way.
 		return reconcile.Result{}, nil

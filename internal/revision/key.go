@@ -43,6 +43,9 @@ func Provisional(ctx context.Context) context.Context {
 	return context.WithValue(ctx, provisional{}, true)
 }
 
+// IsProvisional reports whether a context is that of a dry run.
+func IsProvisional(ctx context.Context) bool { return ctx.Value(provisional{}) != nil }
+
 // Key returns the key of a namespace (rule 22), and creates it if there is none.
 func (s *Store) Key(ctx context.Context, namespace string) (*content.Key, error) {
 	kept, known := s.cachedKey(namespace)
@@ -53,7 +56,7 @@ func (s *Store) Key(ctx context.Context, namespace string) (*content.Key, error)
 		}
 		// The Secret was deleted or replaced, or the cache lags behind.
 	}
-	return s.readKey(ctx, namespace, !s.asUser && ctx.Value(provisional{}) == nil)
+	return s.readKey(ctx, namespace, !s.asUser && !IsProvisional(ctx))
 }
 
 func (s *Store) cachedKey(namespace string) (namespaceKey, bool) {

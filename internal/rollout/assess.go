@@ -21,6 +21,7 @@ import (
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 )
@@ -55,7 +56,7 @@ type Assessment struct {
 	// Shown is true if a holder shows what was written last, so that it need not be remembered any longer.
 	Shown bool
 	// Triggers are the kinds of other objects on which the workload restarts.
-	Triggers []FollowedKind
+	Triggers []trigger.Kind
 	// Retry is true if something was refused that may be permitted later.
 	Retry bool
 
@@ -193,7 +194,7 @@ type observed struct {
 	sources  map[pin.Source]revision.Observation
 	contents map[pin.Source]contents
 	// triggers are the kinds of other objects on which the workload restarts and that were read.
-	triggers []FollowedKind
+	triggers []trigger.Kind
 	// retry is true when something was refused that may be permitted later.
 	retry    bool
 	warnings []notice.Notice

@@ -22,6 +22,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -36,7 +37,7 @@ type Engine struct {
 	// snapshot, so that the right to list is enough there.
 	Whole    client.Reader
 	Store    *revision.Store
-	Triggers *Triggers
+	Triggers *trigger.Reader
 	Accounts *account.Accounts
 	// Others is nil where a change reaches all workloads at once.
 	Others Others
@@ -79,6 +80,11 @@ func (o Options) SourceKinds() []pin.Kind {
 
 // Enabled reports whether sources of a kind are read at all.
 func (o Options) Enabled(kind pin.Kind) bool { return slices.Contains(o.SourceKinds(), kind) }
+
+// Triggers returns the limits of what workloads may restart on.
+func (o Options) Triggers() trigger.Limits {
+	return trigger.Limits{Listed: o.RestartOn, Any: o.RestartOnAny, Namespaced: o.Namespaced(), Within: o.Within()}
+}
 
 // Within returns the namespace to which the loops with these options are limited; empty if they work in all. Where there are several, each
 // has loops of its own.

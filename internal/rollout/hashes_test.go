@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -375,56 +373,6 @@ func TestMisdirected(t *testing.T) {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
-	}
-}
-
-// A right that was removed is looked for again.
-func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
-	triggers, err := optin.ParseRestartOn("deployments.v1.apps/web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := forbiddenReader(t)
-	trigger := triggers[0]
-	tr := NewTriggers(Options{RestartOnAny: true}, seen, seen)
-	tr.permitted[trigger.Resource] = true
-	prepared, err := tr.prepare(t.Context(), trigger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = tr.read(t.Context(), gen.Namespace, prepared)
-	terminal, ok := errors.AsType[*notice.TerminalError](err)
-	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Text, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
-		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
-	}
-}
-
-// The API knows a resource by its singular too; its rights and events go by the plural.
-func TestATriggerIsCalledAsTheAPICallsIt(t *testing.T) {
-	triggers, err := optin.ParseRestartOn("deployment.v1.apps/web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := forbiddenReader(t)
-	_, err = NewTriggers(Options{RestartOnAny: true}, seen, seen).prepare(t.Context(), triggers[0])
-	terminal, ok := errors.AsType[*notice.TerminalError](err)
-	if !ok || terminal.Reason != optin.InvalidRestartOn || !strings.Contains(terminal.Text, "write deployments") {
-		t.Errorf("%v", err)
-	}
-}
-
-// What the chart does not list is not read, whatever else confrev may read (rule 19).
-func TestRestartOnReadsOnlyWhatIsListed(t *testing.T) {
-	triggers, err := optin.ParseRestartOn("namespaces.v1/tenant-b{.status.phase}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := Options{RestartOn: []schema.GroupResource{{Resource: "persistentvolumeclaims"}}}
-	// Nothing is asked of any reader.
-	_, err = NewTriggers(options, nil, nil).prepare(t.Context(), triggers[0])
-	terminal, ok := errors.AsType[*notice.TerminalError](err)
-	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Text, `may not follow namespaces;`) {
-		t.Errorf("%v", err)
 	}
 }
 

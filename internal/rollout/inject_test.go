@@ -2,9 +2,7 @@ package rollout
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -248,111 +245,5 @@ func TestThePatchOfAKindWithoutGenerations(t *testing.T) {
 		`{"op":"add","path":"/spec/template/metadata","value":{"annotations":{"confrev.io/pins":"configmap/app=app-bbbbbbbbbb@1"}}}]`
 	if string(data) != want {
 		t.Errorf("got  %s\nwant %s", data, want)
-	}
-}
-
-func TestFingerprint(t *testing.T) {
-	object := func(text string) *unstructured.Unstructured {
-		obj := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(text), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
-		return obj
-	}
-	const base = `{"kind":"W","metadata":{"name":"w","resourceVersion":"1"},"spec":{"a":"1","b":{"c":[1,2]}},"status":{"phase":"x"}}`
-	tests := map[string]struct {
-		other  string
-		fields []optin.Field
-		same   bool
-	}{
-		"nothing changed":                   {base, nil, true},
-		"metadata changed":                  {strings.Replace(base, `"resourceVersion":"1"`, `"resourceVersion":"2","labels":{"x":"y"}`, 1), nil, true},
-		"status changed":                    {strings.Replace(base, `"x"`, `"y"`, 1), nil, true},
-		"status went":                       {strings.Replace(base, `,"status":{"phase":"x"}`, ``, 1), nil, true},
-		"spec changed":                      {strings.Replace(base, `"a":"1"`, `"a":"2"`, 1), nil, false},
-		"another field came":                {strings.Replace(base, `"status"`, `"data":{},"status"`, 1), nil, false},
-		"a list in another order":           {strings.Replace(base, `[1,2]`, `[2,1]`, 1), nil, false},
-		"a string in the place of a number": {strings.Replace(base, `[1,2]`, `["1","2"]`, 1), nil, false},
-		"the field changed":                 {strings.Replace(base, `"a":"1"`, `"a":"2"`, 1), []optin.Field{"{.spec.a}"}, false},
-		"another field changed":             {strings.Replace(base, `"a":"1"`, `"a":"2"`, 1), []optin.Field{"{.spec.b.c[0]}"}, true},
-		"one of two fields changed":         {strings.Replace(base, `"a":"1"`, `"a":"2"`, 1), []optin.Field{"{.spec.a}", "{.spec.b}"}, false},
-		"the field went":                    {strings.Replace(base, `"a":"1",`, ``, 1), []optin.Field{"{.spec.a}"}, false},
-		"a field that neither has":          {strings.Replace(base, `"a":"1"`, `"a":"2"`, 1), []optin.Field{"{.spec.zzz}"}, true},
-		"a field below what is not there":   {base, []optin.Field{"{.zzz.yyy[0].xxx}"}, true},
-		"a field of the status":             {strings.Replace(base, `"x"`, `"y"`, 1), []optin.Field{"{.status.phase}"}, false},
-		"null is not the same as not there": {strings.Replace(base, `"a":"1"`, `"a":null`, 1), []optin.Field{"{.spec.a}"}, false},
-		"below null":                        {strings.Replace(base, `"b":{"c":[1,2]}`, `"b":null`, 1), []optin.Field{"{.spec.b.c}"}, false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			one, err := fingerprint(object(base), test.fields)
-			if err != nil {
-				t.Fatal(err)
-			}
-			other, err := fingerprint(object(test.other), test.fields)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if (one == other) != test.same {
-				t.Errorf("%s and %s", one, other)
-			}
-			if _, err := pin.ParseHashes("w.v1.example.com/w=" + one + "@1"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Run("golden", func(t *testing.T) {
-		for want, fields := range map[string][]optin.Field{"2veh6dpxrurtclxm": nil, "dllh3l2t6x5a5gz2": {"{.spec.a}"}, "qpvoivflfqunjf3p": {"{.spec.a}", "{.spec.b}"}} {
-			if got, err := fingerprint(object(base), fields); got != want || err != nil {
-				t.Errorf("of %q: %s, %v; was %s. It must never change: every workload that restarts on something would restart", fields, got, err, want)
-			}
-		}
-	})
-	t.Run("which field is part of it", func(t *testing.T) {
-		same := object(`{"spec":{"a":"1","b":"1"}}`)
-		a, _ := fingerprint(same, []optin.Field{"{.spec.a}"})
-		if b, _ := fingerprint(same, []optin.Field{"{.spec.b}"}); a == b {
-			t.Error("two fields of one value are alike")
-		}
-	})
-	t.Run("what is too much is not hashed", func(t *testing.T) {
-		big := object(`{"kind":"Widget","metadata":{"name":"w"},"spec":{"a":"` + strings.Repeat("canary", 200_000) + `"}}`)
-		if _, err := fingerprint(big, nil); err != nil {
-			t.Error(err)
-		}
-		_, err := fingerprint(big, []optin.Field{"{.spec}", "{.spec.a}"})
-		terminal, ok := errors.AsType[*notice.TerminalError](err)
-		if !ok || terminal.Reason != optin.InvalidRestartOn || terminal.Text !=
-			"annotation confrev.io/restart-on: what it names of Widget w is more than 2097152 bytes; name fields that matter" {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
-// A fingerprint that differs from look to look makes the workload roll forever.
-func TestFingerprintIsStable(t *testing.T) {
-	const text = `{"spec":{"a":"1","b":"2","c":"3","d":"4","e":{"name":"x"},"f":{"name":"y"},"g":{"name":"z"}}}`
-	for name, fields := range map[string][]optin.Field{
-		"all of it": nil, "a map": {"{.spec}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			first := ""
-			for range 100 {
-				obj := &unstructured.Unstructured{}
-				if err := json.Unmarshal([]byte(text), &obj.Object); err != nil {
-					t.Fatal(err)
-				}
-				got, err := fingerprint(obj, fields)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if first == "" {
-					first = got
-				}
-				if got != first {
-					t.Fatalf("now %s, now %s", first, got)
-				}
-			}
-		})
 	}
 }

@@ -2,15 +2,11 @@ package rollout
 
 import (
 	"context"
-	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -50,18 +46,6 @@ func (r reversed) List(ctx context.Context, list client.ObjectList, options ...c
 		objects[i], objects[j] = objects[j], objects[i]
 	}
 	return meta.SetList(list, objects)
-}
-
-// forbiddenReader lets no one read anything.
-func forbiddenReader(t *testing.T) client.Client {
-	t.Helper()
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(workload.Deployment.GVK, meta.RESTScopeNamespace)
-	return fake.NewClientBuilder().WithRESTMapper(mapper).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, "web", nil)
-		},
-	}).Build()
 }
 
 // fleet is a configured kind.

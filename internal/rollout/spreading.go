@@ -3,9 +3,12 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -85,6 +88,12 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 	}
 	health := r.Kind.Health(cmp.Or(seen.old, obj))
 	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.RolledOut
+	for source, p := range moved.From {
+		if last, noted := before.From[source]; noted && before.To[source] == p && before.Code == moved.Code && moved.Unwell && health.Disturbed {
+			// It never got well with what it has, which is nothing to go back to.
+			moved.From[source] = last
+		}
+	}
 	return moved.String()
 }
 
@@ -115,6 +124,13 @@ type Standing struct {
 	// Code is true while it has the code with which it took the change, or was rolled back from it. Deadline is how long it may take it.
 	Code     bool
 	Deadline time.Duration
+	// Crashes are how many crashes of a container are a failure; 0 if it does not say.
+	Crashes int
+	// Template is its pod template, and Owners are the objects that own its pods: itself, what refers to it, and its holders.
+	Template *corev1.PodTemplateSpec
+	Owners   []types.UID
+	// Disproven is true if the Jobs with the present content have failed, and the last one with other content had succeeded.
+	Disproven bool
 }
 
 // Stand finds out how a workload stands to the present content of a source, whose metadata reader may show at a later state than the
@@ -131,7 +147,8 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		s := Standing{Decision: d, Source: seen.sources[source], Wave: seen.config.Wave}
 		s.Advance, _ = spread.ParseAdvance(seen.notes.advanced)
 		code := r.code(obj, nil).Digest()
-		if s.Code, s.Deadline = s.Advance.Code == code, seen.config.Deadline; d.Verdict == plan.Held {
+		s.Deadline, s.Crashes, s.Template, s.Owners = seen.config.Deadline, seen.config.Crashes, seen.template, seen.owners()
+		if s.Code = s.Advance.Code == code; d.Verdict == plan.Held {
 			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
 			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code
 		}
@@ -139,9 +156,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		if d.Verdict == plan.InSync && !s.Has {
 			return s, false, nil
 		}
-		for i, holder := range seen.pins.Holders {
-			s.Proven = s.Proven || holder.Pins[source] == d.From && r.Kind.Holder.Facts(seen.holders[i]).Succeeded
-		}
+		s.Proven, s.Disproven = r.shown(seen, source, d.From)
 		rollers, _, err := r.rollers(ctx, obj)
 		for _, roller := range rollers {
 			s.Health = append(s.Health, roller.Kind.Health(roller.Object))
@@ -150,4 +165,34 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		return s, true, err
 	}
 	return Standing{}, false, nil
+}
+
+// owners returns the UIDs of the objects that own a workload's pods.
+func (seen *observed) owners() []types.UID {
+	all := slices.Clone(seen.uids)
+	for _, holder := range seen.holders {
+		if holder != nil {
+			all = append(all, holder.GetUID())
+		}
+	}
+	return all
+}
+
+// shown returns what Jobs show of a source's content: whether one with that has succeeded, or all of them failed although the last one with
+// other content had succeeded.
+func (r *Engine) shown(seen *observed, source pin.Source, at pin.Pin) (proven, disproven bool) {
+	failed, before := false, workload.Facts{}
+	for i, holder := range seen.pins.Holders {
+		if seen.holders[i] == nil {
+			continue
+		}
+		facts := r.Kind.Holder.Facts(seen.holders[i])
+		switch with := holder.Pins[source] == at; {
+		case with:
+			proven, failed = proven || facts.Succeeded, failed || facts.Failed
+		case (facts.Succeeded || facts.Failed) && facts.Order >= before.Order:
+			before = facts
+		}
+	}
+	return proven, failed && !proven && before.Succeeded
 }

@@ -67,7 +67,7 @@ func (r Record) String() string {
 // Advance is what a workload notes of its latest advance to a source whose changes spread. It is void unless its pins are still those of the
 // template: the Deployment controller copies annotations to ReplicaSets, and an undo restores them from there.
 type Advance struct {
-	// To are the pins that moved, and From those that they had before.
+	// To are the pins that moved, and From those to go back to: what they were before, unless the workload never got well with that.
 	To, From pin.Set
 	// At is when they moved, in whole seconds.
 	At time.Time

@@ -113,6 +113,15 @@ func ParseOnFailure(text string) (OnFailure, error) {
 	return None, fmt.Errorf("%s is not known: want none, stop, undo or undo-all", quote.Text(text))
 }
 
+// ParseCrashes reads how many crashes of a container are a failure.
+func ParseCrashes(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxNumber {
+		return 0, fmt.Errorf("%s is not a number of crashes, such as 2", quote.Text(text))
+	}
+	return n, nil
+}
+
 // ParseStopAfter reads a number of failures.
 func ParseStopAfter(text string) (int, error) {
 	n, err := strconv.Atoi(text)

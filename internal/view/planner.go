@@ -21,6 +21,7 @@ import (
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/snapshot"
+	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -33,7 +34,7 @@ type Planner struct {
 	live     client.Client
 	store    *revision.Store
 	kinds    *workload.Kinds
-	triggers *rollout.Triggers
+	triggers *trigger.Reader
 	accounts *account.Accounts
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
@@ -74,7 +75,7 @@ func NewPlannerOf(ctx context.Context, live client.Client, options operator.Opti
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).AsUser(),
-		triggers: rollout.NewTriggers(options.Options, live, live),
+		triggers: trigger.New(options.Triggers(), live, live),
 		accounts: account.New(live, time.Now),
 	}, nil
 }

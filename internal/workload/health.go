@@ -126,10 +126,8 @@ func compactStatus(obj client.Object) {
 	}
 }
 
-// succeeded reports whether a Job has succeeded.
-func succeeded(obj client.Object) bool {
+// ended reports whether a Job has ended in one of the two ways.
+func ended(obj client.Object, how batchv1.JobConditionType) bool {
 	job, ok := obj.(*batchv1.Job)
-	return ok && slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
-	})
+	return ok && slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == how && c.Status == corev1.ConditionTrue })
 }

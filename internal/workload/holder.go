@@ -50,6 +50,8 @@ type Facts struct {
 	Code string `json:"code,omitempty"`
 	// Succeeded is true for a Job that has.
 	Succeeded bool `json:"succeeded,omitempty"`
+	// Failed is true for a Job that has.
+	Failed bool `json:"failed,omitempty"`
 	// References are the sources that the template's pod spec names: "configmap/app".
 	References []string `json:"references,omitempty"`
 }
@@ -84,7 +86,7 @@ func factsOf(obj client.Object, path string) Facts {
 	if err != nil {
 		return Facts{}
 	}
-	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes], Succeeded: succeeded(obj)}
+	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes], Succeeded: ended(obj, batchv1.JobComplete), Failed: ended(obj, batchv1.JobFailed)}
 	// Malformed pins have injected nothing.
 	pins, _ := pin.Parse(facts.Pins)
 	facts.Code = podspec.CodeOf(&template.Spec, pins).Digest()

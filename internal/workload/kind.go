@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +39,8 @@ type Kind struct {
 	Pauses bool
 	// Restarts is true if spec.restartAt makes the kind's controller replace older pods: Argo Rollouts evicts them.
 	Restarts bool
+	// Ordered is true if the kind's controller waits for each pod to become ready before it replaces it, even if it never does.
+	Ordered bool
 	// Fixed is true if the template can never change, so that pins must be there from the start.
 	Fixed bool
 }
@@ -45,7 +48,7 @@ type Kind struct {
 // The kinds that confrev knows without configuration.
 var (
 	Deployment  = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Path: "spec.template", Holder: ReplicaSet, Pauses: true}
-	StatefulSet = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Path: "spec.template", Holder: ControllerRevision}
+	StatefulSet = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Path: "spec.template", Holder: ControllerRevision, Ordered: true}
 	DaemonSet   = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Path: "spec.template", Holder: ControllerRevision}
 	CronJob     = Kind{GVK: batchv1.SchemeGroupVersion.WithKind("CronJob"), Path: "spec.jobTemplate.spec.template", Holder: Job}
 	Rollout     = Kind{
@@ -154,6 +157,23 @@ func (k Kind) Selector(obj client.Object) labels.Selector {
 		return labels.Everything()
 	}
 	return parsed
+}
+
+// PodSelector returns labels that an object's pods have: those of its selector, or of its template if its kind has no such field.
+func (k Kind) PodSelector(obj client.Object) labels.Selector {
+	selector := k.Selector(obj)
+	if o, ok := obj.(*unstructured.Unstructured); ok {
+		var own metav1.LabelSelector
+		if fields, found, err := unstructured.NestedMap(o.Object, "spec", "selector"); err == nil && found && runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &own) == nil {
+			if parsed, err := metav1.LabelSelectorAsSelector(&own); err == nil {
+				selector = parsed
+			}
+		}
+	}
+	if template, err := k.Template(obj); err == nil && selector.Empty() {
+		return labels.SelectorFromSet(template.Labels)
+	}
+	return selector
 }
 
 // WorkloadRef returns the workload whose template an object uses (Kind.Refers). ok is false if the object uses its own.

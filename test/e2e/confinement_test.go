@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -324,6 +325,34 @@ func TestConfrevsOwnAccountCreatesRevisionsOnly(t *testing.T) {
 	try(anchor, asIs, refused)
 	for _, namespace := range []string{metav1.NamespaceSystem, env.Namespace} {
 		try(like.DeepCopy(), func(m *metav1.ObjectMeta) { m.Namespace = namespace }, "confrev may not write in kube-system and in its own namespace")
+	}
+}
+
+// Rule 42: confrev's account evicts pods that it has seen, and none in the system's namespaces.
+func TestConfrevsOwnAccountEvictsOnlyWhatItHasSeen(t *testing.T) {
+	t.Parallel()
+	w, _ := deployed(t)
+	c := thief(t)
+	pod := w.Pods("web")[0]
+	evict := func(namespace string, options *metav1.DeleteOptions) error {
+		at := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod.Name}}
+		return c.SubResource("eviction").Create(w.Ctx, at, &policyv1.Eviction{DeleteOptions: options}, client.DryRunAll)
+	}
+	seen := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}, DryRun: []string{metav1.DryRunAll}}
+	for what, options := range map[string]*metav1.DeleteOptions{
+		"without options": nil, "without a UID": {DryRun: []string{metav1.DryRunAll}}, "with an empty UID": {Preconditions: &metav1.Preconditions{UID: new(types.UID(""))}},
+	} {
+		if err := evict(w.NS, options); !strings.Contains(errorText(err), "confrev may not evict a pod without its UID") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, namespace := range []string{metav1.NamespaceSystem, env.Namespace} {
+		if err := evict(namespace, seen); !strings.Contains(errorText(err), "confrev may not write in kube-system and in its own namespace") {
+			t.Errorf("in %s: %v", namespace, err)
+		}
+	}
+	if err := evict(w.NS, seen); err != nil {
+		t.Error(err)
 	}
 }
 

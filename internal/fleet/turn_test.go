@@ -1,0 +1,45 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/waiting"
+)
+
+// Rule 38: a dry run whose turn has come takes up no place, and the request itself does.
+func TestADryRunTakesUpNoPlace(t *testing.T) {
+	f := New(nil, func() time.Time { return noon })
+	asked := rollout.Spreading{Source: surveyed(0).Source, Meta: &metav1.PartialObjectMetadata{}}
+	c := f.change(asked.Source)
+	s := surveyed(0)
+	s.at = noon
+	s.Spread = spread.Look([]spread.Member{{Name: "a", Stage: spread.Waiting}, {Name: "b", Stage: spread.Waiting}}, spread.Settings{MaxRolling: []spread.Amount{{Number: 1}}}, 0)
+	c.begin(s)
+	c.latest = s
+	turn := func(dry bool, workload string) waiting.Reason {
+		ctx := t.Context()
+		if dry {
+			ctx = revision.Provisional(ctx)
+		}
+		wait, err := f.Turn(ctx, asked, workload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait.Reason
+	}
+	if got := turn(true, "a"); got != "" || len(c.admitted) > 0 {
+		t.Errorf("the dry run waits for %q, and %v were let go", got, c.admitted)
+	}
+	if got := turn(false, "a"); got != "" || len(c.admitted) != 1 {
+		t.Errorf("the request waits for %q, and %v were let go", got, c.admitted)
+	}
+	if got := turn(true, "b"); got != waiting.Budget {
+		t.Errorf("the next one waits for %q", got)
+	}
+}
