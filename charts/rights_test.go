@@ -15,7 +15,7 @@ import (
 )
 
 // everyRight enables all that takes rights.
-const everyRight = `secrets: {enabled: true}, workloads: [` + webApp + `], restartOn: [{apiGroups: [''], resources: [persistentvolumeclaims]}], failFast: {enabled: true, evictStuckPods: true}`
+const everyRight = `secrets: {enabled: true}, workloads: [` + webApp + `], restartOn: [{apiGroups: [''], resources: [persistentvolumeclaims]}], failFast: {enabled: true, evictStuckPods: true}, analysis: {enabled: true}`
 
 // rightsIn returns the rights that Roles or ClusterRoles grant.
 func rightsIn(t *testing.T, objects map[string]*unstructured.Unstructured, ids ...string) []env.Right {

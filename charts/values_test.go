@@ -129,6 +129,10 @@ var tests = map[string]struct {
 	"failFast.evictStuckPods alone": {"failFast: {evictStuckPods: true}", map[string]string{
 		"ClusterRole/confrev {.rules[?(@.resources[0]=='pods/eviction')].verbs}": "", "ValidatingAdmissionPolicy/confrev-confine-evictions": "no"}},
 
+	"analysis.enabled": {"analysis: {enabled: true}", with(args("--analysis"),
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='analysisruns')].verbs}", `["get","list","create","delete"]`,
+		"ClusterRole/confrev {.rules[?(@.resources[0]=='analysistemplates')].verbs}", `["get"]`, "ValidatingAdmissionPolicy/confrev-confine-analyses", "yes")},
+
 	"podAdmission: policy": {"podAdmission: policy", map[string]string{
 		"MutatingAdmissionPolicy/confrev-resolve-pins":      "yes",
 		"MutatingWebhookConfiguration/confrev-resolve-pins": "no",

@@ -37,6 +37,9 @@ type Fleet struct {
 	// pods reads the pods of members (rule 41); nil if confrev may not.
 	pods client.Reader
 
+	// analyses reads AnalysisRuns (rule 43); nil if confrev may not.
+	analyses client.Reader
+
 	// brief is true for a process that looks once, and so cannot know for how long anything has been as it is.
 	brief bool
 
@@ -83,14 +86,16 @@ type change struct {
 	// crashed has what fails in the pods of members, and examined when they were last looked at.
 	crashed  map[string]string
 	examined map[string]time.Time
+	// analysed has what the analyses of members have shown.
+	analysed map[string]analysed
 	// stuck are the members that make no progress.
 	stuck map[string]stuck
 	// admitted has when members were let go that do not show it yet.
 	admitted map[string]time.Time
 	// recorded is what this process wrote last on the revision, which the cache may not show yet.
 	recorded spread.Record
-	// brief is that of the Fleet.
-	brief bool
+	// brief is that of the Fleet, and analyses is true if it reads AnalysisRuns.
+	brief, analyses bool
 	// latest is the latest survey, and cost is how long it took.
 	latest *Survey
 	cost   time.Duration
@@ -202,7 +207,7 @@ func (f *Fleet) change(source revision.Ref) *change {
 	if known, ok := f.changes.Get(source); ok {
 		return known.(*change)
 	}
-	c := &change{brief: f.brief}
+	c := &change{brief: f.brief, analyses: f.analyses != nil}
 	f.changes.Add(source, c)
 	return c
 }
@@ -241,6 +246,9 @@ func (f *Fleet) Survey(ctx context.Context, source revision.Ref) (*Survey, bool,
 		return nil, false, err
 	}
 	s, err := f.look(ctx, asked)
+	if err == nil && f.readAnalyses(ctx, s) {
+		s, err = f.look(ctx, asked)
+	}
 	if err == nil && f.Examines(s) {
 		found, unread := f.examine(ctx, s)
 		if unread != nil {
@@ -260,7 +268,11 @@ func (f *Fleet) Look(ctx context.Context, source revision.Ref) (*Survey, error) 
 	if err != nil {
 		return nil, err
 	}
-	return f.look(ctx, asked)
+	s, err := f.look(ctx, asked)
+	if err == nil && f.readAnalyses(ctx, s) {
+		s, err = f.look(ctx, asked)
+	}
+	return s, err
 }
 
 func (f *Fleet) look(ctx context.Context, asked rollout.Spreading) (*Survey, error) {

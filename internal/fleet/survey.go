@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,7 +136,7 @@ func (c *change) begin(s *Survey) {
 	}
 	c.revision, c.number = s.Current.Revision, s.Current.Number
 	c.healthy, c.vouched, c.admitted, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]time.Time{}, map[string]stuck{}
-	c.crashed, c.examined = map[string]string{}, map[string]time.Time{}
+	c.crashed, c.examined, c.analysed = map[string]string{}, map[string]time.Time{}, map[string]analysed{}
 }
 
 // member returns a workload as a member of the change.
@@ -205,13 +206,18 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		m.Stage, m.Why = spread.Idle, "its next Job is to come"
 	case idle:
 		m.Stage, m.Why = spread.Idle, "it has no replicas"
+	case healthy && c.byAnalysis(m, of):
 	case healthy:
 		// A process that looks once cannot know since when, and says what it can be at the earliest.
 		if !recorded && !c.brief {
 			since = c.healthySince(m.Name, now)
 		}
-		if m.Until = since.Add(bake); now.Before(m.Until) {
-			m.Stage = spread.Baking
+		runs := c.runningAnalyses(m.Name, of)
+		if m.Until = since.Add(bake); now.Before(m.Until) || len(runs) > 0 {
+			if m.Stage = spread.Baking; len(runs) > 0 {
+				// It ends when they do.
+				m.Until, m.Why = time.Time{}, "its analysis runs: "+strings.Join(runs, ", ")
+			}
 			return
 		}
 		m.Stage, m.Until, c.vouched[m.Name] = spread.Vouched, time.Time{}, true

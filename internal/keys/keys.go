@@ -58,6 +58,13 @@ const Wave = Prefix + "wave"
 // Deadline is an annotation that users set on a workload: how long it may take a change without progress (rule 40).
 const Deadline = Prefix + "deadline"
 
+// Analysis is an annotation that users set on a workload, or on a namespace for all workloads in it: the AnalysisTemplates of Argo Rollouts
+// that say whether a workload is well with a change (rule 43).
+const Analysis = Prefix + "analysis"
+
+// AnalysisOf is a label of the AnalysisRuns that confrev creates: the UID of their workload.
+const AnalysisOf = Prefix + "analysis-of"
+
 // Crashes is an annotation that users set on a workload: how many crashes of a container are a failure (rule 41).
 const Crashes = Prefix + "crashes"
 

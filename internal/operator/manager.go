@@ -188,7 +188,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		}
 		return e
 	}
-	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, Now: time.Now, Evictions: evictions(manager, o)}
+	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, Now: time.Now, Evictions: evictions(manager, o), Analyses: analyses(manager, o)}
 	if err := conductor.SetUp(manager); err != nil {
 		return nil, fmt.Errorf("set up the reconciler of spreading changes: %w", err)
 	}
@@ -214,7 +214,21 @@ func newFleet(manager ctrl.Manager, o Options) *fleet.Fleet {
 	if o.FailFast {
 		f.ExaminePods(manager.GetAPIReader())
 	}
+	if o.Analysis {
+		f.ReadAnalyses(manager.GetAPIReader())
+	}
 	return f
+}
+
+// analyses returns what makes and reads AnalysisRuns; nil unless the options say so. Nothing of them is cached.
+func analyses(manager ctrl.Manager, o Options) reconcile.Analyses {
+	if !o.Analysis {
+		return nil
+	}
+	return struct {
+		client.Reader
+		client.Writer
+	}{manager.GetAPIReader(), manager.GetClient()}
 }
 
 // evictions returns what evicts pods; nil unless the options say so.

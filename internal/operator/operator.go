@@ -182,6 +182,8 @@ func addOptions(cmd *cobra.Command, o *Options) {
 		"deadline; it needs the right to list pods (chart value failFast.enabled)")
 	set.BoolVar(&o.EvictStuckPods, "evict-stuck-pods", false, "after a StatefulSet was rolled back, evict its pods that are stuck on the faulty change; "+
 		"needs --fail-fast and the right to evict pods (chart value failFast.evictStuckPods)")
+	set.BoolVar(&o.Analysis, "analysis", false, "let AnalysisRuns of Argo Rollouts say whether a workload is well with a change that spreads (annotation "+
+		"confrev.io/analysis); it needs rights on them (chart value analysis.enabled)")
 	set.IntVar(&o.RevisionsPerHour, "revisions-per-hour", 60,
 		"how often a source may get a new revision within an hour; beyond that its changes wait, since a controller seems to keep writing it")
 	set.IntVar(&o.RolloutsPerHour, "rollouts-per-hour", 30,
@@ -270,6 +272,8 @@ type Options struct {
 	Workers int
 	// FailFast lets a crash in a pod stop a change that spreads (rule 41).
 	FailFast bool
+	// Analysis lets AnalysisRuns say whether a workload is well (rule 43).
+	Analysis bool
 	// EvictStuckPods ends pods of StatefulSets that are stuck on a change that was rolled back.
 	EvictStuckPods bool
 	// LeaderElect makes several replicas agree on one that works.

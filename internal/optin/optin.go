@@ -81,6 +81,10 @@ type Config struct {
 	Wave int
 	// Deadline is how long it may take a change without progress; 0 if it does not say.
 	Deadline time.Duration
+	// Analysis are the names of AnalysisTemplates. InvalidAnalysis is true if they cannot be read, so that nothing can say whether the workload
+	// is well.
+	Analysis        []string
+	InvalidAnalysis bool
 	// Crashes are how many crashes of a container are a failure; 0 if it does not say.
 	Crashes int
 	// Track selects sources among those that the template refers to.
@@ -104,6 +108,7 @@ func Read(w Metadata, defaults Defaults) Config {
 	config.readWave(w)
 	config.readDeadline(w.Annotations)
 	config.readCrashes(w.Annotations)
+	config.readAnalysis(w)
 	config.readSettle(w.Annotations)
 	config.readRotateBy(w.Annotations)
 	triggers, err := ParseRestartOn(w.Annotations[keys.RestartOn])

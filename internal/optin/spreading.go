@@ -3,6 +3,7 @@ package optin
 import (
 	"fmt"
 
+	"confrev.io/confrev/internal/analysis"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -102,6 +103,24 @@ func (c *Config) readCrashes(annotations map[string]string) {
 		return
 	}
 	c.Crashes = crashes
+}
+
+// readAnalysis reads which AnalysisTemplates say whether the workload is well. The workload takes precedence over its namespace.
+func (c *Config) readAnalysis(w Metadata) {
+	whose := ""
+	text, ok := w.Annotations[keys.Analysis]
+	if !ok {
+		text, ok = w.NamespaceAnnotations[keys.Analysis]
+		whose = " of the namespace"
+	}
+	if !ok {
+		return
+	}
+	names, err := analysis.ParseNames(text)
+	if err != nil {
+		c.complain(InvalidSpreading, "annotation %s%s: %v; until it is corrected, the workload vouches for no change", keys.Analysis, whose, err)
+	}
+	c.Analysis, c.InvalidAnalysis = names, err != nil
 }
 
 // readWave reads the workload's place among others. kubectl rollout undo replaces annotations, so the label wins. A wave that cannot be

@@ -38,6 +38,9 @@ type Conductor struct {
 	// Evictions evicts pods; nil if confrev may not.
 	Evictions client.SubResourceWriter
 
+	// Analyses asks the API server about analyses; nil if confrev may not.
+	Analyses Analyses
+
 	queue asked[revision.Ref]
 	// woken has which members were woken for which change, so that each event of one does not wake all others again.
 	mu    sync.Mutex
@@ -125,8 +128,12 @@ func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconci
 			return outcome(ctx, 0, errors.Join(err, notEvicted))
 		}
 	}
+	awaited, err := c.analyse(ctx, s)
+	if err != nil {
+		return outcome(ctx, 0, err)
+	}
 	c.wake(s, s.Next())
-	if stuck {
+	if stuck || awaited {
 		return reconcile.Result{RequeueAfter: c.Fleet.PodsAgain(s)}, nil
 	}
 	return reconcile.Result{RequeueAfter: c.next(s)}, nil

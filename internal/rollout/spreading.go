@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/analysis"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -129,6 +130,11 @@ type Standing struct {
 	// Template is its pod template, and Owners are the objects that own its pods: itself, what refers to it, and its holders.
 	Template *corev1.PodTemplateSpec
 	Owners   []types.UID
+	// Analysis are the AnalysisTemplates that say whether it is well, and InvalidAnalysis is true if they cannot be read. Subject is what
+	// their AnalysisRuns are about.
+	Analysis        []string
+	InvalidAnalysis bool
+	Subject         analysis.Subject
 	// Disproven is true if the Jobs with the present content have failed, and the last one with other content had succeeded.
 	Disproven bool
 }
@@ -148,6 +154,12 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		s.Advance, _ = spread.ParseAdvance(seen.notes.advanced)
 		code := r.code(obj, nil).Digest()
 		s.Deadline, s.Crashes, s.Template, s.Owners = seen.config.Deadline, seen.config.Crashes, seen.template, seen.owners()
+		s.Analysis, s.InvalidAnalysis = seen.config.Analysis, seen.config.InvalidAnalysis
+		s.Subject = analysis.Subject{
+			Owner:     *metav1.NewControllerRef(obj, r.Kind.GVK),
+			Namespace: obj.GetNamespace(), Pins: seen.notes.pins, At: s.Advance.At,
+		}
+		s.Subject.Owner.BlockOwnerDeletion = nil
 		if s.Code = s.Advance.Code == code; d.Verdict == plan.Held {
 			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
 			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code

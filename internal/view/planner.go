@@ -50,6 +50,9 @@ func NewPlanner(ctx context.Context, live client.Client, options operator.Option
 		return nil, err
 	}
 	p.fleet = fleet.OfSnapshot(p.Snapshot, time.Now)
+	if p.Options.Analysis {
+		p.fleet.ReadAnalyses(p.live)
+	}
 	for _, kind := range p.Kinds {
 		p.fleet.Add(p.engine(kind))
 	}

@@ -150,7 +150,7 @@ func (a *aviary) driveKeys() {
 		keys.Track: "InvalidTrack", keys.Mode: "InvalidMode", keys.Injection: "InvalidMode", keys.Advance: "InvalidAdvance",
 		keys.Settle: "InvalidSettle", keys.RotateBy: "InvalidMode", keys.RestartOn: "InvalidRestartOn",
 		keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow", keys.Deploys: "InvalidDeploys",
-		keys.Wave: "InvalidSpreading", keys.Deadline: "InvalidSpreading", keys.Crashes: "InvalidSpreading",
+		keys.Wave: "InvalidSpreading", keys.Deadline: "InvalidSpreading", keys.Crashes: "InvalidSpreading", keys.Analysis: "InvalidSpreading",
 	}
 	onSource := map[string]string{
 		keys.Policy: "InvalidMode", keys.Advance: "InvalidAdvance", keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow",

@@ -15,8 +15,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/analysis"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/env"
 )
 
@@ -353,6 +355,54 @@ func TestConfrevsOwnAccountEvictsOnlyWhatItHasSeen(t *testing.T) {
 	}
 	if err := evict(w.NS, seen); err != nil {
 		t.Error(err)
+	}
+}
+
+// Rule 43: confrev's account creates and deletes AnalysisRuns only if they are about their one owner.
+func TestConfrevsOwnAccountRunsAnalysesOfWorkloadsOnly(t *testing.T) {
+	t.Parallel()
+	w, _ := deployed(t)
+	c := thief(t)
+	subject := analysis.Subject{Owner: *metav1.NewControllerRef(w.Deployment("web"), workload.Deployment.GVK), Namespace: w.NS}
+	subject.Owner.BlockOwnerDeletion = nil
+	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"metrics": []any{
+		map[string]any{"name": "up", "provider": map[string]any{"web": map[string]any{"url": "http://127.0.0.1:1"}}},
+	}}}}
+	template.SetName("smoke")
+	const notAbout, more = "confrev may not create or delete an AnalysisRun that is not about its owner", "confrev may not label, annotate or keep an AnalysisRun"
+	for what, test := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		want   string
+	}{
+		"as it is":      {func(*unstructured.Unstructured) {}, ""},
+		"no owner":      {func(run *unstructured.Unstructured) { run.SetOwnerReferences(nil) }, notAbout},
+		"no label":      {func(run *unstructured.Unstructured) { run.SetLabels(nil) }, notAbout},
+		"another label": {func(run *unstructured.Unstructured) { run.SetLabels(map[string]string{keys.AnalysisOf: "x"}) }, notAbout},
+		"two owners": {func(run *unstructured.Unstructured) {
+			run.SetOwnerReferences(append(run.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}))
+		}, notAbout},
+		"an annotation": {func(run *unstructured.Unstructured) { run.SetAnnotations(map[string]string{"a": "b"}) }, more},
+		"a finalizer":   {func(run *unstructured.Unstructured) { run.SetFinalizers([]string{"example.com/a"}) }, more},
+		"kube-system": {func(run *unstructured.Unstructured) { run.SetNamespace(metav1.NamespaceSystem) },
+			"confrev may not write in kube-system and in its own namespace"},
+	} {
+		run, why := subject.Run(template)
+		if why != "" {
+			t.Fatal(why)
+		}
+		test.change(run)
+		if err := c.Create(w.Ctx, run, client.DryRunAll); (test.want == "") != (err == nil) || !strings.Contains(errorText(err), test.want) {
+			t.Errorf("%s: want %q, got %v", what, test.want, err)
+		}
+	}
+	theirs, why := subject.Run(template)
+	if why != "" {
+		t.Fatal(why)
+	}
+	theirs.SetOwnerReferences(nil)
+	w.Must(cluster.Client.Create(w.Ctx, theirs))
+	if err := c.Delete(w.Ctx, theirs, client.DryRunAll); !strings.Contains(errorText(err), notAbout) {
+		t.Errorf("delete another's: %v", err)
 	}
 }
 
