@@ -36,6 +36,10 @@ demo: ## The whole story on a real control plane, from nothing; each step checks
 demo-canary: ## A faulty canary on the real Argo Rollouts controller, from nothing; each step checked
 	go run ./test/demo canary
 
+.PHONY: demo-safety
+demo-safety: ## Three wrong contents that stop by themselves among 40 Deployments, and a good one, from nothing; each step checked
+	go run ./test/demo --name confrev-safety safety
+
 .PHONY: demo-node
 demo-node: ## The story with real containers, and confrev installed as users install it (Linux, root); each step checked
 	go run ./test/demo --name confrev-node node
@@ -180,3 +184,4 @@ cluster-down: ## Stop and remove it (NAME=…)
 demo-down: ## Remove the demos' clusters
 	$(cluster) down
 	$(cluster) down --name confrev-node
+	$(cluster) down --name confrev-safety

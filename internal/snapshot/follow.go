@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +18,9 @@ import (
 // beginning. Take another one.
 var ErrStale = errors.New("the watch ended")
 
-// Follow keeps the snapshot up to date by watching, and calls changed after each change, or after several that arrived together,
+// Follow keeps the snapshot up to date by watching, and calls changed after each change, after several that arrived together, and at each tick,
 // until changed reports that it is done, ctx ends, or an error occurs. After ErrStale, take another snapshot.
-func (s *Snapshot) Follow(ctx context.Context, live client.WithWatch, changed func() (done bool, err error)) error {
+func (s *Snapshot) Follow(ctx context.Context, live client.WithWatch, tick <-chan time.Time, changed func() (done bool, err error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	events := make(chan followed)
@@ -38,7 +39,7 @@ func (s *Snapshot) Follow(ctx context.Context, live client.WithWatch, changed fu
 		go forward(ctx, l.gvk, w.ResultChan(), events)
 	}
 	for {
-		if err := s.next(ctx, events); err != nil {
+		if err := s.next(ctx, events, tick); err != nil {
 			return err
 		}
 		if done, err := changed(); done || err != nil {
@@ -67,13 +68,14 @@ func forward(ctx context.Context, gvk schema.GroupVersionKind, from <-chan apiwa
 	}
 }
 
-// next waits for a change, and includes those that have already arrived.
-func (s *Snapshot) next(ctx context.Context, events <-chan followed) error {
+// next waits for a change or a tick, and includes those that have already arrived.
+func (s *Snapshot) next(ctx context.Context, events <-chan followed, tick <-chan time.Time) error {
 	select {
 	case event := <-events:
 		if err := s.apply(event); err != nil {
 			return err
 		}
+	case <-tick:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -99,6 +100,9 @@ func (v *View) Spreads(ctx context.Context, objects []Object) (*SpreadList, erro
 	return list, nil
 }
 
+// lookAgain is how often to look at how far a change has spread although nothing that is watched has changed.
+const lookAgain = 2 * time.Second
+
 // FollowSpreads calls changed with how far sources have spread, and again after each change to the cluster, until it is done or ctx ends.
 func (v *View) FollowSpreads(ctx context.Context, objects []Object, changed func(*SpreadList) (done bool, err error)) error {
 	step := func() (bool, error) {
@@ -108,7 +112,8 @@ func (v *View) FollowSpreads(ctx context.Context, objects []Object, changed func
 		}
 		return changed(list)
 	}
-	return v.follow(ctx, step)
+	// That a workload stays healthy for long enough, and that an analysis ends, is no change to what is watched.
+	return v.follow(ctx, time.Tick(lookAgain), step)
 }
 
 // Spread surveys the workloads that use a source.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -211,15 +212,15 @@ func (v *View) Follow(ctx context.Context, which Which, waiting bool, changed fu
 		confirmed = doubtful
 		return changed(list)
 	}
-	return v.follow(ctx, step)
+	return v.follow(ctx, nil, step)
 }
 
-// follow takes a step, and again after each change to the cluster, until it is done or ctx ends.
-func (v *View) follow(ctx context.Context, step func() (done bool, err error)) error {
+// follow takes a step, and again after each change to the cluster and at each tick, until it is done or ctx ends.
+func (v *View) follow(ctx context.Context, tick <-chan time.Time, step func() (done bool, err error)) error {
 	for {
 		done, err := step()
 		if err == nil && !done {
-			err = v.Snapshot.Follow(ctx, v.live, step)
+			err = v.Snapshot.Follow(ctx, v.live, tick, step)
 		}
 		if !errors.Is(err, snapshot.ErrStale) {
 			return err

@@ -1,5 +1,5 @@
 // Command demo tells confrev's story on a real control plane of hack/cluster, shows with kubectl what happens, and checks
-// each thing that it says. A story is a list of steps (web.go, canary.go, node.go), made of actions (actions.go); stage.go tells it.
+// each thing that it says. A story is a list of steps (web.go, canary.go, safety.go, node.go), made of actions (actions.go); stage.go tells it.
 package main
 
 import (
@@ -25,14 +25,14 @@ import (
 )
 
 // stories are those that can be told, by the word on the command line.
-var stories = map[string]story{"": webStory, "canary": canaryStory, "node": nodeStory}
+var stories = map[string]story{"": webStory, "canary": canaryStory, "node": nodeStory, "safety": safetyStory}
 
 func main() {
 	name := flag.String("name", "confrev", "name of the cluster")
 	flag.Parse()
 	told, ok := stories[flag.Arg(0)]
 	if !ok || flag.NArg() > 1 {
-		fmt.Fprintln(os.Stderr, "usage: demo [--name CLUSTER] [canary|node]")
+		fmt.Fprintln(os.Stderr, "usage: demo [--name CLUSTER] [canary|node|safety]")
 		os.Exit(2)
 	}
 	os.Exit(run(*name, told))
@@ -66,8 +66,10 @@ func run(name string, told story) int {
 // remembered under that name.
 type story struct {
 	about string
-	// cluster are flags of env.Up, flags further ones for confrev, tools what commands need besides kubectl.
-	cluster, flags, tools []string
+	// cluster are flags of env.Up, values those of the chart, flags further ones for confrev, tools what commands need besides kubectl.
+	cluster, values, flags, tools []string
+	// plugin is true if commands need confrev's own.
+	plugin bool
 	// real makes a real node the only one. The steps install confrev there themselves; elsewhere, it runs as a process.
 	real  bool
 	steps []step
@@ -95,7 +97,7 @@ type check struct {
 
 // files are what a user would have written (no trace of confrev but annotations), and the columns for kubectl to show.
 //
-//go:embed web canary attach node job columns
+//go:embed web canary attach node job safety columns
 var files embed.FS
 
 // On a terminal, what the reader sees has these colours.
@@ -119,6 +121,8 @@ type stage struct {
 
 	env.World
 	confrev *env.Confrev
+	// crashes ends what makes containers crash; nil if nothing does.
+	crashes func()
 	// dir has the user's files, folder is the one in which commands run; path is where they find kubectl and its plugins.
 	dir, folder, path, kubeconfig string
 }
@@ -205,12 +209,19 @@ func (s *stage) setUp(name string) error {
 		}
 		s.path += filepath.Dir(path) + ":"
 	}
+	if s.plugin {
+		plugin, err := cluster.Build(s.ctx, "kubectl-confrev", false)
+		if err != nil {
+			return err
+		}
+		s.path += filepath.Dir(plugin) + ":"
+	}
 	mark("install")(s)
 	if s.real {
 		err = s.prepareImages(cluster, images)
 	} else {
 		fmt.Println(dim("The chart is installed by Helm, confrev is built and started with the rights of the chart's ServiceAccount …"))
-		s.confrev, err = cluster.StartConfrev(s.ctx, nil, s.flags...)
+		s.confrev, err = cluster.StartConfrev(s.ctx, s.values, s.flags...)
 	}
 	if err != nil {
 		return err
