@@ -50,7 +50,8 @@ func TestHelmLifecycle(t *testing.T) {
 					w.Must(confrev.Stop())
 				}
 			})
-			values, err := cluster.Values(slices.Concat(chartValues, []string{"podAnnotations.team=blue", "log.level=warn"})...)
+			known := slices.DeleteFunc(slices.Clone(chartValues), newerThanPrevious)
+			values, err := cluster.Values(slices.Concat(known, []string{"podAnnotations.team=blue", "log.level=warn"})...)
 			w.Must(err)
 			l := &lifecycle{world: w, helm: helm, values: values}
 			l.deployed()

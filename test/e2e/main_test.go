@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,11 @@ var chartValues = slices.Concat([]string{
 	// What the confrev under test is started with: the plugin reads it from the chart's Deployment.
 	"settle=" + settle.String(), "grace=" + grace.String(),
 }, webAppValues)
+
+// newerThanPrevious reports whether a value is one that the earlier chart does not have.
+func newerThanPrevious(value string) bool {
+	return strings.HasPrefix(value, "failFast.") || strings.HasPrefix(value, "analysis.")
+}
 
 // reinstall brings back what a test removed of the chart, with other values for some.
 func reinstall(t *testing.T, but ...string) error {

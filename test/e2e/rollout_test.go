@@ -213,10 +213,12 @@ func TestChangesAppliedTogetherAreOneRollout(t *testing.T) {
 	for _, name := range names {
 		w.Create(configMap(name, "k", "old"))
 	}
-	w.Create(deployment("web", envFrom("one"), volume("two"), envKey("three", "k", false)))
+	// On a busy machine, kubectl takes seconds for the three of them.
+	w.Create(deployment("web", envFrom("one"), volume("two"), envKey("three", "k", false), gen.Annotated(keys.Settle, "10s")))
 	for _, name := range names {
 		w.WaitPinned("web", name, "k", "old")
 	}
+	w.Eventually("the pins are rolled out", func() string { return w.NotRolledOut("web") })
 	before := len(w.ReplicaSets("web"))
 
 	dir := t.TempDir()

@@ -35,7 +35,8 @@ func run(m *testing.M) (code int, err error) {
 	if cluster, err = env.Up(ctx, name, os.Stderr, env.RealNode, env.ArgoRollouts); err != nil {
 		return 1, err
 	}
-	if confrev, err = cluster.StartConfrev(ctx, []string{"secrets.enabled=true"}, "--settle", "1s", "--secrets"); err != nil {
+	if confrev, err = cluster.StartConfrev(ctx, []string{"secrets.enabled=true", "failFast.enabled=true", "failFast.evictStuckPods=true"},
+		"--settle", "1s", "--secrets", "--fail-fast", "--evict-stuck-pods"); err != nil {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "node: confrev logs to", confrev.Log)
