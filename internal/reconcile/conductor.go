@@ -128,11 +128,12 @@ func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconci
 			return outcome(ctx, 0, errors.Join(err, notEvicted))
 		}
 	}
+	// An analysis that cannot be made must not keep the others from going.
+	c.wake(s, s.Next())
 	awaited, err := c.analyse(ctx, s)
 	if err != nil {
 		return outcome(ctx, 0, err)
 	}
-	c.wake(s, s.Next())
 	if stuck || awaited {
 		return reconcile.Result{RequeueAfter: c.Fleet.PodsAgain(s)}, nil
 	}
