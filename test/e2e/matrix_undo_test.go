@@ -98,7 +98,7 @@ func (m *matrix) undone(first, second release) {
 func TestAnIncidentEndsNoHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.Settle, aDeploy)))
 	a := w.WaitPinned("web", "web", "color", "A")
 	w.Edit("web", "color", "B")
 	w.Kubectl("set", "image", "deployment/web", "app=app:2")

@@ -3,13 +3,10 @@
 package e2e
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -151,30 +148,16 @@ func TestPluginStatusWatch(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
 	w.WaitPinned("web", "app", "color", "A")
-	watching := w.command("", "kubectl", "confrev", "status", "--watch")
-	out, err := watching.StdoutPipe()
-	w.Must(err)
-	w.Must(env.Start(watching))
-	impatient := time.AfterFunc(patience, func() { _ = watching.Process.Kill() })
-	defer impatient.Stop()
-	lines := bufio.NewScanner(out)
-	until := func(want string) {
-		t.Helper()
-		for lines.Scan() {
-			if strings.Join(strings.Fields(lines.Text()), " ") == want {
-				return
-			}
+	awaited := []string{"deployment/web configmap/app 1 1 RolledOut 1@1", "deployment/web configmap/app 2 2 RolledOut 1@2"}
+	w.watching(func(line string) bool {
+		if strings.Join(strings.Fields(line), " ") != awaited[0] {
+			return false
 		}
-		t.Fatalf("ended before the line %q", want)
-	}
-	until("deployment/web configmap/app 1 1 RolledOut 1@1")
-	w.Edit("app", "color", "B")
-	until("deployment/web configmap/app 2 2 RolledOut 1@2")
-	w.Must(watching.Process.Signal(os.Interrupt))
-	for lines.Scan() {
-		// Until it ends.
-	}
-	_ = watching.Wait()
+		if awaited = awaited[1:]; len(awaited) > 0 {
+			w.Edit("app", "color", "B")
+		}
+		return len(awaited) == 0
+	}, "kubectl", "confrev", "status", "--watch")
 }
 
 func TestPluginStatusRefused(t *testing.T) {

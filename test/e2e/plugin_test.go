@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -56,12 +58,42 @@ func (w *world) runIn(dir, input string, command ...string) outcome {
 	cmd := w.command(dir, command...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
-	err := cmd.Run()
+	// A command that never ends fails its own test, not the whole suite.
+	w.Must(env.Start(cmd))
+	impatient := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !impatient.Stop() {
+		w.Fatalf("%s: did not end within %s\n%s%s", strings.Join(command, " "), 2*patience, &stdout, &stderr)
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		w.Fatalf("%s: %v", strings.Join(command, " "), err)
 	}
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// watching runs a command that watches, and hands its output to look, line by line, until that has seen enough. Then the command is
+// interrupted, as a user would do it, and must end.
+func (w *world) watching(look func(line string) (enough bool), command ...string) {
+	w.Helper()
+	cmd := w.command("", command...)
+	out, err := cmd.StdoutPipe()
+	w.Must(err)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	w.Must(env.Start(cmd))
+	impatient := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	defer impatient.Stop()
+	enough := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if !enough && look(lines.Text()) {
+			enough = true
+			w.Must(cmd.Process.Signal(os.Interrupt))
+		}
+	}
+	if err := cmd.Wait(); !enough || cmd.ProcessState.ExitCode() < 0 {
+		w.Errorf("%s: %v, and it had not shown all that it should\n%s", strings.Join(command, " "), err, &stderr)
+	}
 }
 
 // command prepares a command that runIn would run.
@@ -193,9 +225,14 @@ func examplesOf(t *testing.T, verb ...string) []string {
 	return lines
 }
 
-// runExample runs a command line of a verb's help in a directory. Only statuses of success will do: 0 and those given.
+// runExample runs a command line of a verb's help in a directory. Only statuses of success will do: 0 and those given. What watches is
+// interrupted when it has shown something.
 func (w *world) runExample(dir, line string, others ...int) outcome {
 	w.Helper()
+	if strings.Contains(line, " --watch") {
+		w.watching(func(string) bool { return true }, strings.Fields(line)...)
+		return outcome{}
+	}
 	got := w.runIn(dir, "", "sh", "-c", line)
 	if got.status != 0 && !slices.Contains(others, got.status) {
 		w.Errorf("%s: status %d\n%s%s", line, got.status, got.stdout, got.stderr)
