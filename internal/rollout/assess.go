@@ -169,6 +169,8 @@ type observed struct {
 	uids     []types.UID
 	config   optin.Config
 	template *corev1.PodTemplateSpec
+	// fresh is the workload as the API server has it, where that matters and the cache may be behind; nil elsewhere.
+	fresh client.Object
 	// notes are what confrev wrote on the workload and its template before, and workloadHashes the hashes among them that are on the workload.
 	notes          notes
 	workloadHashes pin.Set

@@ -3,8 +3,12 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/view"
@@ -43,6 +47,14 @@ func TestPluginUses(t *testing.T) {
 	w.WaitPinned("web", "app", "color", "B")
 	w.Undo("web")
 	w.WaitHeld("web", "app")
+	w.Eventually("while it rolls out, there are more pods", func() string {
+		var pods corev1.PodList
+		w.List(&pods, client.MatchingLabels{"app": "web"})
+		if len(pods.Items) != 1 {
+			return fmt.Sprintf("%d pods", len(pods.Items))
+		}
+		return ""
+	})
 	var list view.UseList
 	if status := w.pluginJSON(&list, "uses", "cm/app"); status != 0 || len(list.Items) != 5 || list.Kind != "UseList" {
 		t.Fatalf("status %d, %+v", status, list)
