@@ -133,6 +133,9 @@ var tests = map[string]struct {
 		"ClusterRole/confrev {.rules[?(@.resources[0]=='analysisruns')].verbs}", `["get","list","create","delete"]`,
 		"ClusterRole/confrev {.rules[?(@.resources[0]=='analysistemplates')].verbs}", `["get"]`, "ValidatingAdmissionPolicy/confrev-confine-analyses", "yes")},
 
+	"safety": {"safety: careful", args("--default-safety=careful")},
+	"stages": {"stages: [{namespace: prod, after: staging}, {namespace: eu, after: prod}]", args(`--stages=prod=staging","--stages=eu=prod`)},
+
 	"podAdmission: policy": {"podAdmission: policy", map[string]string{
 		"MutatingAdmissionPolicy/confrev-resolve-pins":      "yes",
 		"MutatingWebhookConfiguration/confrev-resolve-pins": "no",

@@ -40,6 +40,10 @@ type Fleet struct {
 	// analyses reads AnalysisRuns (rule 43); nil if confrev may not.
 	analyses client.Reader
 
+	// defaults has the stages and what counts where nothing is said, and elsewhere reads revisions of all namespaces (rule 44).
+	defaults  optin.Defaults
+	elsewhere client.Reader
+
 	// brief is true for a process that looks once, and so cannot know for how long anything has been as it is.
 	brief bool
 
@@ -54,7 +58,7 @@ const remembered = 1000
 
 // New returns a Fleet without workloads. client has the indexes of package index.
 func New(client client.Reader, now func() time.Time) *Fleet {
-	return &Fleet{client: client, now: now, changes: lru.New(remembered)}
+	return &Fleet{client: client, now: now, changes: lru.New(remembered), elsewhere: client}
 }
 
 // OfSnapshot returns a Fleet for a process that looks at a snapshot.
@@ -62,6 +66,21 @@ func OfSnapshot(client client.Reader, now func() time.Time) *Fleet {
 	f := New(client, now)
 	f.brief = true
 	return f
+}
+
+// Configure sets which namespaces come one after the other, and what counts where nothing is said. elsewhere reads revisions of all
+// namespaces. It must be called before Add.
+func (f *Fleet) Configure(defaults optin.Defaults, elsewhere client.Reader) {
+	f.defaults, f.elsewhere = defaults, elsewhere
+}
+
+// Followers returns the same source in the namespaces that may come after its own.
+func (f *Fleet) Followers(source revision.Ref) []revision.Ref {
+	var all []revision.Ref
+	for _, namespace := range f.defaults.Stages.Followers(source.Namespace) {
+		all = append(all, revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})
+	}
+	return all
 }
 
 // Add adds the workloads of a kind, and lets its engine ask the Fleet for turns.
@@ -169,16 +188,19 @@ func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload stri
 	if verdict == spread.Bakes {
 		until = s.Wakes()
 	}
-	by := s.Settings.By
-	if verdict == spread.Stopped {
+	by, of := s.Settings.By, asked.Source.Text()
+	switch verdict {
+	case spread.Stopped:
 		by = strings.Join(s.Record.Failed, ", ") + " failed with it"
+	case spread.EarlierStage:
+		by, of = optin.ByAfter, of+" -n "+s.Settings.Follows()
 	}
-	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, asked.Source.Text(), until), nil
+	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, of, until), nil
 }
 
 // reasons has what a member waits for. One that the survey does not know yet waits for its wave.
 var reasons = map[spread.Verdict]waiting.Reason{
-	spread.Stopped: waiting.Stopped, spread.LaterWave: waiting.Wave, spread.Bakes: waiting.Baking, spread.NoPlace: waiting.Budget,
+	spread.Stopped: waiting.Stopped, spread.EarlierStage: waiting.Stage, spread.LaterWave: waiting.Wave, spread.Bakes: waiting.Baking, spread.NoPlace: waiting.Budget,
 }
 
 // goes notes in a survey that a member was let go.
@@ -217,14 +239,18 @@ func (f *Fleet) Pause(source revision.Ref) time.Duration {
 	c := f.change(source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return freshness * c.cost
+	return pauseAfter(c.cost)
 }
 
 const (
 	// A survey is used for at least so long, and for so many times as long as it took: surveys take at most a tenth of one processor.
 	freshFor  = 200 * time.Millisecond
 	freshness = 10
+	// longestPause bounds that: one survey that had to wait for the API server, or for a busy machine, says nothing about the next.
+	longestPause = 5 * time.Second
 )
+
+func pauseAfter(cost time.Duration) time.Duration { return min(freshness*cost, longestPause) }
 
 // recent returns a survey that is not too old, about the content that was asked for.
 func (f *Fleet) recent(ctx context.Context, c *change, asked rollout.Spreading) (*Survey, error) {
@@ -233,7 +259,7 @@ func (f *Fleet) recent(ctx context.Context, c *change, asked rollout.Spreading) 
 	c.mu.Lock()
 	latest, cost := c.latest, c.cost
 	c.mu.Unlock()
-	if latest != nil && latest.version == asked.Meta.ResourceVersion && f.now().Sub(latest.at) < max(freshFor, freshness*cost) {
+	if latest != nil && latest.version == asked.Meta.ResourceVersion && f.now().Sub(latest.at) < max(freshFor, pauseAfter(cost)) {
 		return latest, nil
 	}
 	return f.survey(ctx, c, asked)
@@ -307,9 +333,10 @@ func (f *Fleet) Spreading(ctx context.Context, source revision.Ref) (asked rollo
 		if err != nil && !apierrors.IsNotFound(err) {
 			return asked, false, err
 		}
-		shared, _, _ := optin.Spreading(namespace.Annotations, " of the namespace")
+		shared, _, _ := f.defaults.Stages.Spreading(source.Namespace, namespace.Annotations)
 		settings = shared.With(settings)
 	}
+	settings = settings.Or(f.defaults.Safety)
 	return rollout.Spreading{Source: source, Meta: meta, Settings: settings}, settings.Active() || meta.Annotations[keys.Stop] != "", nil
 }
 

@@ -36,11 +36,15 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	if err := f.readRecord(ctx, s); err != nil {
 		return nil, err
 	}
+	behind, err := f.behind(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begin(s)
 	// A record only ever moves forward.
-	if r := c.recorded; r.Revision == string(s.Revision) && r.Number == s.Current.Number && (r.Wave > s.Record.Wave || r.Stops > s.Record.Stops) {
+	if r := c.recorded; r.Revision == string(s.Revision) && r.Number == s.Current.Number && (r.Wave > s.Record.Wave || r.Stops > s.Record.Stops || r.Staged && !s.Record.Staged || r.Complete && !s.Record.Complete) {
 		s.Record = r
 	}
 	var members []spread.Member
@@ -52,6 +56,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 		waves = max(waves, passed)
 	}
 	s.Spread = spread.Look(members, asked.Settings, waves)
+	s.Behind = behind && !s.Record.Staged
 	s.Stopped = s.Current.Revision != "" && (asked.Meta.Annotations[keys.Stop] == s.Current.Revision || s.Stops() > 0)
 	c.latest, c.cost = s, f.now().Sub(began)
 	return s, nil
@@ -167,7 +172,7 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	case d.Verdict == plan.Waiting:
 		m.Stage, m.Why = spread.Apart, "waits "+d.Wait.String()
 	default:
-		m.Stage, m.Why = spread.Apart, cmp.Or(apart[d.Verdict], string(d.Verdict))
+		m.Stage, m.Why, m.RolledBack = spread.Apart, cmp.Or(apart[d.Verdict], string(d.Verdict)), d.Verdict == plan.Held
 		// Someone rolled back the change alone. Where the code went back too, it may have been the cause.
 		m.Fails = d.Verdict == plan.Held && of.Code && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
 	}
@@ -198,7 +203,7 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 	switch {
 	case c.vouched[m.Name], runsJobs && of.Proven:
 		m.Stage = spread.Vouched
-	case runsJobs && of.Disproven:
+	case runsJobs && of.Disproven && !of.Advance.Unwell:
 		m.Stage, m.Fails, m.Why = spread.Failed, true, "its first Job with the change failed"
 	case c.crashed[m.Name] != "" && !of.Advance.Unwell:
 		m.Stage, m.Fails, m.Why = spread.Failed, true, c.crashed[m.Name]

@@ -43,3 +43,14 @@ func TestADryRunTakesUpNoPlace(t *testing.T) {
 		t.Errorf("the next one waits for %q", got)
 	}
 }
+
+// A survey that took long, because the API server or the machine was busy, does not put the next one off for long.
+func TestASlowSurveyDoesNotPutTheNextOneOff(t *testing.T) {
+	f, source := New(nil, func() time.Time { return noon }), surveyed(0).Source
+	for cost, want := range map[time.Duration]time.Duration{0: 0, 10 * time.Millisecond: 100 * time.Millisecond, time.Minute: 5 * time.Second} {
+		f.change(source).cost = cost
+		if got := f.Pause(source); got != want {
+			t.Errorf("after one of %s: %s, want %s", cost, got, want)
+		}
+	}
+}

@@ -52,6 +52,14 @@ const (
 	StopAfter = Prefix + "stop-after"
 )
 
+// After is an annotation that users set on a namespace: the namespace whose source of the same name has to vouch first. On a source, "none" makes
+// it an exception (rule 44).
+const After = Prefix + "after"
+
+// Version is an annotation that users set on a source: sources of the same version, in namespaces that come one after the other, are one change
+// (rule 44).
+const Version = Prefix + "version"
+
 // Wave is an annotation or label that users set on a workload: lower waves get a change first (rule 37).
 const Wave = Prefix + "wave"
 

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -92,6 +94,29 @@ func TestCompactByKind(t *testing.T) {
 	// client-go also hands over what it lost sight of.
 	if got, err := transform("a tombstone"); got != "a tombstone" || err != nil {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Whatever confrev reads of a namespace stays in the cache.
+func TestWhatANamespaceSaysStays(t *testing.T) {
+	said := map[string]string{
+		keys.Owners: "true", keys.Advance: "manual", keys.FreezeUntil: "2027-01-04", keys.Window: "0 9 * * 1-5 8h", keys.Deploys: "include", keys.Safety: "careful",
+		keys.Steps: "1", keys.MaxRolling: "1", keys.Bake: "1h", keys.OnFailure: "stop", keys.StopAfter: "2", keys.Analysis: "errors", keys.After: "staging",
+	}
+	for key := range said {
+		if !slices.Contains(optin.NamespaceKeys, key) {
+			t.Errorf("%s is not read", key)
+		}
+	}
+	if len(said) != len(optin.NamespaceKeys) {
+		t.Errorf("this test knows %d of %d annotations", len(said), len(optin.NamespaceKeys))
+	}
+	meta := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+	meta.Annotations = map[string]string{"another": "one"}
+	maps.Copy(meta.Annotations, said)
+	compactMetadata(meta)
+	if !maps.Equal(meta.Annotations, said) {
+		t.Errorf("%v stay", meta.Annotations)
 	}
 }
 

@@ -211,6 +211,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 // newFleet returns a Fleet that looks at pods if the options say so.
 func newFleet(manager ctrl.Manager, o Options) *fleet.Fleet {
 	f := fleet.New(manager.GetClient(), time.Now)
+	f.Configure(o.Defaults(), manager.GetClient())
 	if o.FailFast {
 		f.ExaminePods(manager.GetAPIReader())
 	}
@@ -289,7 +290,7 @@ func compactMetadata(meta *metav1.PartialObjectMetadata) {
 	case "ConfigMap", "Secret":
 		revision.Compact(meta)
 	case "Namespace":
-		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, slices.Concat([]string{keys.Owners}, optin.GateKeys, optin.SpreadKeys)...)
+		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, optin.NamespaceKeys...)
 		meta.ManagedFields = nil
 	default:
 		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil

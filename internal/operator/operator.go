@@ -40,6 +40,8 @@ type flags struct {
 	compat     []string
 	rotate     []string
 	restartOn  []string
+	stages     []string
+	safety     string
 }
 
 const long = `confrev makes a configuration change roll out, and roll back, exactly like an image change.
@@ -128,6 +130,9 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.StringSliceVar(&f.compat, "compat", nil, "`tools` whose annotations opt workloads in too, in mode restart: reloader, wave")
 	set.StringSliceVar(&f.rotate, "rotate", nil, "`classes` of sources whose policy is rotate unless they say otherwise, in addition to certificates and "+
 		"leased credentials: external-secrets, vault, reflected, trust-manager")
+	set.StringSliceVar(&f.stages, "stages", nil, "`pairs` of namespaces: prod=staging lets the namespace prod have the annotation confrev.io/after: staging, so that "+
+		"changes to its sources wait until they are proven in staging")
+	set.StringVar(&f.safety, "default-safety", "none", "`preset` that says how changes spread for which neither the source nor its namespace says anything: careful, or none")
 	set.StringSliceVar(&f.restartOn, "restart-on", nil,
 		"`resources` that the annotation confrev.io/restart-on may name, other than ConfigMaps and Secrets, such as certificates.cert-manager.io; "+
 			"it needs the rights on them (chart value restartOn)")
@@ -155,6 +160,12 @@ func (f *flags) complete(o *Options) error {
 	}
 	if o.Rotating, err = optin.ParseRotating(f.rotate); err != nil {
 		problems = append(problems, fmt.Errorf("--rotate: %w", err))
+	}
+	if o.Safety, err = optin.ParseSafety(f.safety, "chart value safety"); err != nil {
+		problems = append(problems, fmt.Errorf("--default-safety: %w", err))
+	}
+	if o.Stages, err = optin.ParseStages(f.stages); err != nil {
+		problems = append(problems, fmt.Errorf("--stages: %w", err))
 	}
 	for _, text := range f.restartOn {
 		o.RestartOn = append(o.RestartOn, schema.ParseGroupResource(text))
@@ -336,6 +347,8 @@ func (o Options) validateNamespaces() error {
 		return errors.New(none + "nothing resolves pins when pods are created: it needs --injection=template")
 	case o.Webhook.Serves():
 		return errors.New(none + "no webhook calls confrev: it needs --webhook-bind-address=0")
+	case len(o.Stages) > 0:
+		return errors.New(none + "confrev cannot read what namespaces say: it has no --stages")
 	case o.MetricsSecure:
 		return errors.New(none + "confrev cannot ask who reads the metrics: it has no --metrics-secure")
 	}

@@ -57,7 +57,8 @@ type Metadata struct {
 	Annotations, TemplateAnnotations map[string]string
 	// Labels are those of the workload. kubectl rollout undo replaces annotations, but not labels.
 	Labels map[string]string
-	// NamespaceLabels and NamespaceAnnotations are those of the workload's namespace.
+	// Namespace is the workload's namespace, and NamespaceLabels and NamespaceAnnotations are those of it.
+	Namespace                             string
 	NamespaceLabels, NamespaceAnnotations map[string]string
 }
 
@@ -66,6 +67,9 @@ type Defaults struct {
 	Settle    time.Duration
 	Injection Injection
 	Compat    Compat
+	// Stages are the namespaces that come one after the other, and Safety is how changes spread for which nothing else is said.
+	Stages Stages
+	Safety spread.Settings
 }
 
 // Config is a workload's configuration. A setting that cannot be read has its default, and Problems lists it.
@@ -77,6 +81,8 @@ type Config struct {
 	Gates []waiting.Gate
 	// Spreading is how changes to all sources of the namespace spread. Each source may say more.
 	Spreading spread.Settings
+	// Safety is how changes spread to sources for which neither they nor the namespace say anything.
+	Safety spread.Settings
 	// Wave is the workload's place among those that a change spreads to; lower ones come first.
 	Wave int
 	// Deadline is how long it may take a change without progress; 0 if it does not say.
@@ -100,11 +106,11 @@ type Config struct {
 // Read returns a workload's configuration. The workload's own settings take precedence over other tools' annotations, and those
 // take precedence over its namespace's.
 func Read(w Metadata, defaults Defaults) Config {
-	config := Config{Mode: Revision, Injection: defaults.Injection, Settle: defaults.Settle}
+	config := Config{Mode: Revision, Injection: defaults.Injection, Settle: defaults.Settle, Safety: defaults.Safety}
 	config.readTrack(w, defaults.Compat)
 	config.readOwners(w)
 	config.readMode(w.Annotations)
-	config.readGates(w)
+	config.readGates(w, defaults.Stages)
 	config.readWave(w)
 	config.readDeadline(w.Annotations)
 	config.readCrashes(w.Annotations)
@@ -202,10 +208,10 @@ func (c *Config) readMode(annotations map[string]string) {
 }
 
 // readGates reads when pins may move. A namespace says so in its annotations for all its sources.
-func (c *Config) readGates(w Metadata) {
+func (c *Config) readGates(w Metadata, stages Stages) {
 	own, wrong := Gates(w.Annotations, w.Labels, "")
-	shared, wrongShared := Gates(w.NamespaceAnnotations, nil, " of the namespace")
-	settings, invalid, wrongSpreading := Spreading(w.NamespaceAnnotations, " of the namespace")
+	shared, wrongShared := Gates(w.NamespaceAnnotations, nil, ofNamespace)
+	settings, invalid, wrongSpreading := stages.Spreading(w.Namespace, w.NamespaceAnnotations)
 	c.Spreading, c.Gates = settings, slices.Concat(own, shared, invalid)
 	c.Problems = slices.Concat(c.Problems, wrong, wrongShared, wrongSpreading)
 }

@@ -45,8 +45,8 @@ const csiManaged = "secrets-store.csi.k8s.io/managed"
 // SourceKeys are the labels and annotations of sources that this package reads, so a cache must keep them.
 var SourceKeys = slices.Concat([]string{
 	keys.Policy, keys.Attach, keys.Attached, keys.Protect, revisionManaged, reloaderMatch, reloaderIgnore,
-	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged, keys.Stop, keys.Passed, keys.Resume,
-}, GateKeys, SpreadKeys, rotatingKeys)
+	leaderAnnotation, serviceAccountAnnotation, injectCABundle, injectTrustedCABundle, csiManaged, keys.Stop, keys.Passed, keys.Resume, keys.After, keys.Version,
+}, GateKeys, spreadKeys, rotatingKeys)
 
 // revisionManaged is the annotation by which Pulumi's recipe marks ConfigMaps that should be attached.
 const revisionManaged = "configmap.kubernetes.io/revision-managed"

@@ -12,19 +12,53 @@ import (
 	"confrev.io/confrev/internal/waiting"
 )
 
-// SpreadKeys are the annotations from which Spreading reads.
-var SpreadKeys = []string{keys.Safety, keys.Steps, keys.MaxRolling, keys.Bake, keys.OnFailure, keys.StopAfter}
+// spreadKeys are the annotations of a source or a namespace from which Spreading reads.
+var spreadKeys = []string{keys.Safety, keys.Steps, keys.MaxRolling, keys.Bake, keys.OnFailure, keys.StopAfter}
 
-// careful is the value of confrev.io/safety.
-const careful = "careful"
+// The values of confrev.io/safety.
+const (
+	careful  = "careful"
+	noSafety = "none"
+)
 
-// Spreading returns what an object says about how changes spread, and what is wrong with it. A setting that cannot be read is a gate that
+// ParseSafety reads the name of a preset. by says where it is written.
+func ParseSafety(text, by string) (spread.Settings, error) {
+	switch text {
+	case careful:
+		return spread.Careful(by), nil
+	case noSafety:
+		return spread.Settings{NoDefault: true}, nil
+	}
+	return spread.Settings{}, fmt.Errorf("%s is not known: want %s or %s", quote.Text(text), careful, noSafety)
+}
+
+// Spreading returns what a source says about how changes to it spread, and what is wrong with it. A setting that cannot be read is a gate that
 // nothing passes: what was meant to go slowly must not go at once because of a typo. whose is as for Gates.
 func Spreading(annotations map[string]string, whose string) (spread.Settings, []waiting.Gate, []notice.Notice) {
-	var settings spread.Settings
-	var gates []waiting.Gate
-	var problems []notice.Notice
-	read := func(key string, parse func(text, by string) (spread.Settings, error)) {
+	settings, gates, problems := spreading(annotations, whose)
+	read := reader(annotations, whose, &settings, &gates, &problems)
+	read(keys.After, parseAfter)
+	for _, order := range []struct {
+		key   string
+		parse func(string) error
+	}{
+		{keys.Passed, func(text string) error { _, _, err := spread.ParsePassed(text); return err }},
+		{keys.Resume, func(text string) error { _, _, err := spread.ParseResume(text); return err }},
+		{keys.Version, readVersion},
+	} {
+		if text, ok := annotations[order.key]; ok {
+			if err := order.parse(text); err != nil {
+				problems = append(problems, notice.Warning(InvalidSpreading, pin.Source{}, "annotation %s%s: %v; it has no effect", order.key, whose, err))
+			}
+		}
+	}
+	return settings, gates, problems
+}
+
+// reader returns a function that reads one annotation.
+func reader(annotations map[string]string, whose string, settings *spread.Settings, gates *[]waiting.Gate, problems *[]notice.Notice,
+) func(key string, parse func(text, by string) (spread.Settings, error)) {
+	return func(key string, parse func(text, by string) (spread.Settings, error)) {
 		text, ok := annotations[key]
 		if !ok {
 			return
@@ -32,18 +66,18 @@ func Spreading(annotations map[string]string, whose string) (spread.Settings, []
 		by := "annotation " + key + whose
 		one, err := parse(text, by)
 		if err != nil {
-			gates = append(gates, waiting.Gate{Reason: waiting.Manual, By: by, Invalid: true})
-			problems = append(problems, notice.Warning(InvalidSpreading, pin.Source{}, "%s: %v; until it is corrected, nothing advances", by, err))
+			*gates = append(*gates, waiting.Gate{Reason: waiting.Manual, By: by, Invalid: true})
+			*problems = append(*problems, notice.Warning(InvalidSpreading, pin.Source{}, "%s: %v; until it is corrected, nothing advances", by, err))
 			return
 		}
-		settings = settings.With(one)
+		*settings = settings.With(one)
 	}
-	read(keys.Safety, func(text, by string) (spread.Settings, error) {
-		if text != careful {
-			return spread.Settings{}, fmt.Errorf("%s is not known: want %s", quote.Text(text), careful)
-		}
-		return spread.Careful(by), nil
-	})
+}
+
+// spreading returns the settings that sources and namespaces have in common.
+func spreading(annotations map[string]string, whose string) (settings spread.Settings, gates []waiting.Gate, problems []notice.Notice) {
+	read := reader(annotations, whose, &settings, &gates, &problems)
+	read(keys.Safety, ParseSafety)
 	read(keys.Steps, func(text, by string) (spread.Settings, error) {
 		steps, err := spread.ParseSteps(text)
 		return spread.Settings{Steps: steps, By: by}, err
@@ -64,16 +98,6 @@ func Spreading(annotations map[string]string, whose string) (spread.Settings, []
 		failures, err := spread.ParseStopAfter(text)
 		return spread.Settings{StopAfter: failures, By: by}, err
 	})
-	for _, order := range []struct {
-		key   string
-		parse func(string) (string, int, error)
-	}{{keys.Passed, spread.ParsePassed}, {keys.Resume, spread.ParseResume}} {
-		if text, ok := annotations[order.key]; ok {
-			if _, _, err := order.parse(text); err != nil {
-				problems = append(problems, notice.Warning(InvalidSpreading, pin.Source{}, "annotation %s%s: %v; it has no effect", order.key, whose, err))
-			}
-		}
-	}
 	return settings, gates, problems
 }
 
@@ -111,7 +135,7 @@ func (c *Config) readAnalysis(w Metadata) {
 	text, ok := w.Annotations[keys.Analysis]
 	if !ok {
 		text, ok = w.NamespaceAnnotations[keys.Analysis]
-		whose = " of the namespace"
+		whose = ofNamespace
 	}
 	if !ok {
 		return

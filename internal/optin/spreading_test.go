@@ -25,7 +25,7 @@ func TestSpreading(t *testing.T) {
 		"careful and more": {annotations: map[string]string{keys.Safety: "careful", keys.Bake: "10m", keys.MaxRolling: "2"}, active: true, bake: 10 * time.Minute, steps: 3, rolling: 2},
 		"careful and less": {annotations: map[string]string{keys.Safety: "careful", keys.Bake: "1m"}, active: true, bake: 5 * time.Minute, steps: 3, rolling: 1},
 		"each by itself":   {annotations: map[string]string{keys.Steps: "1,50%", keys.MaxRolling: "10%", keys.Bake: "1m"}, active: true, bake: time.Minute, steps: 2, rolling: 1},
-		"another preset":   {annotations: map[string]string{keys.Safety: "reckless"}, wrong: `annotation confrev.io/safety of x: "reckless" is not known: want careful; until it is corrected, nothing advances`},
+		"another preset":   {annotations: map[string]string{keys.Safety: "reckless"}, wrong: `annotation confrev.io/safety of x: "reckless" is not known: want careful or none; until it is corrected, nothing advances`},
 		"no steps":         {annotations: map[string]string{keys.Steps: ""}, wrong: "annotation confrev.io/steps of x"},
 		"no budget":        {annotations: map[string]string{keys.MaxRolling: "0"}, wrong: "annotation confrev.io/max-rolling of x"},
 		"no time":          {annotations: map[string]string{keys.Bake: "soon"}, wrong: "annotation confrev.io/bake of x"},

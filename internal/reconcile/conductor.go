@@ -116,6 +116,10 @@ func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconci
 		c.forget(source)
 		return reconcile.Result{}, err
 	}
+	if s.Behind {
+		// It may have vouched before it was listed as a stage.
+		c.look(revision.Ref{Kind: source.Kind, Namespace: s.Settings.Follows(), Name: source.Name})
+	}
 	// What follows from a wave that has passed must not be seen before it is recorded: the next leader would decide again.
 	if recorded, err := c.record(ctx, s); err != nil || !recorded {
 		return outcome(ctx, retrySoon, err)
@@ -169,7 +173,12 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	wanted.Revision, wanted.Number, wanted.Wave = string(s.Revision), s.Current.Number, max(s.Record.Wave, s.Passes())
 	wanted, failures := wanted.WithFailures(s.Settings, s.Failures(s.Record.Failed), s.Stops())
 	stops := wanted.Stops > s.Record.Stops
-	if wanted.String() == s.Record.String() || wanted.Wave == 0 && wanted.Stops == 0 {
+	wanted.Staged = wanted.Staged || s.Settings.Follows() != "" && !s.Behind
+	vouches := s.Settings.Leads && s.Vouches()
+	if vouches {
+		wanted.Complete, wanted.Version = true, s.Meta.Annotations[keys.Version]
+	}
+	if wanted.String() == s.Record.String() || !wanted.Decides() {
 		// Nothing has been decided since.
 		return true, nil
 	}
@@ -179,6 +188,12 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	}
 	c.Fleet.Recorded(s, wanted)
 	c.report(ctx, s, failures)
+	if vouches {
+		log.FromContext(ctx).Info("every workload has vouched for a change, for which other namespaces may wait", "revision", s.Current.String())
+		for _, follower := range c.Fleet.Followers(s.Source) {
+			c.look(follower)
+		}
+	}
 	if stops {
 		log.FromContext(ctx).Info("a change was stopped, because workloads failed with it", "revision", s.Current.String(), "failed", len(failures))
 		// They wait for something else now, and say so.

@@ -22,6 +22,7 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/workload"
 )
@@ -54,6 +55,10 @@ type Options struct {
 	Injection optin.Injection
 	// Compat selects the tools whose annotations also opt workloads in.
 	Compat optin.Compat
+	// Stages are the namespaces that come one after the other (rule 44).
+	Stages optin.Stages
+	// Safety is how changes spread for which nothing else is said (rule 36).
+	Safety spread.Settings
 	// Rotating lists further classes of sources whose policy is rotate by default.
 	Rotating optin.Rotating
 	// RestartOn lists the resources that confrev.io/restart-on may name, other than ConfigMaps and Secrets. RestartOnAny allows all of
@@ -154,7 +159,7 @@ func (o Options) Terminating(ctx context.Context, reader client.Reader, name str
 
 // Defaults returns the settings of workloads that specify no others.
 func (o Options) Defaults() optin.Defaults {
-	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat}
+	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat, Stages: o.Stages, Safety: o.Safety}
 }
 
 // Misdirected returns a notice if a workload that opted in has its template in a kind of object that confrev does not handle.

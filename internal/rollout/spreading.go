@@ -36,7 +36,7 @@ type Spreading struct {
 
 // spreading returns the change to a source, if such changes spread.
 func (seen *observed) spreading(source pin.Source) (Spreading, bool) {
-	settings, meta := seen.config.Spreading.With(seen.spreads[source]), seen.metas[source]
+	settings, meta := seen.config.Spreading.With(seen.spreads[source]).Or(seen.config.Safety), seen.metas[source]
 	return Spreading{revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}, meta, settings}, settings.Active() && meta != nil
 }
 
@@ -67,7 +67,25 @@ func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observe
 	if waits {
 		want = seen.decide()
 	}
-	return want, nil
+	return want, r.confirmUnwell(ctx, obj, seen, want)
+}
+
+// confirmUnwell reads a workload again that is about to take a change that spreads and does not look well: the cache may not show yet that it has
+// got well, and no failure of a workload counts that was not well before.
+func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *observed, want intent) error {
+	takes := slices.ContainsFunc(want.pins.Decisions, func(d plan.Decision) bool {
+		_, spreads := seen.spreading(d.Source)
+		return spreads && d.Verdict == plan.Advanced
+	})
+	if health := r.Kind.Health(obj); !takes || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.RolledOut {
+		return nil
+	}
+	fresh := r.Kind.New()
+	if err := r.Whole.Get(ctx, client.ObjectKeyFromObject(obj), fresh); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	seen.fresh = fresh
+	return nil
 }
 
 // advanced returns the text of keys.Advanced: a note of the advance if some source moves whose changes spread, otherwise what was there.
@@ -87,7 +105,7 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 			moved.To[source], moved.From[source] = p, before.From[source]
 		}
 	}
-	health := r.Kind.Health(cmp.Or(seen.old, obj))
+	health := r.Kind.Health(cmp.Or(seen.old, seen.fresh, obj))
 	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.RolledOut
 	for source, p := range moved.From {
 		if last, noted := before.From[source]; noted && before.To[source] == p && before.Code == moved.Code && moved.Unwell && health.Disturbed {
@@ -166,7 +184,11 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		}
 		s.Has = d.Verdict == plan.InSync && s.Advance.To[source] == d.From && d.From.Revision == d.Current.Revision && d.From.Number >= s.Source.FollowingNumber()
 		if d.Verdict == plan.InSync && !s.Has {
-			return s, false, nil
+			if change, _ := seen.spreading(source); !change.Settings.Leads || d.From.Revision != d.Current.Revision {
+				return s, false, nil
+			}
+			// It vouches for what it has, for the namespaces that come next. No failure of it is one of a change.
+			s.Has, s.Advance = true, spread.Advance{Unwell: true}
 		}
 		s.Proven, s.Disproven = r.shown(seen, source, d.From)
 		rollers, _, err := r.rollers(ctx, obj)

@@ -24,7 +24,15 @@ type Record struct {
 	// Stops is how often the change was stopped because members failed, and Failed are those that have counted.
 	Stops  int      `json:"stops,omitempty"`
 	Failed []string `json:"failed,omitempty"`
+	// Staged is true once the namespace that comes before has vouched for the change. Complete is true once this namespace has, and Version
+	// is the source's version then.
+	Staged   bool   `json:"staged,omitempty"`
+	Complete bool   `json:"complete,omitempty"`
+	Version  string `json:"version,omitempty"`
 }
+
+// Decides reports whether the record says anything that must not be decided again.
+func (r Record) Decides() bool { return r.Wave > 0 || r.Stops > 0 || r.Staged || r.Complete }
 
 // ParseRecord reads the text form. No part of such a text is trusted: a text that cannot be read is no record.
 func ParseRecord(text string) (Record, bool) {
@@ -117,24 +125,24 @@ const (
 
 // ParsePassed reads confrev.io/passed: the revision whose first waves a person lets pass, and how many.
 func ParsePassed(text string) (revision string, waves int, err error) {
-	return parseNumbered(text, passedForm, "waves", "app-5f7d8c9b2k;wave=2")
+	return parseNumbered(text, passedForm, "waves", "app-5f7d8c9b2k;wave=2", 0)
 }
 
-// Passed returns the text form of confrev.io/passed.
+// Passed returns the text form of confrev.io/passed. No waves are passed where only the stage before is.
 func Passed(revision string, waves int) string { return revision + passedForm + strconv.Itoa(waves) }
 
 // ParseResume reads confrev.io/resume: the revision that a person lets continue, and how many stops because of failures that ends.
 func ParseResume(text string) (revision string, stops int, err error) {
-	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k;stop=1")
+	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k;stop=1", 1)
 }
 
 // Resume returns the text form of confrev.io/resume.
 func Resume(revision string, stops int) string { return revision + resumeForm + strconv.Itoa(stops) }
 
-func parseNumbered(text, form, what, example string) (revision string, n int, err error) {
+func parseNumbered(text, form, what, example string, least int) (revision string, n int, err error) {
 	revision, number, found := strings.Cut(text, form)
 	n, numberErr := strconv.Atoi(number)
-	if !found || numberErr != nil || n < 1 || n > maxNumber {
+	if !found || numberErr != nil || n < least || n > maxNumber {
 		return "", 0, fmt.Errorf("%s is not the name of a revision and a number of %s, such as %s", quote.Text(text), what, example)
 	}
 	return revision, n, nil

@@ -142,6 +142,13 @@ type Settings struct {
 	// OnFailure is what happens when members fail, and StopAfter how many failures it takes; 0 means one.
 	OnFailure OnFailure
 	StopAfter int
+	// After is the namespace whose source of the same name has to vouch first; Exempt is true if the source does not have to wait for that.
+	After  string
+	Exempt bool
+	// NoDefault is true if the settings of the installation do not count where there are no others.
+	NoDefault bool
+	// Leads is true if sources of other namespaces wait for those of this one.
+	Leads bool
 	// By says where one of the settings is written: "annotation confrev.io/steps of configmap/app".
 	By string
 }
@@ -161,8 +168,26 @@ func (s Settings) Active() bool { return s.By != "" }
 func (s Settings) With(other Settings) Settings {
 	return Settings{
 		Steps: slices.Concat(s.Steps, other.Steps), MaxRolling: slices.Concat(s.MaxRolling, other.MaxRolling),
-		Bake: max(s.Bake, other.Bake), OnFailure: max(s.OnFailure, other.OnFailure), StopAfter: fewest(s.StopAfter, other.StopAfter), By: cmp.Or(s.By, other.By),
+		Bake: max(s.Bake, other.Bake), OnFailure: max(s.OnFailure, other.OnFailure), StopAfter: fewest(s.StopAfter, other.StopAfter),
+		After: cmp.Or(s.After, other.After), Exempt: s.Exempt || other.Exempt, NoDefault: s.NoDefault || other.NoDefault, Leads: s.Leads || other.Leads, By: cmp.Or(s.By, other.By),
 	}
+}
+
+// Or returns the settings, with those of the installation if they say nothing of how a change spreads.
+func (s Settings) Or(installation Settings) Settings {
+	says := len(s.Steps) > 0 || len(s.MaxRolling) > 0 || s.Bake > 0 || s.OnFailure > None || s.StopAfter > 0
+	if says || s.NoDefault {
+		return s
+	}
+	return s.With(installation)
+}
+
+// Follows returns the namespace whose source has to vouch first; empty if there is none.
+func (s Settings) Follows() string {
+	if s.Exempt {
+		return ""
+	}
+	return s.After
 }
 
 // fewest returns the smaller of two numbers of which 0 says nothing.

@@ -44,6 +44,8 @@ type Member struct {
 	Disturbed bool
 	// Fails is true for a member that counts as a failure: it has failed, or was rolled back since.
 	Fails bool
+	// RolledBack is true for a member that was brought back from the change.
+	RolledBack bool
 	// Until is when a Baking member vouches, if nothing happens.
 	Until time.Time
 	// Why says why it is at its stage, where that is not plain.
@@ -97,6 +99,8 @@ type Spread struct {
 	Budget int
 	// Stopped is true if no further member may go.
 	Stopped bool
+	// Behind is true if no member may go before the namespace that comes first has vouched for the change.
+	Behind bool
 }
 
 // Look returns how far a change has come among members in any order. open is how many waves have been recorded as passed.
@@ -165,6 +169,8 @@ const (
 	Goes Verdict = "Goes"
 	// Stopped: the change is stopped.
 	Stopped Verdict = "Stopped"
+	// EarlierStage: the namespace that comes first has not vouched for the change.
+	EarlierStage Verdict = "EarlierStage"
 	// LaterWave: its wave has not begun; Bakes, where only time has to pass until it does.
 	LaterWave Verdict = "LaterWave"
 	Bakes     Verdict = "Bakes"
@@ -204,6 +210,8 @@ func (s Spread) verdict(wave int, m Member, unfinished, inFlight int) Verdict {
 	switch {
 	case s.Stopped:
 		return Stopped
+	case s.Behind:
+		return EarlierStage
 	case wave > s.Open && s.Waves[s.Open].bakes():
 		return Bakes
 	case wave > s.Open:
@@ -301,6 +309,11 @@ func (s Spread) Has() []Member {
 // Done reports whether every member has vouched, or never will.
 func (s Spread) Done() bool {
 	return s.Members() == s.Count(Vouched, Idle, Unwell)
+}
+
+// Vouches reports whether every member has vouched that can, and one has: other namespaces may have the change then.
+func (s Spread) Vouches() bool {
+	return !s.Stopped && s.Members() == s.Count(Vouched, Idle) && s.Count(Vouched) > 0 && !slices.ContainsFunc(s.Apart, func(m Member) bool { return m.RolledBack })
 }
 
 // Wakes returns when the first member vouches that bakes; zero if none does.

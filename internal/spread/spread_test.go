@@ -141,6 +141,45 @@ func TestWhoGoes(t *testing.T) {
 	}
 }
 
+// Rule 44: no one goes before the namespace that comes first has vouched, disturbed or not; a stop is said first.
+func TestNoOneGoesBeforeTheStageBefore(t *testing.T) {
+	s := spread.Look(members("a:Waiting b:Waiting! c:Rolling d:Waiting@1"), settings(t, "", "1"), 0)
+	s.Behind = true
+	for _, name := range []string{"a", "b", "d"} {
+		if got, ok := s.Of(name); !ok || got != spread.EarlierStage {
+			t.Errorf("%s: %q %v", name, got, ok)
+		}
+	}
+	if s.Stopped = true; going(s) != "" {
+		t.Errorf("%s go", going(s))
+	}
+	if got, _ := s.Of("a"); got != spread.Stopped {
+		t.Errorf("stopped: %q", got)
+	}
+}
+
+// Rule 44: a namespace vouches for a change if all have vouched that can, and no one has had trouble with it.
+func TestANamespaceVouches(t *testing.T) {
+	for text, want := range map[string]bool{
+		"a:Vouched": true, "a:Vouched b:Idle": true, "a:Vouched b:Apart": true, "": false, "a:Idle": false, "a:Apart": false, "a:Vouched b:Rolling": false,
+		"a:Vouched b:Unwell": false, "a:Vouched b:Waiting": false, "a:Vouched b:Parked": false, "a:Vouched b:Failed": false, "a:Vouched b:Later@3": false,
+	} {
+		if got := spread.Look(members(text), settings(t, "1", ""), 0).Vouches(); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	back := members("a:Vouched b:Apart")
+	back[1].RolledBack = true
+	if spread.Look(back, settings(t, "", ""), 0).Vouches() {
+		t.Error("one was rolled back, and it vouches")
+	}
+	if s := spread.Look(members("a:Vouched"), settings(t, "", ""), 0); !s.Vouches() {
+		t.Error("it does not vouch")
+	} else if s.Stopped = true; s.Vouches() {
+		t.Error("it is stopped, and vouches")
+	}
+}
+
 // Rule 37: a wave passes when no one is waited for and someone vouches.
 func TestPassing(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -194,13 +233,18 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 			t.Errorf("wave %q is %d", text, w)
 		}
 	}
-	for _, text := range []string{"", "app-x", "app-x;wave=0", "app-x;wave=", "app-x;wave=-1", "app-x@2"} {
+	for _, text := range []string{"", "app-x", "app-x;wave=", "app-x;wave=-1", "app-x@2"} {
 		if _, w, err := spread.ParsePassed(text); err == nil {
 			t.Errorf("%q are %d waves", text, w)
 		}
 	}
-	if r, w, err := spread.ParsePassed(spread.Passed("app-x", 2)); err != nil || r != "app-x" || w != 2 {
-		t.Errorf("read %q %d %v", r, w, err)
+	for _, waves := range []int{0, 2} {
+		if r, w, err := spread.ParsePassed(spread.Passed("app-x", waves)); err != nil || r != "app-x" || w != waves {
+			t.Errorf("read %q %d %v", r, w, err)
+		}
+	}
+	if _, n, err := spread.ParseResume("app-x;stop=0"); err == nil {
+		t.Errorf("no stop is %d", n)
 	}
 }
 
@@ -219,9 +263,17 @@ func TestTheStrictestSettings(t *testing.T) {
 }
 
 func TestRecordsAndNotes(t *testing.T) {
-	r := spread.Record{Revision: "uid", Number: 3, Wave: 2, Stops: 1, Failed: []string{"deployment/a"}}
+	r := spread.Record{Revision: "uid", Number: 3, Wave: 2, Stops: 1, Failed: []string{"deployment/a"}, Staged: true, Complete: true, Version: "1"}
 	if got, ok := spread.ParseRecord(r.String()); !ok || !gocmp.Equal(got, r) {
 		t.Errorf("read %+v %v", got, ok)
+	}
+	for _, decided := range []spread.Record{{Wave: 1}, {Stops: 1}, {Staged: true}, {Complete: true, Version: "1"}} {
+		if !decided.Decides() {
+			t.Errorf("%+v decides nothing", decided)
+		}
+	}
+	if (spread.Record{Revision: "uid", Number: 3}).Decides() {
+		t.Error("nothing is decided")
 	}
 	for _, text := range []string{"", "{}", `{"revision":"u","number":0,"wave":1}`, `{"revision":"u","number":1,"wave":-1}`, `{"number":1,"wave":1}`, `{"revision":"u","number":1,"wave":9999999}`, "wave"} {
 		if got, ok := spread.ParseRecord(text); ok {

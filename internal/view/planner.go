@@ -50,6 +50,7 @@ func NewPlanner(ctx context.Context, live client.Client, options operator.Option
 		return nil, err
 	}
 	p.fleet = fleet.OfSnapshot(p.Snapshot, time.Now)
+	p.fleet.Configure(p.Options.Defaults(), p.live)
 	if p.Options.Analysis {
 		p.fleet.ReadAnalyses(p.live)
 	}

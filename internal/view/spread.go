@@ -48,6 +48,8 @@ type SpreadStatus struct {
 	Message  string        `json:"message,omitempty"`
 	// Setting is where it is written that changes spread; empty if they reach all workloads at once.
 	Setting string `json:"setting,omitempty"`
+	// After is the namespace that has to vouch for the change first, while it has not.
+	After string `json:"after,omitempty"`
 	// MaxRolling is how many workloads may be in the middle of the change; 0 if there is no limit. InFlight is how many are.
 	MaxRolling int `json:"maxRolling,omitempty"`
 	InFlight   int `json:"inFlight"`
@@ -126,6 +128,9 @@ func spreadStatus(s *fleet.Survey) SpreadStatus {
 		Namespace: s.Source.Namespace, Source: s.Source.Text(), Revision: revisionName(s.Current), Setting: s.Settings.By, MaxRolling: s.Budget,
 		InFlight: s.Count(spread.Rolling, spread.Failed, spread.Unwell, spread.Baking), Vouched: s.Count(spread.Vouched), Members: s.Members(),
 	}
+	if s.Behind {
+		status.After = s.Settings.Follows()
+	}
 	for i, wave := range s.Waves {
 		status.Waves = append(status.Waves, WaveStatus{Wave: i + 1, Passed: i < s.Open, Members: memberStatuses(wave.Members)})
 	}
@@ -144,11 +149,13 @@ func spreadState(s *fleet.Survey) (SpreadState, string) {
 			s.Source.Text(), s.Source.Namespace)
 	case s.Stopped:
 		return Stopped, fmt.Sprintf("to continue: kubectl confrev resume %s -n %s", s.Source.Text(), s.Source.Namespace)
+	case s.Done() && s.Members() > 0:
+		return Complete, forOthers(s)
 	case s.Done():
-		if s.Members() == 0 {
-			return Complete, "no workload is to get it any more"
-		}
-		return Complete, ""
+		return Complete, "no workload is to get it any more"
+	case s.Behind:
+		return Underway, fmt.Sprintf("it waits until namespace %s has vouched for it: kubectl confrev status %s -n %s; to continue anyway: kubectl confrev advance %s --past-stage -n %s",
+			s.Settings.Follows(), s.Source.Text(), s.Settings.Follows(), s.Source.Text(), s.Source.Namespace)
 	case s.Open < len(s.Waves)-1 && s.Waves[s.Open].Unproven():
 		return Unproven, fmt.Sprintf("no one in wave %d can show whether it is good; to continue: kubectl confrev advance %s --past-wave %d -n %s",
 			s.Open+1, s.Source.Text(), s.Open+1, s.Source.Namespace)
@@ -186,4 +193,21 @@ func (l *SpreadList) Done() bool {
 // NeedsAction reports whether a person has to act on any of the sources.
 func (l *SpreadList) NeedsAction() bool {
 	return slices.ContainsFunc(l.Items, func(s SpreadStatus) bool { return s.State == Stopped || s.State == Unproven })
+}
+
+// forOthers returns why the namespaces that come next still wait, although the change is complete here.
+func forOthers(s *fleet.Survey) string {
+	if !s.Settings.Leads || s.Vouches() {
+		return ""
+	}
+	var against []string
+	for _, m := range slices.Concat(s.Has(), s.Apart) {
+		if m.RolledBack || m.Stage == spread.Unwell {
+			against = append(against, m.Name)
+		}
+	}
+	if len(against) == 0 {
+		return "no workload could show whether it is good, so the namespaces that come next wait"
+	}
+	return fmt.Sprintf("the namespaces that come next wait, because %s did not get well with it", strings.Join(against, ", "))
 }

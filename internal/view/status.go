@@ -92,7 +92,7 @@ type WaitsFor struct {
 
 // endsByItself reports whether no one has to act.
 func (w *WaitsFor) endsByItself() bool {
-	return w.Until != nil || slices.Contains([]waiting.Reason{waiting.Wave, waiting.Baking, waiting.Budget}, w.Reason)
+	return w.Until != nil || slices.Contains([]waiting.Reason{waiting.Stage, waiting.Wave, waiting.Baking, waiting.Budget}, w.Reason)
 }
 
 func waitsFor(wait waiting.Wait) *WaitsFor {

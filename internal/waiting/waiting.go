@@ -22,6 +22,8 @@ const (
 	Frozen Reason = "Frozen"
 	// Window: nothing moves outside of certain hours (confrev.io/window).
 	Window Reason = "Window"
+	// Stage: the namespace that comes before has not vouched for the change (confrev.io/after).
+	Stage Reason = "Stage"
 	// Stopped: the change goes no further (confrev.io/stop).
 	Stopped Reason = "Stopped"
 	// Wave: the workload's wave has not begun (confrev.io/steps, confrev.io/wave).
@@ -33,7 +35,7 @@ const (
 )
 
 // Reasons lists all reasons. If a pin waits for several, it is said to wait for the first of them.
-var Reasons = []Reason{Stopped, Manual, OnDeploy, Frozen, Window, Wave, Baking, Budget}
+var Reasons = []Reason{Stopped, Manual, OnDeploy, Frozen, Window, Stage, Wave, Baking, Budget}
 
 // Gate is one setting that may keep pins from moving. Parse functions make gates.
 type Gate struct {
@@ -63,13 +65,14 @@ type Wait struct {
 	Source string
 }
 
-// Turn returns what a pin waits for because of how other workloads take the change: Stopped, Wave, Baking or Budget. source is the change's.
+// Turn returns what a pin waits for because of how other workloads take the change: Stopped, Stage, Wave, Baking or Budget.
+// source names the change that it waits for, as an argument of kubectl confrev status.
 func Turn(reason Reason, by, source string, until time.Time) Wait {
 	return Wait{Reason: reason, By: by, Until: until, Source: source}
 }
 
 // IsTurn reports whether the wait is for a turn, which comes without anyone doing something about this workload.
-func (w Wait) IsTurn() bool { return slices.Contains([]Reason{Wave, Baking, Budget}, w.Reason) }
+func (w Wait) IsTurn() bool { return slices.Contains([]Reason{Stage, Wave, Baking, Budget}, w.Reason) }
 
 // passes reports whether a deploy does not have to wait for this turn (rule 38).
 func (w Wait) passes(deploys bool) bool { return w.Reason == Budget && deploys }

@@ -307,8 +307,8 @@ func (k Kind) Config(obj client.Object, referring []client.Object, namespace cli
 		others, labels = append(others, other.GetAnnotations()), append(labels, other.GetLabels())
 	}
 	written := optin.Metadata{Annotations: optin.Merge(obj.GetAnnotations(), others...),
-		Labels:          optin.Merge(obj.GetLabels(), labels...),
-		NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
+		Labels:    optin.Merge(obj.GetLabels(), labels...),
+		Namespace: namespace.GetName(), NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
 	if template, err := k.Template(obj); err == nil {
 		written.TemplateAnnotations = template.Annotations
 	}

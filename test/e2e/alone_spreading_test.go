@@ -36,17 +36,21 @@ type conducted struct {
 	crash chan string
 }
 
-// follow notes what the API server shows of the change until ctx ends.
-func (c *conducted) follow(ctx context.Context) *sync.WaitGroup {
+// follow notes what the API server shows of the change, in the world's namespace and others, until ctx ends.
+func (c *conducted) follow(ctx context.Context, others ...string) *sync.WaitGroup {
 	c.Helper()
 	live, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
 	c.Must(err)
-	deployments, err := live.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(c.NS))
-	c.Must(err)
-	revisions, err := live.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(c.NS))
-	c.Must(err)
+	var watched []watch.Interface
+	for _, namespace := range append(others, c.NS) {
+		deployments, err := live.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace))
+		c.Must(err)
+		revisions, err := live.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(namespace))
+		c.Must(err)
+		watched = append(watched, deployments, revisions)
+	}
 	var done sync.WaitGroup
-	for _, events := range []watch.Interface{deployments, revisions} {
+	for _, events := range watched {
 		done.Go(func() {
 			for event := range events.ResultChan() {
 				if obj, ok := event.Object.(client.Object); ok {

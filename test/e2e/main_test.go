@@ -50,11 +50,11 @@ var chartValues = slices.Concat([]string{
 	"compat[0]=reloader", "compat[1]=wave", "rotate[0]=external-secrets", "rotate[1]=vault", "rotate[2]=trust-manager",
 	// What the confrev under test is started with: the plugin reads it from the chart's Deployment.
 	"settle=" + settle.String(), "grace=" + grace.String(),
-}, webAppValues)
+}, webAppValues, stageValues())
 
 // newerThanPrevious reports whether a value is one that the earlier chart does not have.
 func newerThanPrevious(value string) bool {
-	return strings.HasPrefix(value, "failFast.") || strings.HasPrefix(value, "analysis.")
+	return strings.HasPrefix(value, "stages[") || strings.HasPrefix(value, "failFast.") || strings.HasPrefix(value, "analysis.")
 }
 
 // reinstall brings back what a test removed of the chart, with other values for some.
@@ -138,7 +138,8 @@ func run(m *testing.M) (code int, err error) {
 	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
 		"--revisions-per-hour", "1000", "--rollouts-per-hour", "1000", "--compat", "reloader,wave", "--rotate", "external-secrets,vault,trust-manager", "--config", config,
-		"--restart-on", "persistentvolumeclaims,webapps.e2e.confrev.io", "--fail-fast", "--evict-stuck-pods", "--analysis")
+		"--restart-on", "persistentvolumeclaims,webapps.e2e.confrev.io", "--fail-fast", "--evict-stuck-pods", "--analysis",
+		"--stages", listStages())
 	if err != nil {
 		return 1, err
 	}

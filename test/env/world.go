@@ -309,8 +309,9 @@ func (w *World) Barrier() {
 	w.t.Helper()
 	stamp := strconv.FormatInt(time.Now().UnixNano(), 10)
 	if w.Gone(barrier) {
-		w.Create(gen.ConfigMap(barrier, map[string]string{"at": stamp}),
-			gen.Deployment(barrier, gen.Tracking("all"), gen.Replicas(0), gen.Template(gen.EnvFrom("configmap/"+barrier))))
+		source := gen.ConfigMap(barrier, map[string]string{"at": stamp})
+		source.Annotations = map[string]string{keys.After: "none"}
+		w.Create(source, gen.Deployment(barrier, gen.Tracking("all"), gen.Replicas(0), gen.Template(gen.EnvFrom("configmap/"+barrier))))
 		w.WaitPinned(barrier, barrier, "at", stamp)
 		stamp += "'"
 	}

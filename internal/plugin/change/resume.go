@@ -40,7 +40,8 @@ const advanceLong = `Roll out what has changed, although it waits: for approval 
 (confrev.io/freeze-until), for a window (confrev.io/window), for its turn (confrev.io/steps, confrev.io/max-rolling), or because no controller
 runs. Without SOURCE, for all sources that wait.
 
-With a source and --past-wave: let the first waves of the change to it count as passed.`
+With a source and --past-wave: let the first waves of the change to it count as passed. With --past-stage: let the change begin without
+waiting for another namespace (confrev.io/after).`
 
 const advanceExample = `# Roll out the changes that wait
 kubectl confrev advance deployment/web
@@ -49,22 +50,35 @@ kubectl confrev advance deployment/web
 kubectl confrev advance deployment/web configmap/app
 
 # The first wave was checked by hand: begin the second
-kubectl confrev advance configmap/app --past-wave 1`
+kubectl confrev advance configmap/app --past-wave 1
+
+# There is nothing to test in the namespace that comes first
+kubectl confrev advance configmap/app --past-stage -n prod`
 
 // NewAdvance returns the verb that moves waiting workloads on.
 func NewAdvance(p *session.Session) *cobra.Command {
 	var waves int
+	var stage bool
 	onSource := &steering{}
 	onSource.edit = func(s *fleet.Survey, before map[string]string) (map[string]any, string, error) {
+		if stage {
+			return pastStage(s, before)
+		}
 		return pastWave(waves)(s, before)
 	}
-	cmd := newForward(p, "advance WORKLOAD [SOURCE...] | SOURCE --past-wave N", "Roll out changes that wait", advanceLong, advanceExample, "advanced",
+	cmd := newForward(p, "advance WORKLOAD [SOURCE...] | SOURCE --past-wave N | SOURCE --past-stage", "Roll out changes that wait", advanceLong, advanceExample, "advanced",
 		onSource, plan.Waiting, plan.Advanced, plan.Pinned)
 	cmd.Flags().IntVar(&waves, pastWaveFlag, 0, "Let so many waves of a change to a source count as passed.")
+	cmd.Flags().BoolVar(&stage, pastStageFlag, false, "Let a change to a source begin although the namespace that comes before has not vouched for it.")
+	cmd.MarkFlagsMutuallyExclusive(pastWaveFlag, pastStageFlag)
 	return cmd
 }
 
-const pastWaveFlag = "past-wave"
+// The flags of "advance SOURCE".
+const (
+	pastWaveFlag  = "past-wave"
+	pastStageFlag = "past-stage"
+)
 
 // forward moves the sources with some verdicts to their present content.
 type forward struct {
@@ -81,7 +95,7 @@ func newForward(p *session.Session, use, short, long, example, done string, onSo
 		}
 		return p.CompleteWorkloadThenSources(cmd, args, toComplete)
 	}
-	return session.Command(cmd, &orSource{Verb: &forward{base, verdicts}, onSource: onSource, sourceOnly: []string{pastWaveFlag}})
+	return session.Command(cmd, &orSource{Verb: &forward{base, verdicts}, onSource: onSource, sourceOnly: []string{pastWaveFlag, pastStageFlag}})
 }
 
 func (f *forward) Run(ctx context.Context) error {

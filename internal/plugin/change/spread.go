@@ -79,7 +79,7 @@ func pastWave(waves int) func(*fleet.Survey, map[string]string) (map[string]any,
 	return func(s *fleet.Survey, _ map[string]string) (map[string]any, string, error) {
 		switch {
 		case waves < 1:
-			return nil, "", errors.New("--past-wave: want the number of a wave, from 1 on; kubectl confrev status " + s.Source.Text() + " shows them")
+			return nil, "", errors.New("want --past-stage, or --past-wave with the number of a wave, from 1 on; kubectl confrev status " + s.Source.Text() + " shows them")
 		case s.Stopped:
 			return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), s.Source.Text())
 		case len(s.Waves) == 0:
@@ -91,6 +91,17 @@ func pastWave(waves int) func(*fleet.Survey, map[string]string) (map[string]any,
 		}
 		return map[string]any{keys.Passed: spread.Passed(s.Current.Revision, waves)}, fmt.Sprintf("wave %d of %s counts as passed", waves, s.Describe()), nil
 	}
+}
+
+// pastStage lets a change begin without waiting for another namespace.
+func pastStage(s *fleet.Survey, _ map[string]string) (map[string]any, string, error) {
+	switch {
+	case s.Stopped:
+		return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), s.Source.Text())
+	case !s.Behind:
+		return nil, s.Describe() + " does not wait for another namespace", nil
+	}
+	return map[string]any{keys.Passed: spread.Passed(s.Current.Revision, 0)}, s.Describe() + " does not wait for namespace " + s.Settings.Follows(), nil
 }
 
 func (o *steering) Fill(cmd *cobra.Command, args []string) (err error) {

@@ -1,0 +1,43 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Rule 44: confrev ends after each of its writes while a change goes from one namespace to the next, and starts again. The next namespace gets the
+// change once, and not before the first has vouched for it.
+func TestConfrevEndsAfterEachWriteOfAChangeInStages(t *testing.T) {
+	earlier, later := newStages(t)
+	first := earlier.fleet(nil, "a")
+	if got := later.fleet(nil, "b"); got != first {
+		t.Fatalf("the same content is %s and %s", first, got)
+	}
+	later.comesAfter(earlier)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &conducted{world: later, first: first, limit: 2, inFlight: map[string]bool{}, crash: make(chan string, 100)}
+	done := c.follow(ctx, earlier.NS)
+	later.Edit("shared", "color", "B")
+	later.WaitEvent("WaitingToAdvance", "b", "configmap/shared")
+	earlier.Edit("shared", "color", "B")
+	// Both Deployments take the change, the first namespace vouches for it, and the second notes that it was free to begin.
+	const points = 4
+	c.endAfterEach(points)
+	later.areRolledOut("b")
+	later.Barrier()
+	cancel()
+	done.Wait()
+	for _, fault := range c.faults {
+		t.Error(fault)
+	}
+	at := func(what string) int {
+		return slices.IndexFunc(c.writes, func(write string) bool { return strings.Contains(write, what) })
+	}
+	if len(c.writes) != points || at("a takes") != 0 || at(`"complete":true`) != 1 || at("b takes") != 2 || at(`"staged":true`) != 3 {
+		t.Errorf("confrev wrote %q", c.writes)
+	}
+}
