@@ -70,6 +70,8 @@ func (c *Conductor) SetUp(manager ctrl.Manager) error {
 	c.woken = map[revision.Ref]woken{}
 	return builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("spread").
+		// It replaces all options that were given before.
+		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: 1}).
 		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
 			logger := manager.GetLogger().WithValues("controller", "spread")
 			if ref != nil {
@@ -77,7 +79,6 @@ func (c *Conductor) SetUp(manager ctrl.Manager) error {
 			}
 			return logger
 		}).
-		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: 1}).
 		WatchesRawSource(source.TypedFunc[revision.Ref](c.queue.start)).
 		Complete(c)
 }

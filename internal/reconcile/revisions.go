@@ -56,14 +56,15 @@ func (r *Revisions) SetUp(manager ctrl.Manager) error {
 	r.cache, r.unused = manager.GetCache(), lru.New(maxUnused)
 	b := builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("revision").
+		// It replaces all options that were given before.
+		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.Workers}).
 		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
 			logger := manager.GetLogger().WithValues("controller", "revision")
 			if ref != nil {
 				logger = logger.WithValues("namespace", ref.Namespace, "revision", ref.Text())
 			}
 			return logger
-		}).
-		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.Workers})
+		})
 	for _, kind := range r.Options.SourceKinds() {
 		b = b.WatchesRawSource(r.watch(revision.NewMetadata(kind), r.itself(kind)))
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -39,5 +40,12 @@ func TestConfrevEndsAfterEachWriteOfAChangeInStages(t *testing.T) {
 	}
 	if len(c.writes) != points || at("a takes") != 0 || at(`"complete":true`) != 1 || at("b takes") != 2 || at(`"staged":true`) != 3 {
 		t.Errorf("confrev wrote %q", c.writes)
+	}
+	// Someone who reads the log must know which of many sources it is about.
+	logged, err := os.ReadFile(confrev.Log)
+	earlier.Must(err)
+	about := "every workload has vouched for a change, for which other namespaces may wait\" controller=spread namespace=" + earlier.NS + " source=configmap/shared"
+	if !strings.Contains(string(logged), about) {
+		t.Errorf("the log lacks %s; see %s", about, confrev.Log)
 	}
 }
