@@ -309,7 +309,7 @@ func TestAWaveThatCannotVouch(t *testing.T) {
 	w.waitsInVain(3, "no one in wave 1 can show whether it is good; to continue: kubectl confrev advance configmap/shared --past-wave 1")
 	w.confrev("advance", "configmap/shared", "--past-wave", "3").fails(1, "revision 2 of configmap/shared has 2 waves")
 	w.confrev("advance", "deployment/web", "--past-wave", "1").fails(1, "--past-wave is for a source")
-	w.confrev("advance", "configmap/shared").fails(1, "--past-wave: want the number of a wave")
+	w.confrev("advance", "configmap/shared").fails(1, "want --past-stage, or --past-wave with the number of a wave")
 	w.confrev("advance", "configmap/shared", "--past-wave", "1").says("wave 1 of revision 2 of configmap/shared counts as passed")
 	w.allHave(first, "idle", "web")
 }
