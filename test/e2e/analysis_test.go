@@ -115,8 +115,8 @@ func TestAnAnalysisWithoutAResult(t *testing.T) {
 	}
 	// Once it is corrected, the change continues by itself.
 	w.measures(succeeds)
-	w.Kubectl("annotate", "deployment/a", keys.Analysis+"-")
 	w.Kubectl("annotate", "namespace", w.NS, keys.Analysis+"=smoke")
+	w.Kubectl("annotate", "deployment/a", keys.Analysis+"-")
 	w.allHave(first, "a", "b")
 	w.Eventually("each is analyzed", func() string {
 		if runs := w.analysisRuns(); len(runs) != 2 {

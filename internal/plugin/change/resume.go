@@ -53,7 +53,7 @@ kubectl confrev advance deployment/web configmap/app
 kubectl confrev advance configmap/app --past-wave 1
 
 # There is nothing to test in the namespace that comes first
-kubectl confrev advance configmap/app --past-stage -n prod`
+kubectl confrev advance configmap/app --past-stage`
 
 // NewAdvance returns the verb that moves waiting workloads on.
 func NewAdvance(p *session.Session) *cobra.Command {
