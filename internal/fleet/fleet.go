@@ -58,7 +58,7 @@ const remembered = 1000
 
 // New returns a Fleet without workloads. client has the indexes of package index.
 func New(client client.Reader, now func() time.Time) *Fleet {
-	return &Fleet{client: client, now: now, changes: lru.New(remembered), elsewhere: client}
+	return &Fleet{client: client, now: now, changes: lru.New(remembered)}
 }
 
 // OfSnapshot returns a Fleet for a process that looks at a snapshot.
@@ -111,8 +111,9 @@ type change struct {
 	stuck map[string]stuck
 	// admitted has when members were let go that do not show it yet.
 	admitted map[string]time.Time
-	// recorded is what this process wrote last on the revision, which the cache may not show yet.
-	recorded spread.Record
+	// recorded is what this process wrote last, which the cache may not show yet, and recordedOn is the name of the revision.
+	recorded   spread.Record
+	recordedOn string
 	// brief is that of the Fleet, and analyses is true if it reads AnalysisRuns.
 	brief, analyses bool
 	// latest is the latest survey, and cost is how long it took.
@@ -351,7 +352,7 @@ func (f *Fleet) Recorded(s *Survey, record spread.Record) {
 	c := f.change(s.Source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recorded = record
+	c.recorded, c.recordedOn = record, s.Current.Revision
 	// What was surveyed before must not be used any more.
 	c.latest = nil
 }

@@ -98,6 +98,14 @@ func parseAfter(text, _ string) (spread.Settings, error) {
 // maxVersion is how long a version may be.
 const maxVersion = 128
 
+// Version returns the version of a source; empty if it has none, or one that cannot be read.
+func Version(annotations map[string]string) string {
+	if text := annotations[keys.Version]; readVersion(text) == nil {
+		return text
+	}
+	return ""
+}
+
 // readVersion reads confrev.io/version.
 func readVersion(text string) error {
 	if text == "" || len(text) > maxVersion || strings.TrimSpace(text) != text {

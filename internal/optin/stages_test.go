@@ -75,7 +75,11 @@ func TestStagesOfANamespace(t *testing.T) {
 		})
 	}
 	for version, wrong := range map[string]bool{"1.2.3-rc1+build": false, "": true, strings.Repeat(" ", 3): true, strings.Repeat("v", 129): true} {
-		if _, gates, problems := optin.Spreading(map[string]string{keys.Version: version}, ""); len(gates) > 0 || len(problems) > 0 != wrong {
+		written := map[string]string{keys.Version: version}
+		if got := optin.Version(written); (got == "") != wrong || got != "" && got != version {
+			t.Errorf("version %q is read as %q", version, got)
+		}
+		if _, gates, problems := optin.Spreading(written, ""); len(gates) > 0 || len(problems) > 0 != wrong {
 			t.Errorf("version %q: gates %v, problems %v", version, gates, problems)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
@@ -177,7 +178,7 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	wanted.Staged = wanted.Staged || s.Settings.Follows() != "" && !s.Behind
 	vouches := s.Settings.Leads && s.Vouches()
 	if vouches {
-		wanted.Complete, wanted.Version = true, s.Meta.Annotations[keys.Version]
+		wanted.Complete, wanted.Version = true, optin.Version(s.Meta.Annotations)
 	}
 	if wanted.String() == s.Record.String() || !wanted.Decides() {
 		// Nothing has been decided since.

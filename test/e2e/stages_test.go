@@ -8,13 +8,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/spread"
 )
 
 // pairs is how many pairs of namespaces the confrev under test lists as stages. Each test takes one.
@@ -88,6 +91,12 @@ func (w *world) staysAt(before pin.Pin, names ...string) {
 	}
 }
 
+// looksAgain makes confrev look at a change in which nothing happens, instead of after some seconds.
+func (w *world) looksAgain(source string) {
+	w.Helper()
+	w.Kubectl("annotate", source, fmt.Sprintf("example.com/look=%d", time.Now().UnixNano()), "--overwrite")
+}
+
 // Rule 44: a change waits until the namespace before has vouched for the same content, also in a deploy. After that, nothing takes it back: neither
 // what happens there, nor a restart.
 func TestAChangeWaitsForTheStageBefore(t *testing.T) {
@@ -150,6 +159,17 @@ func TestAChangeWaitsForItsVersion(t *testing.T) {
 	update(earlier, "3", "same-2")
 	earlier.Eventually("it has the content", func() string { return earlier.unpinned("web", "secret/db=", "@2") })
 	earlier.areRolledOut("web")
+	earlier.Eventually("its revision notes that it was vouched for", func() string {
+		list := &corev1.SecretList{}
+		earlier.Must(cluster.Client.List(earlier.Ctx, list, client.InNamespace(earlier.NS), client.MatchingLabels{keys.Source: "db"}))
+		for _, s := range list.Items {
+			if r, ok := spread.ParseRecord(s.Annotations[keys.Propagation]); ok && r.Complete && r.Version == "3" {
+				return ""
+			}
+		}
+		return "none does"
+	})
+	later.looksAgain("secret/db")
 	later.Barrier()
 	if why := later.unpinned("web", "secret/db=", "@1"); why != "" {
 		t.Fatal(why)
@@ -224,13 +244,15 @@ func TestAForgedRecordLetsNothingBegin(t *testing.T) {
 	name := later.spreads().Revision.Name
 	forged := configMap(name, "color", "B")
 	forged.Namespace, forged.Immutable = earlier.NS, new(true)
-	forged.Labels = map[string]string{keys.Source: "shared"}
+	forged.Labels = map[string]string{keys.Source: "shared", keys.Content: later.Revisions("shared")[0].Labels[keys.Content]}
 	forged.Annotations = map[string]string{keys.SourceName: "shared", keys.Propagation: `{"revision":"x","number":2,"wave":0,"complete":true,"version":"2"}`}
 	earlier.Must(cluster.Client.Create(t.Context(), forged))
+	later.looksAgain("configmap/shared")
 	later.staysAt(before, "a")
 	record := fmt.Sprintf(`{"revision":%q,"number":2,"wave":0,"complete":true}`, forged.UID)
 	if got := earlier.runIn("", "", "kubectl", "annotate", "configmap/"+name, keys.Propagation+"="+record); got.status == 0 {
 		t.Error("a record was written by hand")
 	}
+	later.looksAgain("configmap/shared")
 	later.staysAt(before, "a")
 }
