@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,4 +66,15 @@ func (f *Fleet) hasRecorded(source revision.Ref, same func(name, version string)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.recorded.Complete && same(c.recordedOn, c.recorded.Version)
+}
+
+// Against returns the members because of which a namespace does not vouch for a change that is complete there.
+func (s *Survey) Against() []string {
+	var names []string
+	for _, m := range slices.Concat(s.Has(), s.Apart) {
+		if m.RolledBack || m.Stage == spread.Unwell {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }

@@ -169,17 +169,30 @@ func (s Settings) With(other Settings) Settings {
 	return Settings{
 		Steps: slices.Concat(s.Steps, other.Steps), MaxRolling: slices.Concat(s.MaxRolling, other.MaxRolling),
 		Bake: max(s.Bake, other.Bake), OnFailure: max(s.OnFailure, other.OnFailure), StopAfter: fewest(s.StopAfter, other.StopAfter),
-		After: cmp.Or(s.After, other.After), Exempt: s.Exempt || other.Exempt, NoDefault: s.NoDefault || other.NoDefault, Leads: s.Leads || other.Leads, By: cmp.Or(s.By, other.By),
+		After: cmp.Or(s.After, other.After), Exempt: s.Exempt || other.Exempt, NoDefault: s.NoDefault || other.NoDefault, Leads: s.Leads || other.Leads,
+		By: cmp.Or(s.pacedBy(), other.pacedBy(), s.By, other.By),
 	}
 }
 
 // Or returns the settings, with those of the installation if they say nothing of how a change spreads.
 func (s Settings) Or(installation Settings) Settings {
-	says := len(s.Steps) > 0 || len(s.MaxRolling) > 0 || s.Bake > 0 || s.OnFailure > None || s.StopAfter > 0
-	if says || s.NoDefault {
+	if s.paces() || s.NoDefault {
 		return s
 	}
 	return s.With(installation)
+}
+
+// paces reports whether a setting says how a change spreads within its namespace.
+func (s Settings) paces() bool {
+	return len(s.Steps) > 0 || len(s.MaxRolling) > 0 || s.Bake > 0 || s.OnFailure > None || s.StopAfter > 0
+}
+
+// pacedBy returns where that is written; empty if there is none.
+func (s Settings) pacedBy() string {
+	if s.paces() {
+		return s.By
+	}
+	return ""
 }
 
 // Follows returns the namespace whose source has to vouch first; empty if there is none.

@@ -252,6 +252,15 @@ func (s Spread) Waits() []Member {
 	return all
 }
 
+// Verdicts returns the verdict on each member that waits.
+func (s Spread) Verdicts() map[string]Verdict {
+	all := map[string]Verdict{}
+	for m, v := range s.verdicts {
+		all[m.Name] = v
+	}
+	return all
+}
+
 // Count returns how many members, other than those apart, are at one of some stages.
 func (s Spread) Count(stages ...Stage) int {
 	n := 0
@@ -314,6 +323,28 @@ func (s Spread) Done() bool {
 // Vouches reports whether every member has vouched that can, and one has: other namespaces may have the change then.
 func (s Spread) Vouches() bool {
 	return !s.Stopped && s.Members() == s.Count(Vouched, Idle) && s.Count(Vouched) > 0 && !slices.ContainsFunc(s.Apart, func(m Member) bool { return m.RolledBack })
+}
+
+// AtLeast returns how long the change takes that is still to come, if each member gets well at once: members bake one after another, as the budget
+// has it, and waves begin one after another.
+func (s Spread) AtLeast(bake time.Duration) time.Duration {
+	rounds := 0
+	for _, wave := range s.Waves {
+		waiting := 0
+		for _, m := range wave.Members {
+			if m.Stage == Waiting || m.Stage == Later {
+				waiting++
+			}
+		}
+		atOnce := s.Budget
+		if atOnce == 0 {
+			atOnce = waiting
+		}
+		if waiting > 0 {
+			rounds += (waiting + atOnce - 1) / atOnce
+		}
+	}
+	return time.Duration(rounds) * bake
 }
 
 // Wakes returns when the first member vouches that bakes; zero if none does.

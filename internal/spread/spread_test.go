@@ -141,45 +141,6 @@ func TestWhoGoes(t *testing.T) {
 	}
 }
 
-// Rule 44: no one goes before the namespace that comes first has vouched, disturbed or not; a stop is said first.
-func TestNoOneGoesBeforeTheStageBefore(t *testing.T) {
-	s := spread.Look(members("a:Waiting b:Waiting! c:Rolling d:Waiting@1"), settings(t, "", "1"), 0)
-	s.Behind = true
-	for _, name := range []string{"a", "b", "d"} {
-		if got, ok := s.Of(name); !ok || got != spread.EarlierStage {
-			t.Errorf("%s: %q %v", name, got, ok)
-		}
-	}
-	if s.Stopped = true; going(s) != "" {
-		t.Errorf("%s go", going(s))
-	}
-	if got, _ := s.Of("a"); got != spread.Stopped {
-		t.Errorf("stopped: %q", got)
-	}
-}
-
-// Rule 44: a namespace vouches for a change if all have vouched that can, and no one has had trouble with it.
-func TestANamespaceVouches(t *testing.T) {
-	for text, want := range map[string]bool{
-		"a:Vouched": true, "a:Vouched b:Idle": true, "a:Vouched b:Apart": true, "": false, "a:Idle": false, "a:Apart": false, "a:Vouched b:Rolling": false,
-		"a:Vouched b:Unwell": false, "a:Vouched b:Waiting": false, "a:Vouched b:Parked": false, "a:Vouched b:Failed": false, "a:Vouched b:Later@3": false,
-	} {
-		if got := spread.Look(members(text), settings(t, "1", ""), 0).Vouches(); got != want {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	back := members("a:Vouched b:Apart")
-	back[1].RolledBack = true
-	if spread.Look(back, settings(t, "", ""), 0).Vouches() {
-		t.Error("one was rolled back, and it vouches")
-	}
-	if s := spread.Look(members("a:Vouched"), settings(t, "", ""), 0); !s.Vouches() {
-		t.Error("it does not vouch")
-	} else if s.Stopped = true; s.Vouches() {
-		t.Error("it is stopped, and vouches")
-	}
-}
-
 // Rule 37: a wave passes when no one is waited for and someone vouches.
 func TestPassing(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -253,6 +214,10 @@ func TestTheStrictestSettings(t *testing.T) {
 	s := spread.Look(members("a:Waiting b:Waiting c:Waiting d:Waiting e:Waiting f:Waiting"), both, 0)
 	if s.Budget != 2 || shape(s) != "a|b c|d e f" {
 		t.Errorf("a budget of %d, waves %s", s.Budget, shape(s))
+	}
+	stages, steps := spread.Settings{After: "staging", By: "after"}, spread.Settings{Bake: time.Minute, By: "bake"}
+	if by, alone := stages.With(steps).By, stages.With(spread.Settings{}).By; by != "bake" || steps.With(stages).By != "bake" || alone != "after" {
+		t.Errorf("what spreads is said to be written at %q, and alone at %q", by, alone)
 	}
 	if got := (spread.Settings{Bake: time.Minute}).With(spread.Settings{Bake: time.Hour}).Bake; got != time.Hour {
 		t.Errorf("it bakes for %s", got)

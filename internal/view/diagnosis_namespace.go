@@ -26,6 +26,7 @@ import (
 
 // workloads looks at every workload that confrev follows, as the controller does.
 func (d *doctor) workloads(ctx context.Context) error {
+	users := map[revision.Ref]int{}
 	for _, found := range d.Workloads() {
 		look, err := d.Assess(ctx, found.Kind, found.Workload)
 		if apierrors.IsForbidden(err) {
@@ -46,6 +47,31 @@ func (d *doctor) workloads(ctx context.Context) error {
 		d.missing(look)
 		d.holds(look)
 		d.pause(look)
+		for _, decision := range look.Pins.Decisions {
+			users[revision.Ref{Kind: decision.Source.Kind, Namespace: look.Workload.GetNamespace(), Name: decision.Source.Name}]++
+		}
+	}
+	return d.shared(ctx, users)
+}
+
+// manyUsers is for how many workloads a change is better not made to all of them at once.
+const manyUsers = 20
+
+// shared finds sources that many workloads use, and whose changes reach all of them at once.
+func (d *doctor) shared(ctx context.Context, users map[revision.Ref]int) error {
+	for source, n := range users {
+		if n <= manyUsers || d.fleet == nil {
+			continue
+		}
+		asked, spreads, err := d.fleet.Spreading(ctx, source)
+		if err != nil {
+			return err
+		}
+		if !spreads && !asked.Settings.NoDefault {
+			d.addFinding(SeverityInfo, "SpreadsAtOnce", revision.GVK(source.Kind), client.ObjectKey{Namespace: source.Namespace, Name: source.Name},
+				fmt.Sprintf("to let a few have it first: kubectl annotate %s confrev.io/safety=careful -n %s; see docs/guide/safe-changes.md", source.Text(), source.Namespace),
+				"a change to it reaches %d workloads at once", n)
+		}
 	}
 	return nil
 }

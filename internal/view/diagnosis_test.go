@@ -1,11 +1,13 @@
 package view
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/content"
@@ -53,5 +55,46 @@ func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 		if want := map[bool]int{false: 1, true: 0}[gone]; leaks != want || len(d.Findings) != want {
 			t.Errorf("gone %t: found %+v", gone, d.Findings)
 		}
+	}
+}
+
+// A source that many workloads use is worth a setting, unless it has one.
+func TestDoctorSuggestsThatChangesSpread(t *testing.T) {
+	for name, test := range map[string]struct {
+		users       int
+		annotations map[string]string
+		want        int
+	}{
+		"few":          {users: 20},
+		"many":         {users: 21, want: 1},
+		"they spread":  {users: 21, annotations: map[string]string{keys.MaxRolling: "5"}},
+		"none is said": {users: 21, annotations: map[string]string{keys.Safety: "none"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := gen.ConfigMap("app", map[string]string{"color": "blue"})
+			source.Annotations = test.annotations
+			objects := []client.Object{source, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: source.Namespace}}}
+			for i := range test.users {
+				d := gen.Deployment(fmt.Sprintf("web-%02d", i), gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app")))
+				objects = append(objects, d)
+			}
+			planner, err := NewPlanner(t.Context(), fake.NewClientBuilder().WithObjects(objects...).Build(), operator.Options{Grace: time.Minute}, source.Namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &doctor{View: &View{Planner: planner}, DiagnosisOptions: DiagnosisOptions{Now: time.Now()}}
+			if err := d.workloads(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			found := 0
+			for _, f := range d.Findings {
+				if f.Reason == "SpreadsAtOnce" && f.Object == "configmap/app" && f.Severity == SeverityInfo {
+					found++
+				}
+			}
+			if found != test.want {
+				t.Errorf("found %+v", d.Findings)
+			}
+		})
 	}
 }

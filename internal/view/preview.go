@@ -3,18 +3,15 @@ package view
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"confrev.io/confrev/internal/overlay"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
@@ -45,19 +42,21 @@ type SourceChange struct {
 type PreviewList struct {
 	metav1.TypeMeta `json:",inline"`
 	Workloads       []Preview `json:"workloads"`
+	// Changes are those of sources whose changes spread.
+	Changes []ChangePreview `json:"changes,omitempty"`
 	// Notes say what could not be told.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // PreviewEdits returns what edits would lead to, for the workloads of their namespaces to which they matter.
-func PreviewEdits(ctx context.Context, live client.Client, installed Installation, edits Edits) (*PreviewList, error) {
+func PreviewEdits(ctx context.Context, live client.Client, installed Installation, edits overlay.Edits) (*PreviewList, error) {
 	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}, Notes: installed.Notes()}
-	for _, namespace := range edits.namespaces() {
-		found, err := forecast(ctx, live, namespace, edits, installed)
+	for _, namespace := range edits.Namespaces() {
+		found, changes, err := forecast(ctx, live, namespace, edits, installed)
 		if err != nil {
 			return nil, err
 		}
-		list.Workloads = append(list.Workloads, found...)
+		list.Workloads, list.Changes = append(list.Workloads, found...), append(list.Changes, changes...)
 		notes, err := unanswered(ctx, live, namespace, edits, installed)
 		if err != nil {
 			return nil, err
@@ -69,10 +68,10 @@ func PreviewEdits(ctx context.Context, live client.Client, installed Installatio
 
 // unanswered names the workloads for which the webhook did not do its part of the dry run. What is forecast for them is what the
 // controller does afterwards. Where the controller's options are not known, that cannot be told.
-func unanswered(ctx context.Context, live client.Client, namespace string, edits Edits, installed Installation) ([]string, error) {
+func unanswered(ctx context.Context, live client.Client, namespace string, edits overlay.Edits, installed Installation) ([]string, error) {
 	var planner *Planner
 	var notes []string
-	for _, e := range edits.of(namespace) {
+	for _, e := range edits.In(namespace) {
 		i := slices.IndexFunc(installed.Kinds(), func(kind workload.Kind) bool { return kind.GVK == e.GVK })
 		if i < 0 || installed.Deployment == nil || installed.Problem != nil {
 			continue
@@ -100,32 +99,37 @@ func unanswered(ctx context.Context, live client.Client, namespace string, edits
 }
 
 // forecast plans for the workloads of a namespace to which the edits matter.
-func forecast(ctx context.Context, live client.Client, namespace string, edits Edits, installed Installation) ([]Preview, error) {
-	overlaid := &overlay{Client: live, edits: edits}
+func forecast(ctx context.Context, live client.Client, namespace string, edits overlay.Edits, installed Installation) ([]Preview, []ChangePreview, error) {
+	overlaid := overlay.New(live, edits)
 	options := installed.Options
 	if installed.Deployment == nil {
-		options.Secrets = slices.ContainsFunc(edits.of(namespace), func(e Edit) bool { return e.GVK == revision.GVK(pin.Secret) })
+		options.Secrets = slices.ContainsFunc(edits.In(namespace), func(e overlay.Edit) bool { return e.GVK == revision.GVK(pin.Secret) })
 	}
 	planner, err := NewPlanner(ctx, overlaid, options, namespace)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	// Planning lets workloads go, so the look at all of them comes first.
+	changes, err := spreadsOf(ctx, planner, namespace, edits)
+	if err != nil {
+		return nil, nil, err
 	}
 	looks, err := concerned(ctx, planner, namespace, edits)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var all []Preview
 	for _, look := range looks {
 		if look, err = planner.Assess(ctx, look.Kind, look.Workload); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all = append(all, edits.forecast(look))
+		all = append(all, forecastOf(edits, look))
 	}
-	return all, nil
+	return all, changes, nil
 }
 
 // concerned returns the workloads that are edited or refer to an edited source, each once.
-func concerned(ctx context.Context, planner *Planner, namespace string, edits Edits) ([]rollout.Assessment, error) {
+func concerned(ctx context.Context, planner *Planner, namespace string, edits overlay.Edits) ([]rollout.Assessment, error) {
 	var all []rollout.Assessment
 	seen := map[string]bool{}
 	add := func(looks ...rollout.Assessment) {
@@ -136,7 +140,7 @@ func concerned(ctx context.Context, planner *Planner, namespace string, edits Ed
 			}
 		}
 	}
-	for _, e := range edits.of(namespace) {
+	for _, e := range edits.In(namespace) {
 		if source, is := e.Source(); is {
 			looks, err := planner.UsersOf(ctx, namespace, source)
 			if err != nil {
@@ -157,24 +161,24 @@ func concerned(ctx context.Context, planner *Planner, namespace string, edits Ed
 	return all, nil
 }
 
-// forecast puts a plan that was made with the edits into words.
-func (e Edits) forecast(look rollout.Assessment) Preview {
+// forecastOf puts a plan that was made with the edits into words.
+func forecastOf(edits overlay.Edits, look rollout.Assessment) Preview {
 	f := Preview{WorkloadRef: refOf(look)}
 	before := look.Template
-	if own := e.editOf(look.Kind.GVK, look.Workload); own != nil {
-		f.Template, before = own.changesTemplate(look.Kind)
+	if own := edits.Find(look.Kind.GVK, look.Workload); own != nil {
+		f.Template, before = changesTemplate(own, look.Kind)
 	}
 	for _, d := range slices.Concat(look.Pins.Decisions, look.Hashes.Decisions) {
 		if look.Template[d.Source] == d.From {
 			d.From = before[d.Source]
 		}
-		if e.edited(look.Workload.GetNamespace(), d.Source) || d.To != d.From {
+		if edits.Changes(look.Workload.GetNamespace(), d.Source) || d.To != d.From {
 			f.RollsOut = f.RollsOut || d.To != d.From
 			f.Sources = append(f.Sources, changeOf(d))
 		}
 	}
 	for _, use := range look.Uses {
-		if e.edited(f.Namespace, use.Source) && !decided(look, use.Source) {
+		if edits.Changes(f.Namespace, use.Source) && !decided(look, use.Source) {
 			f.Sources = append(f.Sources, SourceChange{Source: use.String(), Verdict: "NotTracked",
 				Because: "the workload does not track it, or it is never copied: pods read it as it is when they start"})
 		}
@@ -214,7 +218,7 @@ func changeOf(d plan.Decision) SourceChange {
 }
 
 // changesTemplate reports whether more than the pins of a workload's template changes, and what it was pinned to.
-func (e *Edit) changesTemplate(kind workload.Kind) (changes bool, before pin.Set) {
+func changesTemplate(e *overlay.Edit, kind workload.Kind) (changes bool, before pin.Set) {
 	if e.Before == nil {
 		return true, nil
 	}
@@ -227,131 +231,8 @@ func (e *Edit) changesTemplate(kind workload.Kind) (changes bool, before pin.Set
 	return rollout.TemplateChanges(now, old), before
 }
 
-// Edit is an object as it is, nil when it does not exist, and as it would be.
-type Edit struct {
-	GVK           schema.GroupVersionKind
-	Before, After client.Object
-}
-
-// Edits are the sources and workloads that would be applied.
-type Edits []Edit
-
 // NewEdit returns the edit of an object: as the API server has it, nil when it has none, and as it would be. The kind is one that
 // confrev handles (Installation.Handles).
-func NewEdit(gvk schema.GroupVersionKind, before, after runtime.Object, installed Installation) (Edit, error) {
-	e := Edit{GVK: gvk, After: installed.empty(gvk)}
-	if before != nil {
-		e.Before = installed.empty(gvk)
-		if err := convert(before, e.Before); err != nil {
-			return e, err
-		}
-	}
-	if err := convert(after, e.After); err != nil {
-		return e, err
-	}
-	if _, is := e.Source(); is && (e.Before == nil || !revision.SameContent(e.Before, e.After)) {
-		// No revision is to be taken for a copy of what was read at this version.
-		e.After.SetResourceVersion("preview")
-	}
-	return e, nil
-}
-
-// convert reads one form of an object into another.
-func convert(from runtime.Object, into client.Object) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
-	if err != nil {
-		return err
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, into)
-}
-
-// Source returns the source that an edit is of, if it is of one.
-func (e *Edit) Source() (pin.Source, bool) {
-	return Object{GroupKind: e.GVK.GroupKind(), Name: e.After.GetName()}.Source()
-}
-
-func (e Edits) namespaces() []string {
-	names := map[string]bool{}
-	for _, one := range e {
-		names[one.After.GetNamespace()] = true
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-func (e Edits) of(namespace string) []Edit {
-	return slices.DeleteFunc(slices.Clone(e), func(one Edit) bool { return one.After.GetNamespace() != namespace })
-}
-
-// editOf returns the edit of an object; nil when there is none.
-func (e Edits) editOf(gvk schema.GroupVersionKind, obj client.Object) *Edit {
-	for i, one := range e {
-		if one.GVK == gvk && one.After.GetName() == obj.GetName() && one.After.GetNamespace() == obj.GetNamespace() {
-			return &e[i]
-		}
-	}
-	return nil
-}
-
-// edited reports whether a source is among the edits.
-func (e Edits) edited(namespace string, source pin.Source) bool {
-	return e.editOf(revision.GVK(source.Kind), revision.Metadata(revision.Ref{Kind: source.Kind, Namespace: namespace, Name: source.Name})) != nil
-}
-
-// overlay shows a cluster as it would be with the edits. It writes nothing.
-type overlay struct {
-	client.Client
-	edits Edits
-}
-
-func (o *overlay) Get(ctx context.Context, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
-	gvk, err := apiutil.GVKForObject(obj, clientgoscheme.Scheme)
-	if err != nil {
-		return err
-	}
-	named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	if one := o.edits.editOf(gvk, named); one != nil {
-		return convert(one.After, obj)
-	}
-	return o.Client.Get(ctx, key, obj, options...)
-}
-
-func (o *overlay) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if err := o.Client.List(ctx, list, options...); err != nil {
-		return err
-	}
-	gvk, err := apiutil.GVKForObject(list, clientgoscheme.Scheme)
-	if err != nil {
-		return err
-	}
-	gvk.Kind = gvk.Kind[:len(gvk.Kind)-len("List")]
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		return err
-	}
-	wanted := client.ListOptions{}
-	wanted.ApplyOptions(options)
-	for _, one := range o.edits.of(wanted.Namespace) {
-		if one.GVK != gvk {
-			continue
-		}
-		item, err := o.as(list, one)
-		if err != nil {
-			return err
-		}
-		items = slices.DeleteFunc(items, func(other runtime.Object) bool {
-			m, err := meta.Accessor(other)
-			return err == nil && m.GetName() == one.After.GetName()
-		})
-		items = append(items, item)
-	}
-	return meta.SetList(list, items)
-}
-
-// as returns an edited object as an item of a list: its metadata, where the list is one of metadata.
-func (o *overlay) as(list client.ObjectList, one Edit) (runtime.Object, error) {
-	if _, is := list.(*metav1.PartialObjectMetadataList); !is {
-		return one.After, nil
-	}
-	item := &metav1.PartialObjectMetadata{}
-	return item, convert(one.After, item)
+func NewEdit(gvk schema.GroupVersionKind, before, after runtime.Object, installed Installation) (overlay.Edit, error) {
+	return overlay.NewEdit(gvk, before, after, func() client.Object { return installed.empty(gvk) })
 }

@@ -3,6 +3,20 @@ package view
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/operator"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/overlay"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
@@ -20,8 +34,8 @@ func TestAForecastOfAnUndo(t *testing.T) {
 	} {
 		before, after := gen.Deployment("web", gen.Pinned(old)), gen.Deployment("web", gen.Pinned(undone))
 		on := gen.Pins(undone)[app]
-		all := Edits{{GVK: workload.Deployment.GVK, Before: before, After: after}}
-		f := all.forecast(rollout.Assessment{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
+		all := overlay.Edits{{GVK: workload.Deployment.GVK, Before: before, After: after}}
+		f := forecastOf(all, rollout.Assessment{Kind: workload.Deployment, Workload: after, Template: gen.Pins(undone),
 			Pins: plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: verdict, From: on, To: on}}}})
 		if !f.RollsOut || len(f.Sources) != 1 || f.Sources[0].Because != want || f.Sources[0].From != gen.Pins(old)[app].String() {
 			t.Errorf("%s: %+v", verdict, f)
@@ -44,6 +58,40 @@ func TestWhenAForecastRollsOut(t *testing.T) {
 	} {
 		if got := when(test.look); got != test.want {
 			t.Errorf("%s rolls out %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// Preview shows how a change would spread, and how long that takes at least.
+func TestAForecastOfSpreading(t *testing.T) {
+	source := gen.ConfigMap("app", map[string]string{"v": "1"})
+	source.Annotations = map[string]string{keys.Steps: "1", keys.Bake: "5m", keys.MaxRolling: "1"}
+	objects := []client.Object{source, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}, madeOf(appA, "1", "1")}
+	for _, name := range []string{"a", "b", "c"} {
+		objects = append(objects, gen.Deployment(name, gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/app")), gen.Pinned("configmap/app="+appA+"@1")))
+	}
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(source), source); err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"2": "15m0s", "1": ""} {
+		after := source.DeepCopy()
+		after.Data["v"] = value
+		installed := Installation{Options: operator.Options{Options: rollout.Options{Injection: optin.Admission}}, Deployment: &appsv1.Deployment{}}
+		edit, err := NewEdit(revision.GVK(pin.ConfigMap), source, after, installed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := PreviewEdits(t.Context(), c, installed, overlay.Edits{edit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, change := range list.Changes {
+			got += change.AtLeast
+		}
+		if got != want {
+			t.Errorf("to value %s: %q %+v %+v", value, got, list.Changes, list.Workloads)
 		}
 	}
 }

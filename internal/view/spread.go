@@ -200,12 +200,7 @@ func forOthers(s *fleet.Survey) string {
 	if !s.Settings.Leads || s.Vouches() {
 		return ""
 	}
-	var against []string
-	for _, m := range slices.Concat(s.Has(), s.Apart) {
-		if m.RolledBack || m.Stage == spread.Unwell {
-			against = append(against, m.Name)
-		}
-	}
+	against := s.Against()
 	if len(against) == 0 {
 		return "no workload could show whether it is good, so the namespaces that come next wait"
 	}

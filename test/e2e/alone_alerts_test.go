@@ -46,6 +46,8 @@ func TestEveryAlertFires(t *testing.T) {
 		{"ConfrevRollbackHeld", w.editAndUndo},
 		{"ConfrevRevisionMissing", func() { w.unguarded("delete", "configmap", w.PinOf("web", "web").Revision) }},
 		{"ConfrevChangesWait", w.changeThatSettles},
+		{"ConfrevChangeFailed", w.changeThatFails},
+		{"ConfrevChangeStopped", w.changeThatIsStopped},
 		{"ConfrevWebhookErrors", w.failWithinARequest},
 		{"ConfrevErrors", w.failRepeatedly},
 		{"ConfrevReverted", w.revertRepeatedly},
@@ -86,6 +88,25 @@ func (w *world) changeThatSettles() {
 	w.Create(configMap("slow", "k", "1"), deployment("slow", envFrom("slow"), gen.Annotated(keys.Settle, "10m")))
 	w.WaitPinned("slow", "slow", "k", "1")
 	w.Edit("slow", "k", "2")
+}
+
+// changeThatFails lets the only Deployment that uses a source fail with a change to it.
+func (w *world) changeThatFails() {
+	w.impatient(map[string]string{keys.OnFailure: "undo"}, "failing")
+	end := w.noMorePods()
+	w.Edit("shared", "color", "B")
+	w.WaitEvent("ChangeFailed", "failing", "revision 2 of configmap/shared failed")
+	end()
+}
+
+// changeThatIsStopped stops a change before any workload has it.
+func (w *world) changeThatIsStopped() {
+	w.Create(configMap("halted", "k", "1"), deployment("halted", envFrom("halted"), gen.Annotated(keys.Advance, "manual")))
+	// The stop counts before what else the Deployment waits for.
+	w.WaitPinned("halted", "halted", "k", "1")
+	w.Edit("halted", "k", "2")
+	w.WaitEvent("WaitingToAdvance", "halted", "configmap/halted")
+	w.confrev("stop", "configmap/halted").ends(0)
 }
 
 // failRepeatedly lets the API server fail what confrev creates, until confrev has tried more often than an alert allows.

@@ -37,7 +37,7 @@ func perWorkload(o prometheus.CounterOpts) *prometheus.CounterVec {
 type metricSink struct{}
 
 // alerted are the reasons that the chart's alerts ask for.
-var alerted = []string{notice.RevisionMissing, notice.Reverted}
+var alerted = []string{notice.RevisionMissing, notice.Reverted, notice.ChangeFailed}
 
 // Metrics returns a sink that counts notices. Its metrics are served together with controller-runtime's own.
 func Metrics() notice.Sink {

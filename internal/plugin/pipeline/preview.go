@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +20,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/scheme"
 
+	"confrev.io/confrev/internal/overlay"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
@@ -30,8 +33,9 @@ const previewLong = `Show what applying ConfigMaps, Secrets and workloads would 
 not, and why. Nothing is written.
 
 The API server is asked what it would make of each object (a dry run, as kubectl diff does it), and the answer is planned with as the
-controller plans. If confrev's webhook does not answer the dry run, a note says so: only the webhook tells an undo from a deploy within a
-request. It needs your rights to apply the objects and to list workloads.`
+controller plans. Where a change spreads (confrev.io/steps), a note shows its waves, and how long it takes at least. If confrev's webhook
+does not answer the dry run, a note says so: only the webhook tells an undo from a deploy within a request. It needs your rights to apply
+the objects and to list workloads.`
 
 const previewExample = `# What would a new configuration roll out?
 kubectl confrev preview -f app.yaml
@@ -90,6 +94,11 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	}
 	list.Notes = append(list.Notes, notes...)
 	o.PrintNotes(list.Notes)
+	if o.IsTable() {
+		for _, change := range list.Changes {
+			o.PrintNotes([]string{changeText(change)})
+		}
+	}
 	if len(list.Workloads) == 0 && o.IsTable() {
 		_, err := fmt.Fprintln(o.Out, "Nothing uses what is in the files.")
 		return err
@@ -98,7 +107,7 @@ func (o *previewOptions) Run(ctx context.Context) error {
 }
 
 // read asks the API server what it would make of each object of the files. Notes say what is left out.
-func (o *previewOptions) read(c *session.Connection, installed view.Installation) (edits view.Edits, notes []string, err error) {
+func (o *previewOptions) read(c *session.Connection, installed view.Installation) (edits overlay.Edits, notes []string, err error) {
 	openAPI, err := o.Factory.OpenAPIV3Client()
 	if err != nil {
 		return nil, nil, err
@@ -137,14 +146,14 @@ func otherVersion(info *resource.Info, kinds []workload.Kind) []string {
 }
 
 // dryRun lets the API server apply an object as kubectl diff does.
-func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, installed view.Installation) (view.Edit, error) {
+func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, installed view.Installation) (overlay.Edit, error) {
 	gvk, local := info.Mapping.GroupVersionKind, info.Object.DeepCopyObject()
 	var before runtime.Object
 	switch err := info.Get(); {
 	case apierrors.IsNotFound(err):
 		info.Object = nil
 	case err != nil:
-		return view.Edit{}, err
+		return overlay.Edit{}, err
 	default:
 		before = info.Object.DeepCopyObject()
 	}
@@ -153,7 +162,7 @@ func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, install
 		ServerSideApply: o.serverSide, FieldManager: o.manager, ForceConflicts: o.force, IOStreams: o.IOStreams,
 	}.Merged()
 	if err != nil {
-		return view.Edit{}, withoutData(gvk, err)
+		return overlay.Edit{}, withoutData(gvk, err)
 	}
 	return view.NewEdit(gvk, before, after, installed)
 }
@@ -179,6 +188,22 @@ func previewTable(list *view.PreviewList) *metav1.Table {
 		}
 	}
 	return table
+}
+
+// changeText returns how a change would spread, in one line.
+func changeText(c view.ChangePreview) string {
+	var sizes []string
+	for _, wave := range c.Waves {
+		sizes = append(sizes, strconv.Itoa(len(wave.Members)))
+	}
+	text := fmt.Sprintf("the change to %s reaches %d workloads in %d waves (%s)", c.Source, c.Members, len(c.Waves), strings.Join(sizes, ", "))
+	if c.MaxRolling > 0 {
+		text += fmt.Sprintf(", at most %d at a time", c.MaxRolling)
+	}
+	if c.After != "" {
+		text += fmt.Sprintf(", once namespace %s has vouched for it", c.After)
+	}
+	return text + ", and takes at least " + c.AtLeast
 }
 
 func reasonsOf(w view.Preview) []string {
