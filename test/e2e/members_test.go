@@ -1,0 +1,175 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/test/gen"
+)
+
+// rolledOut has how often the templates of a Deployment were rolled out, as its controller counts.
+const rolledOut = "deployment.kubernetes.io/revision"
+
+// statefulSet returns the manifest of a StatefulSet that uses ConfigMap shared, with the rest of its spec.
+func statefulSet(name, rest string) string {
+	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":%q,"annotations":{"confrev.io/track":"all"}},
+"spec":{"serviceName":"none","selector":{"matchLabels":{"app":%[1]q}},%s,"template":{"metadata":{"labels":{"app":%[1]q}},
+"spec":{"terminationGracePeriodSeconds":0,"containers":[{"name":"app","image":"app:1","envFrom":[{"configMapRef":{"name":"shared"}}]}]}}}}`, name, rest)
+}
+
+// membersAre waits until status shows members of the change to ConfigMap shared at stages, and a part of what it says of each:
+// "Parked: partition".
+func (w *world) membersAre(want map[string]string) {
+	w.Helper()
+	w.Eventually("the members are as they should be", func() string {
+		list := view.SpreadList{}
+		w.pluginJSON(&list, "status", "configmap/shared")
+		have := map[string]view.MemberStatus{}
+		for _, m := range list.Items[0].Apart {
+			have[m.Workload] = m
+		}
+		for _, wave := range list.Items[0].Waves {
+			for _, m := range wave.Members {
+				have[m.Workload] = m
+			}
+		}
+		for name, text := range want {
+			stage, why, _ := strings.Cut(text, ": ")
+			if m := have[name]; m.Stage != spread.Stage(stage) || !strings.Contains(m.Message, why) {
+				return fmt.Sprintf("%s is %+v, want %s", name, m, text)
+			}
+		}
+		if len(have) != len(want) {
+			return fmt.Sprintf("there are %d members, want %d: %+v", len(have), len(want), have)
+		}
+		return ""
+	})
+}
+
+// Rule 37, the table of members: who is waited for and who vouches, as the real controllers show it. A wave that can never pass by itself
+// names what it waits for, and passes once a person has done that.
+func TestTheTableOfMembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	nowhere := func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/no": "node"}
+	}
+	source := configMap("shared", "color", "A")
+	source.Annotations = map[string]string{keys.Bake: "1s"}
+	w.Create(source, deployment("well", envFrom("shared")), deployment("unwell", envFrom("shared"), nowhere), deployment("paused", envFrom("shared")),
+		deployment("idle", envFrom("shared"), gen.Replicas(0)), deployment("manual", envFrom("shared"), gen.Annotated(keys.Advance, "manual")),
+		deployment("last", envFrom("shared"), gen.Annotated(keys.Wave, "1")))
+	w.KubectlIn(statefulSet("ordinals", `"replicas":2,"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}`), "apply", "-f", "-")
+	w.KubectlIn(statefulSet("by-hand", `"replicas":1,"updateStrategy":{"type":"OnDelete"}`), "apply", "-f", "-")
+	first := w.WaitPinned("well", "shared", "color", "A")
+	w.areRolledOut("well", "paused", "manual", "last")
+	for name, replicas := range map[string]int32{"ordinals": 2, "by-hand": 1} {
+		w.Eventually(name+" is well with its first pin", func() string {
+			s := &appsv1.StatefulSet{}
+			w.Must(w.Get(name, s))
+			if s.Status.AvailableReplicas < replicas || s.Status.CurrentRevision != s.Status.UpdateRevision || s.Spec.Template.Annotations[keys.Pins] == "" {
+				return fmt.Sprintf("%+v", s.Status)
+			}
+			return ""
+		})
+	}
+	w.Kubectl("rollout", "pause", "deployment/paused")
+	w.Edit("shared", "color", "B")
+	all := map[string]string{
+		"deployment/well": "Vouched", "deployment/unwell": "Unwell: ", "deployment/paused": "Later: it is paused (spec.paused)", "deployment/idle": "Idle: it has no replicas",
+		"deployment/manual": "Apart: waits until a person advances it", "statefulset/ordinals": "Parked: pods below partition 1 stay",
+		"statefulset/by-hand": "Parked: pods are replaced only when they are deleted", "deployment/last": "Waiting",
+	}
+	w.membersAre(all)
+	if p := w.PinOf("paused", "shared"); p != first {
+		t.Errorf("the Deployment that is paused got %s", p)
+	}
+
+	// Each of them is waited for, until someone acts.
+	after := func(member, now string, act func()) {
+		t.Helper()
+		w.Barrier()
+		if p := w.PinOf("last", "shared"); p != first {
+			t.Errorf("before %s is %s, the next wave has begun: %s", member, now, p)
+		}
+		act()
+		all = maps.Clone(all)
+		all[member] = now
+		w.membersAre(all)
+	}
+	after("statefulset/by-hand", "Vouched", func() { w.Kubectl("delete", "pod", "by-hand-0") })
+	after("statefulset/ordinals", "Vouched", func() {
+		w.Kubectl("patch", "statefulset/ordinals", "--type=merge", "-p", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+	})
+	// The one that is unwell is not waited for. It vouches when it is well.
+	all["deployment/last"] = "Vouched"
+	after("deployment/paused", "Vouched", func() { w.Kubectl("rollout", "resume", "deployment/paused") })
+	w.Kubectl("patch", "deployment/unwell", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
+	all["deployment/unwell"] = "Vouched"
+	w.membersAre(all)
+	w.confrev("advance", "deployment/manual").ends(0)
+	all["deployment/manual"] = "Vouched"
+	w.membersAre(all)
+	if got := w.PinOf("idle", "shared"); got == first || got == (pin.Pin{}) {
+		t.Errorf("the one without replicas has %s", got)
+	}
+}
+
+// Rules 34 and 40: changes to two sources that reach a workload in one rollout are one move. If it fails, both are stopped, both go back in one
+// write, and each is repaired by itself.
+func TestSourcesThatMoveTogetherFailTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	second := configMap("second", "size", "A")
+	second.Annotations = map[string]string{keys.OnFailure: "undo"}
+	w.Create(second)
+	first := w.impatient(map[string]string{keys.OnFailure: "undo"}, "b")
+	w.Create(deployment("a", envFrom("shared", "second"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(5)) }))
+	w.WaitPinned("a", "second", "size", "A")
+	w.areRolledOut("a")
+	before := w.Deployment("a")
+	end := w.noMorePods()
+	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"=2100-01-01")
+	w.Edit("shared", "color", "B")
+	w.Edit("second", "size", "B")
+	w.WaitEvent("WaitingToAdvance", "a", "")
+	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"-")
+	for _, source := range []string{"shared", "second"} {
+		w.Eventually(source+" is stopped", func() string {
+			list := view.SpreadList{}
+			w.pluginJSON(&list, "status", "configmap/"+source)
+			if s := list.Items[0]; s.State != view.Stopped || !strings.Contains(s.Message, "deployment/a") {
+				return fmt.Sprintf("%+v", s)
+			}
+			return ""
+		})
+	}
+	w.Eventually("it goes back", func() string {
+		if pins := w.Deployment("a").Spec.Template.Annotations[keys.Pins]; pins != before.Spec.Template.Annotations[keys.Pins] {
+			return pins
+		}
+		return ""
+	})
+	end()
+	w.areRolledOut("a", "b")
+	w.Barrier()
+	// To both contents, and back.
+	if after := w.Deployment("a"); after.Annotations[rolledOut] != "3" || before.Annotations[rolledOut] != "1" {
+		t.Errorf("it was rolled out %s times, and %s times before", after.Annotations[rolledOut], before.Annotations[rolledOut])
+	}
+	w.Edit("second", "size", "C")
+	w.WaitPinned("a", "second", "size", "C")
+	if p := w.PinOf("a", "shared"); p != first {
+		t.Errorf("the repair of one brought the other along: %s", p)
+	}
+}
