@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -192,11 +191,22 @@ func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload stri
 	by, of := s.Settings.By, asked.Source.Text()
 	switch verdict {
 	case spread.Stopped:
-		by = strings.Join(s.Record.Failed, ", ") + " failed with it"
+		return s.whyStopped(), nil
 	case spread.EarlierStage:
 		by, of = optin.ByAfter, of+" -n "+s.Settings.Follows()
 	}
 	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, of, until), nil
+}
+
+// Reasons returns what the members wait for that have not had their turn.
+func (s *Survey) Reasons() map[string]waiting.Reason {
+	all := map[string]waiting.Reason{}
+	for name, verdict := range s.Verdicts() {
+		if verdict != spread.Goes {
+			all[name] = reasons[verdict]
+		}
+	}
+	return all
 }
 
 // reasons has what a member waits for. One that the survey does not know yet waits for its wave.

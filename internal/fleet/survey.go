@@ -33,7 +33,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	if err != nil {
 		return nil, err
 	}
-	if err := f.readRecord(ctx, s); err != nil {
+	if err := s.readRecord(ctx, f.client); err != nil {
 		return nil, err
 	}
 	behind, err := f.behind(ctx, s)
@@ -57,7 +57,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	}
 	s.Spread = spread.Look(members, asked.Settings, waves)
 	s.Behind = behind && !s.Record.Staged
-	s.Stopped = s.Current.Revision != "" && (asked.Meta.Annotations[keys.Stop] == s.Current.Revision || s.Stops() > 0)
+	s.Stopped = s.isStoppedByPerson() || s.Stops() > 0
 	c.latest, c.cost = s, f.now().Sub(began)
 	return s, nil
 }
@@ -121,12 +121,12 @@ func (f *Fleet) users(ctx context.Context, engine *rollout.Engine, source revisi
 }
 
 // readRecord reads what the current revision notes, if there is one.
-func (f *Fleet) readRecord(ctx context.Context, s *Survey) error {
+func (s *Survey) readRecord(ctx context.Context, reader client.Reader) error {
 	if s.Current.Revision == "" {
 		return nil
 	}
 	meta := revision.Metadata(revision.Ref{Kind: s.Source.Kind, Namespace: s.Source.Namespace, Name: s.Current.Revision})
-	if err := f.client.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(meta), meta); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	s.Revision = meta.UID

@@ -188,7 +188,8 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		}
 		return e
 	}
-	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, Now: time.Now, Evictions: evictions(manager, o), Analyses: analyses(manager, o)}
+	conductor := &reconcile.Conductor{Fleet: fleet, Store: store, Notices: notices, States: states, Now: time.Now,
+		Evictions: evictions(manager, o), Analyses: analyses(manager, o)}
 	if err := conductor.SetUp(manager); err != nil {
 		return nil, fmt.Errorf("set up the reconciler of spreading changes: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/waiting"
 )
 
@@ -94,4 +95,22 @@ func (in gated) explain(d Decision) Decision {
 		d.Wait = in.waits[d.Source]
 	}
 	return d
+}
+
+// passesOver returns the decision about a first pin while the change is stopped.
+func (s Source) passesOver(use podspec.Use, d Decision) Decision {
+	if d.Verdict != Pinned || s.Turn.Reason != waiting.Stopped {
+		return d
+	}
+	if d.Wait = s.Turn; s.mayStart(use, s.Instead) {
+		d.To = s.Instead
+	}
+	return d
+}
+
+// mayStart reports whether a revision exists, and is known to have every key without which the workload's pods do not start.
+func (s Source) mayStart(use podspec.Use, p pin.Pin) bool {
+	return slices.ContainsFunc(s.Revisions, func(r Revision) bool {
+		return r.Name == p.Revision && len(missingKeys(use, Source{Digests: r.Digests})) == 0
+	})
 }

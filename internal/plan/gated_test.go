@@ -184,3 +184,47 @@ func TestGatesOnlyKeepPinsWhereTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// Rule 39: while a change is stopped, a workload without a pin gets what others work with, if that has the keys that it requires.
+func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
+	stopped := waiting.ForStop("configmap/app")
+	for name, test := range map[string]struct {
+		use           podspec.Use
+		turn          waiting.Wait
+		instead, want string
+		unknown       bool
+	}{
+		"others work with another":           {use: useKey, turn: stopped, instead: "a@1", want: "a@1"},
+		"it lacks a key":                     {use: useKey, turn: stopped, instead: "k@2", want: "c@3"},
+		"it lacks a key that is optional":    {use: useOptKey, turn: stopped, instead: "k@2", want: "k@2"},
+		"no one knows what is in it":         {use: useKey, turn: stopped, instead: "a@1", unknown: true, want: "c@3"},
+		"no one knows and no key is needed":  {use: useAll, turn: stopped, instead: "a@1", unknown: true, want: "a@1"},
+		"it is gone":                         {use: useAll, turn: stopped, instead: "b@1", want: "c@3"},
+		"nothing else is known to work":      {use: useAll, turn: stopped, want: "c@3"},
+		"the change is not stopped":          {use: useAll, instead: "a@1", want: "c@3"},
+		"others have to wait for their turn": {use: useAll, turn: waiting.Turn(waiting.Wave, "steps", "configmap/app", now), instead: "a@1", want: "c@3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := source("c", "a@1 k@2")
+			s.Turn, s.Instead = test.turn, short(test.instead)
+			if test.unknown {
+				for i := range s.Revisions {
+					s.Revisions[i].Digests = nil
+				}
+			}
+			for _, occasion := range []plan.Occasion{plan.Edit, plan.Change, plan.Request} {
+				in := plan.Input{Uses: []podspec.Use{test.use}, Sources: map[pin.Source]plan.Source{app: s}, Occasion: occasion, Now: now}
+				p := plan.Make(in)
+				d := p.Decisions[0]
+				if d.Verdict != plan.Pinned || d.To != short(test.want) || p.Pins[app] != d.To || !p.Urgent() || (d.Wait == stopped) != (test.turn == stopped) {
+					t.Errorf("%+v", d)
+				}
+				// It then waits as the others do, and gets the change with them.
+				in.Pins = p.Pins
+				if again := plan.Make(in).Decisions[0]; test.turn == stopped && d.To != d.Current && again.Verdict != plan.Waiting {
+					t.Errorf("then %+v", again)
+				}
+			}
+		})
+	}
+}

@@ -42,6 +42,8 @@ type Source struct {
 	Gates []waiting.Gate
 	// Turn is what the workload waits for because of how others take the change; zero if it may go.
 	Turn waiting.Wait
+	// Instead is what a workload gets that has no pin yet, if the change is stopped: what others work with. It is zero if there is nothing.
+	Instead pin.Pin
 }
 
 // FollowingNumber returns the number that the revision of the present content has, or would get, as far as the source's revisions show
@@ -162,7 +164,8 @@ type Decision struct {
 	// Noted is the hash of what the pods read, if the template has another one. The workload itself notes it, which rolls out
 	// nothing (policy rotate). Otherwise it is zero.
 	Noted pin.Pin
-	// Wait is what the pin waits for, if the verdict is Waiting and the occasion is not Request.
+	// Wait is what the pin waits for, if the verdict is Waiting and the occasion is not Request. For a first pin, it is why others do not get the
+	// present content, if that is stopped.
 	Wait waiting.Wait
 }
 
@@ -267,7 +270,7 @@ func decide(in gated, use podspec.Use) (Decision, pin.Note) {
 		// It has never had a pin, and its pods have everything that there is.
 		d.Verdict, d.To = Absent, pin.Pin{}
 	}
-	return in.explain(d), note
+	return in.explain(source.passesOver(use, d)), note
 }
 
 // decide returns the decision about a source that has everything that the workload requires of it (rule 4), which is nothing if

@@ -35,6 +35,7 @@ type Conductor struct {
 	// Wake makes the loop over a kind of workloads look at one of them.
 	Wake    func(fleet.Workload)
 	Notices notice.Sink
+	States  *States
 	Now     func() time.Time
 	// Evictions evicts pods; nil if confrev may not.
 	Evictions client.SubResourceWriter
@@ -121,6 +122,10 @@ func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconci
 	if s.Behind {
 		// It may have vouched before it was listed as a stage.
 		c.look(revision.Ref{Kind: source.Kind, Namespace: s.Settings.Follows(), Name: source.Name})
+	}
+	for name, reason := range s.Reasons() {
+		member := s.Workloads[name]
+		c.States.waits(stated{member.Engine.Kind.Resource(), member.Name}, reason)
 	}
 	// What follows from a wave that has passed must not be seen before it is recorded: the next leader would decide again.
 	if recorded, err := c.record(ctx, s); err != nil || !recorded {

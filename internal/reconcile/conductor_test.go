@@ -22,7 +22,7 @@ func TestAConductorThatStartsLooksAtWhatWorkloadsHaveTaken(t *testing.T) {
 	note := spread.Advance{To: pin.Set{source: {Revision: "app-bbbbbbbbbb", Number: 2}}, From: pin.Set{source: {Revision: "app-aaaaaaaaaa", Number: 1}}, At: time.Now()}
 	d := gen.Web("1", gen.Annotated(keys.Advanced, note.String()))
 	w := newWorld(d)
-	w.Conductor = &Conductor{Fleet: fleet.New(w.client, time.Now)}
+	w.Conductor = &Conductor{Fleet: fleet.New(w.client, time.Now), States: NewStates(false)}
 	for range 2 {
 		if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(d)}); err != nil {
 			t.Fatal(err)

@@ -106,6 +106,15 @@ func (s *States) set(workload stated, is standing) {
 	s.of[workload] = is
 }
 
+// waits notes what a workload waits for by now, of one that waits for its turn: others change that, and it is not looked at each time.
+func (s *States) waits(workload stated, reason waiting.Reason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if is := s.of[workload]; (waiting.Wait{Reason: is.reason}).IsTurn() {
+		s.of[workload] = standing{is.state, reason}
+	}
+}
+
 // Forget forgets the workloads of a namespace, which this process does not follow any more.
 func (s *States) Forget(namespace string) {
 	s.mu.Lock()

@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -92,5 +93,22 @@ confrev_workloads{namespace="a",reason="",state="held",workload="deployment"} 1
 	want = head + `confrev_workloads{namespace="",reason="",state="held",workload="deployment"} 2` + "\n"
 	if err := testutil.CollectAndCompare(all, strings.NewReader(want)); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a workload waits for changes with what others do, without a look at the workload itself.
+func TestAnotherReasonOfOneThatWaitsForItsTurn(t *testing.T) {
+	for name, test := range map[string]struct{ before, want standing }{
+		"for its turn":  {standing{stateWaiting, waiting.Wave}, standing{stateWaiting, waiting.Baking}},
+		"for a person":  {standing{stateWaiting, waiting.Manual}, standing{stateWaiting, waiting.Manual}},
+		"it has it":     {standing{state: stateCurrent}, standing{state: stateCurrent}},
+		"it is unknown": {},
+	} {
+		s, it := NewStates(false), stated{"deployment", types.NamespacedName{Namespace: "a", Name: "one"}}
+		s.set(it, test.before)
+		s.waits(it, waiting.Baking)
+		if got := s.of[it]; got != test.want {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

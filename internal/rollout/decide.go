@@ -191,6 +191,11 @@ func (r *Engine) warnings(obj client.Object, p plan.Plan, frozen bool) []notice.
 				continue
 			}
 			all = append(all, r.waits(obj, d))
+		case plan.Pinned:
+			if d.Wait.Reason == waiting.Stopped && d.To == d.Current {
+				all = append(all, notice.Warning(notice.ChangeStopped, d.Source, "the change to %s was stopped (%s), but the workload gets it: it had no revision yet, "+
+					"and no other is known to work", d.Source, d.Wait.By))
+			}
 		}
 	}
 	return all

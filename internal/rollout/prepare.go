@@ -124,7 +124,8 @@ func (seen *observed) needsRevision(d plan.Decision) bool {
 	if d.Verdict == plan.InSync && d.To.Revision == d.Current.Revision {
 		return !seen.sources[d.Source].Exists(d.To.Revision)
 	}
-	return d.To != d.From && d.Verdict != plan.Held
+	// What others work with exists already.
+	return d.To != d.From && d.Verdict != plan.Held && (d.Verdict != plan.Pinned || d.To == d.Current)
 }
 
 // limit drops restarts because of objects that change too often (rule 11). Pins are limited when revisions are created.

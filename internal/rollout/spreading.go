@@ -25,6 +25,9 @@ import (
 type Others interface {
 	// Turn returns what a workload waits for before it may take the present content of a source; zero if it may.
 	Turn(ctx context.Context, change Spreading, workload string) (waiting.Wait, error)
+	// Stopped returns why the present content of a source goes no further; zero if it may. instead is the newest revision that workloads work with
+	// which do not have it; zero if there is none.
+	Stopped(ctx context.Context, change Spreading) (why waiting.Wait, instead pin.Pin, err error)
 }
 
 // Spreading is a change that spreads: the present content of a source, and how fast it may go.
@@ -32,42 +35,64 @@ type Spreading struct {
 	Source   revision.Ref
 	Meta     *metav1.PartialObjectMetadata
 	Settings spread.Settings
+	// To is the revision of the present content, as a workload sees it; zero if it is not asked for one.
+	To pin.Pin
 }
 
 // spreading returns the change to a source, if such changes spread.
 func (seen *observed) spreading(source pin.Source) (Spreading, bool) {
 	settings, meta := seen.config.Spreading.With(seen.spreads[source]).Or(seen.config.Safety), seen.metas[source]
-	return Spreading{revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}, meta, settings}, settings.Active() && meta != nil
+	ref := revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}
+	return Spreading{Source: ref, Meta: meta, Settings: settings}, settings.Active() && meta != nil
 }
 
 // takeTurns plans again if some source must not advance because it is stopped, or because it is not the workload's turn (rules 37 to 39).
 func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observed, want intent) (intent, error) {
-	waits := false
+	again := false
 	for _, d := range want.pins.Decisions {
-		if d.Verdict != plan.Advanced {
-			continue
-		}
+		var err error
 		source := seen.pins.Sources[d.Source]
 		change, spreads := seen.spreading(d.Source)
+		change.To = d.Current
+		stopped, asks := change.Meta != nil && change.Meta.Annotations[keys.Stop] == d.Current.Revision, r.Others != nil && !seen.alone
+		// A stop is said first, whatever else it waits for.
+		waits := d.Verdict == plan.Waiting && d.Wait.Reason != ""
 		switch {
-		case change.Meta != nil && change.Meta.Annotations[keys.Stop] == d.Current.Revision:
-			source.Turn = waiting.Turn(waiting.Stopped, "annotation "+keys.Stop+" of "+d.Source.String(), d.Source.String(), time.Time{})
-		case spreads && r.Others != nil && !seen.alone:
-			turn, err := r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
-			if err != nil {
-				return want, err
+		case seen.isFirst(d) && source.Present && (stopped || spreads) && asks:
+			source.Turn, source.Instead, err = r.Others.Stopped(ctx, change)
+			switch {
+			case d.Verdict == plan.Held && d.From != source.Instead:
+				// The user chose it.
+				source.Turn = waiting.Wait{}
+			case stopped && source.Turn == (waiting.Wait{}):
+				// No other workload uses it.
+				source.Turn = waiting.ForStop(d.Source.String())
 			}
-			source.Turn = turn
-		default:
+		case stopped && (d.Verdict == plan.Advanced || waits && !seen.alone):
+			source.Turn = waiting.ForStop(d.Source.String())
+		case spreads && waits && asks:
+			source.Turn, _, err = r.Others.Stopped(ctx, change)
+		case d.Verdict != plan.Advanced:
 			continue
+		case spreads && asks:
+			source.Turn, err = r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
 		}
-		waits = waits || source.Turn != (waiting.Wait{})
+		if err != nil {
+			return want, err
+		}
+		again = again || source.Turn != (waiting.Wait{})
 		seen.pins.Sources[d.Source] = source
 	}
-	if waits {
+	if again {
 		want = seen.decide()
 	}
 	return want, r.confirmUnwell(ctx, obj, seen, want)
+}
+
+// isFirst reports whether a decision is about a first pin: one that is about to be given, or one that the same request got already, when the
+// webhook was called before.
+func (seen *observed) isFirst(d plan.Decision) bool {
+	return d.Verdict == plan.Pinned || d.Verdict == plan.Held && seen.pins.New && seen.pins.Chosen[d.Source]
 }
 
 // confirmUnwell reads a workload again that is about to take a change that spreads and does not look well: the cache may not show yet that it has

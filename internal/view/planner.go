@@ -240,7 +240,7 @@ func (p *Planner) engine(kind workload.Kind) *rollout.Engine {
 		Kind: kind, Kinds: p.kinds, Options: p.Options.Options, Client: p.Snapshot, Live: p.live, Whole: p.Snapshot, Store: p.store, Triggers: p.triggers,
 		Accounts: p.accounts, Now: time.Now,
 	}
-	if p.fleet != nil {
+	if e.Others = (fleet.Stops{Client: p.Snapshot}); p.fleet != nil {
 		e.Others = p.fleet
 	}
 	return e

@@ -7,6 +7,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/waiting"
 )
 
 // State is how far a workload is with a source's present content.
@@ -137,6 +138,9 @@ func ExplainVerdict(d plan.Decision) string {
 		}
 		return "nothing that the workload uses changes"
 	case plan.Pinned:
+		if d.Wait.Reason == waiting.Stopped && d.To != d.Current {
+			return fmt.Sprintf("pinned for the first time, to revision %d, since the change to revision %d was stopped", d.To.Number, d.Current.Number)
+		}
 		return fmt.Sprintf("pinned for the first time, to revision %d", d.To.Number)
 	case plan.Advanced:
 		return fmt.Sprintf("revision %d -> %d", d.From.Number, d.To.Number)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"confrev.io/confrev/internal/keys"
 )
 
 // Reason is what a pin waits for.
@@ -69,6 +71,11 @@ type Wait struct {
 // source names the change that it waits for, as an argument of kubectl confrev status.
 func Turn(reason Reason, by, source string, until time.Time) Wait {
 	return Wait{Reason: reason, By: by, Until: until, Source: source}
+}
+
+// ForStop returns what a pin waits for if someone has stopped the change to a source.
+func ForStop(source string) Wait {
+	return Turn(Stopped, "annotation "+keys.Stop+" of "+source, source, time.Time{})
 }
 
 // IsTurn reports whether the wait is for a turn, which comes without anyone doing something about this workload.

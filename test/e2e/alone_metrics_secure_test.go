@@ -30,7 +30,8 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	w.Must(reinstall(t, "metrics.secure=true"))
 	dir := t.TempDir()
 	certificate := w.writeCertificate(dir)
-	c, err := cluster.Confrev(w.Ctx, "metrics-secure", binary, "--settle", "0s", "--grace", grace.String(), "--metrics-secure", "--metrics-cert-dir", dir)
+	c, err := cluster.Confrev(w.Ctx, "metrics-secure", binary, "--settle", "0s", "--grace", grace.String(), "--metrics-secure", "--metrics-cert-dir", dir,
+		"--stages", listStages())
 	w.Must(err)
 	// That it is ready, the tests' own look at the metrics would tell.
 	w.Must(c.Launch())
@@ -86,13 +87,15 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	if _, err := c.ReadMetrics(w.Ctx); err == nil {
 		t.Error("they are served over plain HTTP too")
 	}
-	w.wantWorkloadsCountedByState(func() (env.Metrics, error) {
+	read := func() (env.Metrics, error) {
 		_, body, err := get(tests["with the right"].token)
 		if err != nil {
 			return nil, err
 		}
 		return env.ParseMetrics(strings.NewReader(body))
-	})
+	}
+	w.wantWorkloadsCountedByState(read)
+	wantWaitingCountedByReason(t, read)
 }
 
 // writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and returns it.

@@ -128,6 +128,7 @@ func TestAFailureStops(t *testing.T) {
 	if have := w.have(first, "a", "b"); !slices.Equal(have, []string{"a"}) {
 		t.Errorf("%v have the change", have)
 	}
+	w.confrev("advance", "deployment/b").says("unchanged", "deployment/a failed with it", "to continue: kubectl confrev resume configmap/shared")
 	w.confrev("resume", "configmap/shared")
 	w.allHave(first, "a", "b")
 }

@@ -259,6 +259,12 @@ func TestAStopOfAChangeThatDoesNotSpread(t *testing.T) {
 	if have := w.have(first, "a"); len(have) > 0 {
 		t.Errorf("%v have the change", have)
 	}
+	w.confrev("advance", "deployment/a").says("unchanged", "waits at revision 1 until a person resumes it", "to continue: kubectl confrev resume configmap/shared")
+	// It is said before anything else that the workload waits for, and a person who advances that workload does not get past it either.
+	w.Kubectl("annotate", "deployment/a", keys.Advance+"=manual")
+	w.Barrier()
+	w.confrev("advance", "deployment/a").says("unchanged", "to continue: kubectl confrev resume configmap/shared")
+	w.Kubectl("annotate", "deployment/a", keys.Advance+"-")
 	w.confrev("resume", "configmap/shared")
 	w.allHave(first, "a")
 }
@@ -360,4 +366,17 @@ func TestEveryKindVouches(t *testing.T) {
 		}
 		at(spread.Vouched, "")
 	})
+}
+
+// Rule 36: without a setting of the source or its namespace, no workload can make others wait, whatever it says of itself.
+func TestAWorkloadAloneMakesNoOneWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(deployment("first", envFrom("shared"), gen.Annotated(keys.Wave, "-1000"), gen.Annotated(keys.Deadline, "1000h"), gen.Annotated(keys.Crashes, "1")))
+	before := w.fleet(nil, "a", "b")
+	end := w.noMorePods()
+	w.Edit("shared", "color", "B")
+	w.allHave(before, "first", "a", "b")
+	end()
+	w.areRolledOut("first", "a", "b")
 }

@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
+	"testing"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
@@ -60,4 +63,54 @@ func (w *world) waitStates(read func() (env.Metrics, error), want map[string]int
 		}
 		return ""
 	})
+}
+
+// wantWaitingCountedByReason checks what confrev_workloads says of workloads that wait because of how others take a change, each for a reason
+// of its own. The reasons Manual, OnDeploy, Frozen and Window are settings of one workload.
+func wantWaitingCountedByReason(t *testing.T, read func() (env.Metrics, error)) {
+	earlier, w := newStages(t)
+	settings := map[string]map[string]string{
+		"wave": {keys.Steps: "1"}, "budget": {keys.MaxRolling: "1"}, "baking": {keys.Steps: "1", keys.Bake: "1h"}, "stopped": {keys.Steps: "1"}, "stage": nil,
+	}
+	for name, annotations := range settings {
+		source := configMap(name, "k", "1")
+		if source.Annotations = annotations; name != "stage" {
+			source.Annotations[keys.After] = "none"
+		}
+		w.Create(source, deployment(name+"-a", envFrom(name)), deployment(name+"-b", envFrom(name)))
+	}
+	for name := range settings {
+		for _, member := range []string{name + "-a", name + "-b"} {
+			w.WaitPinned(member, name, "k", "1")
+			w.areRolledOut(member)
+		}
+	}
+	w.comesAfter(earlier)
+	w.Edit("baking", "k", "2")
+	w.WaitPinned("baking-a", "baking", "k", "2")
+	w.areRolledOut("baking-a")
+	end := w.noMorePods()
+	for _, name := range []string{"wave", "budget", "stopped", "stage"} {
+		w.Edit(name, "k", "2")
+	}
+	w.WaitEvent("WaitingToAdvance", "stopped-b", "configmap/stopped")
+	w.confrev("stop", "configmap/stopped").ends(0)
+	w.Eventually("each reason is counted", func() string {
+		metrics, err := read()
+		if err != nil {
+			return err.Error()
+		}
+		got := map[waiting.Reason]int{}
+		for _, reason := range waiting.Reasons {
+			if n := metrics.Sum("confrev_workloads", "namespace", w.NS, "workload", "deployment", "state", "waiting", "reason", string(reason)); n > 0 {
+				got[reason] = int(n)
+			}
+		}
+		want := map[waiting.Reason]int{waiting.Wave: 1, waiting.Budget: 1, waiting.Baking: 1, waiting.Stopped: 1, waiting.Stage: 2}
+		if !maps.Equal(got, want) {
+			return fmt.Sprintf("they are %v, want %v", got, want)
+		}
+		return ""
+	})
+	end()
 }

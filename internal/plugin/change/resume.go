@@ -13,6 +13,7 @@ import (
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/internal/waiting"
 )
 
 const resumeLong = `End a hold: roll out the present content of the sources of a workload that was rolled back. Or, with a source: let a change continue
@@ -112,7 +113,7 @@ func toCurrent(t session.Target, look rollout.Assessment, sources []pin.Source, 
 	}
 	var moving move
 	for _, d := range all {
-		if slices.Contains(verdicts, d.Verdict) {
+		if slices.Contains(verdicts, d.Verdict) && d.Wait.Reason != waiting.Stopped {
 			d.To = d.Current
 			moving.decisions = append(moving.decisions, d)
 			continue
@@ -130,6 +131,9 @@ func whyUnmoved(t session.Target, d plan.Decision) string {
 	case plan.Held:
 		return fmt.Sprintf("%s; to continue: kubectl confrev resume %s", view.ExplainVerdict(d), t)
 	case plan.Waiting:
+		if d.Wait.Reason == waiting.Stopped {
+			return fmt.Sprintf("%s; to continue: kubectl confrev resume %s", view.ExplainVerdict(d), d.Source)
+		}
 		return fmt.Sprintf("%s; to roll it out: kubectl confrev advance %s", view.ExplainVerdict(d), t)
 	case plan.Pinned, plan.Advanced:
 		return "is about to be rolled out by the controller"

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
+)
+
+// whyStopped returns what waits for the end of a stop.
+func (s *Survey) whyStopped() waiting.Wait {
+	if s.Stops() == 0 {
+		return waiting.ForStop(s.Source.Text())
+	}
+	return waiting.Turn(waiting.Stopped, strings.Join(s.Record.Failed, ", ")+" failed with it", s.Source.Text(), time.Time{})
+}
+
+// Stops knows which changes are stopped, and nothing else of them, for a process that does not look at all workloads. It implements
+// rollout.Others.
+type Stops struct {
+	// Client reads revisions.
+	Client client.Reader
+}
+
+// Turn lets everyone go whose change is not stopped.
+func (o Stops) Turn(ctx context.Context, asked rollout.Spreading, _ string) (waiting.Wait, error) {
+	why, _, err := o.Stopped(ctx, asked)
+	return why, err
+}
+
+// Stopped returns why a change goes no further. What others work with is not known.
+func (o Stops) Stopped(ctx context.Context, asked rollout.Spreading) (why waiting.Wait, instead pin.Pin, err error) {
+	s := &Survey{Spreading: asked, Current: asked.To}
+	if err := s.readRecord(ctx, o.Client); err != nil || s.Stops() == 0 && !s.isStoppedByPerson() {
+		return waiting.Wait{}, pin.Pin{}, err
+	}
+	return s.whyStopped(), pin.Pin{}, nil
+}
+
+// isStoppedByPerson reports whether someone, or something other than confrev, has stopped the change.
+func (s *Survey) isStoppedByPerson() bool {
+	return s.Current.Revision != "" && s.Meta.Annotations[keys.Stop] == s.Current.Revision
+}
+
+// Stopped returns why a change goes no further, and the newest revision that others work with. It implements rollout.Others.
+func (f *Fleet) Stopped(ctx context.Context, asked rollout.Spreading) (why waiting.Wait, instead pin.Pin, err error) {
+	s, err := f.recent(ctx, f.change(asked.Source), asked)
+	if err != nil || !s.Stopped {
+		return waiting.Wait{}, pin.Pin{}, err
+	}
+	for _, w := range s.Workloads {
+		if p := w.worksWith(asked.Source.Source()); p.Revision != s.Current.Revision && p.Number > instead.Number {
+			instead = p
+		}
+	}
+	return s.whyStopped(), instead, nil
+}
+
+// worksWith returns the revision with which a workload is healthy, or was before it took the change; zero if nothing shows one.
+func (w Workload) worksWith(source pin.Source) pin.Pin {
+	of := w.standing
+	if of.Has && of.Advance.Unwell {
+		return pin.Pin{}
+	}
+	if of.Has {
+		return of.Advance.From[source]
+	}
+	unwell := slices.ContainsFunc(of.Health, func(h workload.Health) bool { return !h.RolledOut || h.Idle })
+	if len(of.Health) == 0 || unwell || w.Engine.Kind.RunsJobs() {
+		return pin.Pin{}
+	}
+	return of.Decision.From
+}
