@@ -18,6 +18,7 @@ import (
 
 	"confrev.io/confrev/internal/audit"
 	"confrev.io/confrev/internal/operator"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 )
@@ -506,4 +507,25 @@ func anchors(text string) []string {
 		found = append(found, strings.ReplaceAll(slug, " ", "-"))
 	}
 	return found
+}
+
+// setting is a line of YAML that sets one of confrev's annotations.
+var setting = regexp.MustCompile(`(?m)^ *(confrev\.io/[a-z-]+): ("[^"]*"|[^ #\n]+)`)
+
+// Every setting that the guide to safe changes shows can be read, on a source or on a workload.
+func TestSettingsOfTheGuideToSafeChangesCanBeRead(t *testing.T) {
+	found := 0
+	for _, match := range setting.FindAllStringSubmatch(read(t, "docs/guide/safe-changes.md"), -1) {
+		found++
+		annotations := map[string]string{match[1]: strings.Trim(match[2], `"`)}
+		settings, invalid, problems := optin.Spreading(annotations, "")
+		gates, more := optin.Gates(annotations, nil, "")
+		config := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{})
+		if len(invalid)+len(problems)+len(more)+len(config.Problems) > 0 || !settings.Active() && len(gates) == 0 && len(config.Analysis) == 0 && config.Crashes == 0 {
+			t.Errorf("%s: %+v %+v %+v %+v", match[0], settings, gates, problems, more)
+		}
+	}
+	if found < 9 {
+		t.Errorf("found only %d settings: the test reads the page wrongly", found)
+	}
 }

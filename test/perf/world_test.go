@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 }
 
 func setUp(ctx context.Context) (err error) {
-	if cluster, err = env.Up(ctx, cmp.Or(os.Getenv("CONFREV_BENCH_CLUSTER"), "bench"), os.Stderr, env.ArgoRollouts); err != nil {
+	// A thousand workloads have a pod each, and another one while they roll out; a node takes 110.
+	if cluster, err = env.Up(ctx, cmp.Or(os.Getenv("CONFREV_BENCH_CLUSTER"), "bench"), os.Stderr, env.ArgoRollouts, "--nodes=20"); err != nil {
 		return err
 	}
 	if err := cluster.Install(ctx, "secrets.enabled=true"); err != nil {
