@@ -23,8 +23,8 @@ func (s *Survey) whyStopped() waiting.Wait {
 	return waiting.Turn(waiting.Stopped, strings.Join(s.Record.Failed, ", ")+" failed with it", s.Source.Text(), time.Time{})
 }
 
-// Stops knows which changes are stopped, and nothing else of them, for a process that does not look at all workloads. It implements
-// rollout.Others.
+// Stops knows which changes are stopped because of failures, and nothing else of them, for a process that does not look at all workloads. It
+// implements rollout.Others.
 type Stops struct {
 	// Client reads revisions.
 	Client client.Reader
@@ -39,7 +39,7 @@ func (o Stops) Turn(ctx context.Context, asked rollout.Spreading, _ string) (wai
 // Stopped returns why a change goes no further. What others work with is not known.
 func (o Stops) Stopped(ctx context.Context, asked rollout.Spreading) (why waiting.Wait, instead pin.Pin, err error) {
 	s := &Survey{Spreading: asked, Current: asked.To}
-	if err := s.readRecord(ctx, o.Client); err != nil || s.Stops() == 0 && !s.isStoppedByPerson() {
+	if err := s.readRecord(ctx, o.Client); err != nil || s.Stops() == 0 {
 		return waiting.Wait{}, pin.Pin{}, err
 	}
 	return s.whyStopped(), pin.Pin{}, nil

@@ -219,9 +219,12 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 				if d.Verdict != plan.Pinned || d.To != short(test.want) || p.Pins[app] != d.To || !p.Urgent() || (d.Wait == stopped) != (test.turn == stopped) {
 					t.Errorf("%+v", d)
 				}
-				// It then waits as the others do, and gets the change with them.
+				// It then waits as the others do, and gets the change with them. It keeps its pin, whatever others work with by then.
 				in.Pins = p.Pins
-				if again := plan.Make(in).Decisions[0]; test.turn == stopped && d.To != d.Current && again.Verdict != plan.Waiting {
+				later := s
+				later.Instead = short("k@2")
+				in.Sources = map[pin.Source]plan.Source{app: later}
+				if again := plan.Make(in).Decisions[0]; test.turn == stopped && d.To != d.Current && (again.Verdict != plan.Waiting || again.To != d.To) {
 					t.Errorf("then %+v", again)
 				}
 			}

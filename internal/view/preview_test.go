@@ -74,9 +74,16 @@ func TestAForecastOfSpreading(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(source), source); err != nil {
 		t.Fatal(err)
 	}
-	for value, want := range map[string]string{"2": "15m0s", "1": ""} {
+	for name, test := range map[string]struct{ value, steps, want string }{
+		"it changes":         {"2", "1", "15m0s"},
+		"it does not change": {"1", "1", ""},
+		"it does not spread": {"2", "", ""},
+	} {
 		after := source.DeepCopy()
-		after.Data["v"] = value
+		after.Data["v"] = test.value
+		if after.Annotations[keys.Steps] = test.steps; test.steps == "" {
+			after.Annotations = nil
+		}
 		installed := Installation{Options: operator.Options{Options: rollout.Options{Injection: optin.Admission}}, Deployment: &appsv1.Deployment{}}
 		edit, err := NewEdit(revision.GVK(pin.ConfigMap), source, after, installed)
 		if err != nil {
@@ -90,8 +97,8 @@ func TestAForecastOfSpreading(t *testing.T) {
 		for _, change := range list.Changes {
 			got += change.AtLeast
 		}
-		if got != want {
-			t.Errorf("to value %s: %q %+v %+v", value, got, list.Changes, list.Workloads)
+		if got != test.want {
+			t.Errorf("%s: %q %+v %+v", name, got, list.Changes, list.Workloads)
 		}
 	}
 }

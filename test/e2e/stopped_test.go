@@ -45,7 +45,10 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(deployment("later", envFrom("shared"), gen.Untracked))
-	first := w.fleet(nil, "a")
+	oldest := w.fleet(nil, "a")
+	w.Edit("shared", "color", "B")
+	first := w.WaitPinned("a", "shared", "color", "B")
+	w.areRolledOut("a")
 	w.Kubectl("annotate", "deployment/a", keys.Settle+"=1h")
 	w.Edit("shared", "extra", "B")
 	w.confrev("stop", "configmap/shared").ends(0)
@@ -55,7 +58,7 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 	w.startsWith("new", first)
 	w.WaitEvent("ChangeStopped", "new", "configmap/shared changed, and the change was stopped")
 	got := w.runIn("", w.manifest(deployment("soon", envFrom("shared"))), "kubectl", "confrev", "preview", "-f", "-")
-	if !strings.Contains(got.stdout, "configmap/shared: waits at revision 1 until a person resumes it") || strings.Contains(got.stdout+got.stderr, "did not answer") {
+	if !strings.Contains(got.stdout, "configmap/shared: waits at revision 2 until a person resumes it") || strings.Contains(got.stdout+got.stderr, "did not answer") {
 		t.Errorf("preview says %s%s", got.stdout, got.stderr)
 	}
 	w.Kubectl("annotate", "deployment/later", keys.Track+"=all", "--overwrite")
@@ -65,9 +68,13 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 	if !strings.Contains(created.stderr, "but the workload gets it: it had no revision yet, and no other is known to work") {
 		t.Errorf("who creates it is told %s", created.stderr)
 	}
-	w.startsWith("needs", pin.Pin{Revision: w.spreads().Revision.Name, Number: 2})
+	w.startsWith("needs", pin.Pin{Revision: w.spreads().Revision.Name, Number: 3})
+	// A pin that the user chose is one that passes over the present content, whether that is stopped or not (rule 21.1).
+	w.Create(deployment("chosen", envFrom("shared"), gen.Pinned("configmap/shared="+oldest.String())))
+	w.WaitHeld("chosen", "shared")
 	w.confrev("resume", "configmap/shared").ends(0)
 	w.allHave(first, "a", "new", "later")
+	w.startsWith("chosen", oldest)
 }
 
 // Rule 39: the same after a change that failed.
