@@ -104,6 +104,8 @@ type change struct {
 	// crashed has what fails in the pods of members, and examined when they were last looked at.
 	crashed  map[string]string
 	examined map[string]time.Time
+	// unread is why pods could not be looked at.
+	unread string
 	// analysed has what the analyses of members have shown.
 	analysed map[string]analysed
 	// stuck are the members that make no progress.
@@ -288,7 +290,7 @@ func (f *Fleet) Survey(ctx context.Context, source revision.Ref) (*Survey, bool,
 	}
 	if err == nil && f.Examines(s) {
 		found, unread := f.examine(ctx, s)
-		if unread != nil {
+		if f.change(source).isNews(unread) {
 			// What the controllers of the workloads report still counts.
 			log.FromContext(ctx).Error(unread, "cannot look at the pods of workloads that are in the middle of a change")
 		}

@@ -59,6 +59,17 @@ func (f *Fleet) examine(ctx context.Context, s *Survey) (changed bool, err error
 	return changed, errors.Join(errs...)
 }
 
+// isNews reports whether pods cannot be looked at for another reason than a moment ago: without the right, that is so each time.
+func (c *change) isNews(unread error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.unread
+	if c.unread = ""; unread != nil {
+		c.unread = unread.Error()
+	}
+	return c.unread != "" && c.unread != before
+}
+
 func (c *change) isDue(name string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

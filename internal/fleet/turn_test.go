@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -51,6 +52,19 @@ func TestASlowSurveyDoesNotPutTheNextOneOff(t *testing.T) {
 		f.change(source).cost = cost
 		if got := f.Pause(source); got != want {
 			t.Errorf("after one of %s: %s, want %s", cost, got, want)
+		}
+	}
+}
+
+// Where confrev may not list pods, the log says so once for a change, and again only if that changes.
+func TestWhyPodsCannotBeLookedAtIsSaidOnce(t *testing.T) {
+	c := &change{}
+	for i, test := range []struct {
+		err  error
+		news bool
+	}{{nil, false}, {errors.New("forbidden"), true}, {errors.New("forbidden"), false}, {errors.New("timeout"), true}, {nil, false}, {errors.New("timeout"), true}} {
+		if got := c.isNews(test.err); got != test.news {
+			t.Errorf("%d: %v is news: %v", i, test.err, got)
 		}
 	}
 }
