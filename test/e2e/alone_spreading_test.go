@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,9 @@ type conducted struct {
 	// inFlight are the Deployments in the middle of the change, most is how many there were at most, and faults is what must not be.
 	inFlight map[string]bool
 	most     int
-	faults   []string
+	// seen has what a fault is explained with: how the Deployments that have the change looked, one after the other.
+	seen   []string
+	faults []string
 	// crash gets a write after which confrev is to end.
 	crash chan string
 }
@@ -100,8 +103,10 @@ func (c *conducted) see(obj client.Object) {
 		if delete(c.inFlight, o.Name); !done {
 			c.inFlight[o.Name] = true
 		}
+		c.seen = append(c.seen, fmt.Sprintf("%s %s@%s: %s, generation %d, %+v", time.Now().Format(time.StampMilli), o.Name, o.ResourceVersion, p, o.Generation, o.Status))
 		if c.most = max(c.most, len(c.inFlight)); len(c.inFlight) > c.limit {
-			c.faults = append(c.faults, fmt.Sprintf("%d are in the middle of the change: %v", len(c.inFlight), c.inFlight))
+			c.faults = append(c.faults, fmt.Sprintf("%d are in the middle of the change: %v\n%s", len(c.inFlight), c.inFlight, strings.Join(c.seen, "\n")))
+			c.seen = nil
 		}
 	}
 }
