@@ -288,7 +288,7 @@ func (f *Fleet) Survey(ctx context.Context, source revision.Ref) (*Survey, bool,
 	if err == nil && f.readAnalyses(ctx, s) {
 		s, err = f.look(ctx, asked)
 	}
-	if err == nil && f.Examines(s) {
+	if err == nil && f.podsMatter(s) {
 		found, unread := f.examine(ctx, s)
 		if f.change(source).isNews(unread) {
 			// What the controllers of the workloads report still counts.

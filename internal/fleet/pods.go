@@ -29,9 +29,16 @@ const (
 	stableFor = 10 * time.Second
 )
 
-// Examines reports whether a survey has members whose pods matter: a crash has a consequence, and they are in the middle of the change.
-func (f *Fleet) Examines(s *Survey) bool {
-	return f.pods != nil && s.Settings.OnFailure >= spread.StopIt && s.Count(spread.Rolling, spread.Baking, spread.Failed) > 0
+// moving are the stages in which pods start with the change.
+var moving = []spread.Stage{spread.Rolling, spread.Baking, spread.Failed}
+
+// Examines reports whether a survey has members whose pods must be looked at often: a crash has a consequence, and pods start with the change.
+// The pods of those that wait for a person, such as a canary at a pause, are looked at whenever the change is.
+func (f *Fleet) Examines(s *Survey) bool { return f.podsMatter(s) && s.Count(moving...) > 0 }
+
+// podsMatter reports whether a crash has a consequence.
+func (f *Fleet) podsMatter(s *Survey) bool {
+	return f.pods != nil && s.Settings.OnFailure >= spread.StopIt
 }
 
 // PodsAgain returns when to look again at pods of workloads that take a change.
@@ -43,10 +50,11 @@ func (f *Fleet) examine(ctx context.Context, s *Survey) (changed bool, err error
 	c := f.change(s.Source)
 	var errs []error
 	for _, m := range s.Has() {
-		if !slices.Contains([]spread.Stage{spread.Rolling, spread.Baking, spread.Failed}, m.Stage) || !c.isDue(m.Name, f.now()) {
+		w := s.Workloads[m.Name]
+		if !slices.Contains(moving, m.Stage) && m.Stage != spread.Parked || w.standing.Template == nil || !c.isDue(m.Name, f.now()) {
 			continue
 		}
-		why, err := f.whatCrashes(ctx, s, s.Workloads[m.Name])
+		why, err := f.whatCrashes(ctx, s, w)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -83,6 +83,7 @@ func (f *Fleet) stand(ctx context.Context, s *Survey) (map[string]rollout.Standi
 				// One that cannot be looked at must not keep the others from being conducted. Its wave waits for it.
 				log.FromContext(ctx).Error(err, "cannot tell how far a workload is with a change", "workload", engine.Kind.Resource()+"/"+obj.GetName())
 				standing, is = rollout.Standing{Decision: plan.Decision{Verdict: plan.Unknown}}, true
+				standing.Advance, _ = spread.ParseAdvance(obj.GetAnnotations()[keys.Advanced])
 			}
 			if s.Current = current(s.Current, standing); !is {
 				continue
@@ -152,21 +153,29 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		c.stageOf(&m, of, s.Workloads[name].Engine.Kind.RunsJobs(), s.Settings.Bake, now)
 		return m
 	}
+	d := of.Decision
+	if d.Verdict == plan.Unknown && s.Current.Revision != "" && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision {
+		// By its own note it has the change.
+		if m.Stage, m.Why = spread.Rolling, couldNotLook; c.vouched[name] {
+			m.Stage = spread.Vouched
+		}
+		return m
+	}
 	delete(c.healthy, name)
 	delete(c.vouched, name)
-	d := of.Decision
 	switch {
+	case now.Sub(c.admitted[name]) < admittedFor:
+		// Whatever it looks like. If the cache shows its new ReplicaSet before its new template, it looks rolled back.
+		m.Stage = spread.Rolling
 	case d.Verdict == plan.Advanced && of.Paused:
 		m.Stage, m.Why = spread.Later, "it is paused (spec.paused)"
-	case d.Verdict == plan.Advanced && now.Sub(c.admitted[name]) < admittedFor:
-		m.Stage = spread.Rolling
 	case d.Verdict == plan.Advanced, d.Verdict == plan.Waiting && d.Wait.Reason == waiting.Stopped:
 		m.Stage = spread.Waiting
 		for _, health := range of.Health {
 			m.Disturbed = m.Disturbed || health.Disturbed && !health.Idle
 		}
 	case d.Verdict == plan.Unknown:
-		m.Stage, m.Why = spread.Later, "it could not be looked at"
+		m.Stage, m.Why = spread.Later, couldNotLook
 	case d.Verdict == plan.Waiting && (d.Wait.Invalid || !d.Wait.Until.IsZero()):
 		m.Stage, m.Why = spread.Later, "waits "+d.Wait.String()
 	case d.Verdict == plan.Waiting:
@@ -178,6 +187,8 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	}
 	return m
 }
+
+const couldNotLook = "it could not be looked at"
 
 // apart has why workloads with some verdicts do not take the change.
 var apart = map[plan.Verdict]string{

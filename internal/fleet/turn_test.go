@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/spread"
@@ -66,5 +68,44 @@ func TestWhyPodsCannotBeLookedAtIsSaidOnce(t *testing.T) {
 		if got := c.isNews(test.err); got != test.news {
 			t.Errorf("%d: %v is news: %v", i, test.err, got)
 		}
+	}
+}
+
+// Rule 38: a member that was let go takes up a place, whatever it looks like until the cache shows its new template. The cache may show its new
+// ReplicaSet first, as after a rollback.
+func TestAMemberThatWasLetGoTakesUpAPlace(t *testing.T) {
+	f, s := New(nil, func() time.Time { return noon }), surveyed(0)
+	c := f.change(s.Source)
+	c.begin(s)
+	c.admitted["web"] = noon
+	for _, verdict := range []plan.Verdict{plan.Advanced, plan.Held, plan.Unknown, plan.Waiting} {
+		of := rollout.Standing{Decision: plan.Decision{Verdict: verdict}}
+		if m := c.member(s, "web", of, noon.Add(time.Second)); !m.InFlight() || m.RolledBack || m.Fails {
+			t.Errorf("%s: %+v", verdict, m)
+		}
+		if m := c.member(s, "web", of, noon.Add(admittedFor)); m.InFlight() {
+			t.Errorf("%s, much later: %+v", verdict, m)
+		}
+	}
+}
+
+// Rule 38: a member that has the change by its own note takes up a place while it cannot be looked at, unless it has vouched.
+func TestAMemberThatCannotBeLookedAtKeepsItsPlace(t *testing.T) {
+	f, s := New(nil, func() time.Time { return noon }), surveyed(0)
+	c := f.change(s.Source)
+	c.begin(s)
+	look := func(revision string) spread.Stage {
+		advance := spread.Advance{To: map[pin.Source]pin.Pin{s.Source.Source(): {Revision: revision, Number: 2}}}
+		return c.member(s, "web", rollout.Standing{Decision: plan.Decision{Verdict: plan.Unknown}, Advance: advance}, noon).Stage
+	}
+	if got := look(s.Current.Revision); got != spread.Rolling {
+		t.Errorf("with the change: %s", got)
+	}
+	c.vouched["web"] = true
+	if got := look(s.Current.Revision); got != spread.Vouched {
+		t.Errorf("with the change, after it has vouched: %s", got)
+	}
+	if got := look("app-other"); got != spread.Later {
+		t.Errorf("with another: %s", got)
 	}
 }

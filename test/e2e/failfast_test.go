@@ -17,6 +17,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/env"
 )
@@ -102,6 +103,10 @@ func TestEveryKindFailsFast(t *testing.T) {
 			}
 			return ""
 		})
+		if s.name == aStepwiseCanary.name {
+			// A canary that waits for a person still runs pods with the change.
+			a.isAt(spread.Parked, "Paused: CanaryPauseStep")
+		}
 		w.crash(source, second, crashing(2))
 		w.WaitEvent("ChangeFailed", "web", "revision 2 of configmap/"+a.conf+" failed: container app crashed 2 times.")
 		if s.templated == workload.Rollout {

@@ -337,34 +337,36 @@ func TestASpreadingThatCannotBeRead(t *testing.T) {
 	w.allHave(first, "a")
 }
 
+// isAt waits until a workload, alone with its source, is at a stage of the change for a reason that contains why.
+func (a *app) isAt(want spread.Stage, why string) {
+	a.Helper()
+	a.Eventually("it is "+string(want), func() string {
+		var list view.SpreadList
+		a.pluginJSON(&list, "status", "configmap/"+a.conf)
+		for _, m := range list.Items[0].Waves[0].Members {
+			if m.Workload == a.templated.Resource()+"/"+a.name && m.Stage == want && strings.Contains(m.Message, why) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%+v", list.Items[0])
+	})
+}
+
 // Rule 37, the table of members: every kind vouches for a change, as its own controller shows it. Where that takes a person, status says what.
 func TestEveryKindVouches(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, _ := w.launch(s, "web")
 		w.Kubectl("annotate", "configmap/"+a.conf, keys.MaxRolling+"=1", keys.Bake+"=1s")
 		a.Edit(a.conf, sourceKey, "B")
-		at := func(want spread.Stage, why string) {
-			w.Helper()
-			w.Eventually("it is "+string(want), func() string {
-				var list view.SpreadList
-				w.pluginJSON(&list, "status", "configmap/"+a.conf)
-				for _, m := range list.Items[0].Waves[0].Members {
-					if m.Workload == s.templated.Resource()+"/web" && m.Stage == want && strings.Contains(m.Message, why) {
-						return ""
-					}
-				}
-				return fmt.Sprintf("%+v", list.Items[0])
-			})
-		}
 		switch s.name {
 		case aStepwiseCanary.name:
-			at(spread.Parked, "Paused: CanaryPauseStep")
+			a.isAt(spread.Parked, "Paused: CanaryPauseStep")
 			w.argo("promote", "web", "--full")
 		case aCronJob.name:
-			at(spread.Idle, "its next Job is to come")
+			a.isAt(spread.Idle, "its next Job is to come")
 			startJob(a)
 		}
-		at(spread.Vouched, "")
+		a.isAt(spread.Vouched, "")
 	})
 }
 
