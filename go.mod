@@ -3,6 +3,7 @@ module confrev.io/confrev
 go 1.26.0
 
 require (
+	github.com/agext/levenshtein v1.2.3
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/fatih/color v1.19.0
 	github.com/go-logr/logr v1.4.4

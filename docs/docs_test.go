@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"confrev.io/confrev/internal/audit"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
@@ -521,7 +523,8 @@ func TestSettingsOfTheGuideToSafeChangesCanBeRead(t *testing.T) {
 		settings, invalid, problems := optin.Spreading(annotations, "")
 		gates, more := optin.Gates(annotations, nil, "")
 		config := optin.Read(optin.Metadata{Annotations: annotations}, optin.Defaults{})
-		if len(invalid)+len(problems)+len(more)+len(config.Problems) > 0 || !settings.Active() && len(gates) == 0 && len(config.Analysis) == 0 && config.Crashes == 0 {
+		_, ofSource := optin.Compat{}.Describe(pin.Source{Kind: pin.ConfigMap, Name: "app"}, &metav1.ObjectMeta{Annotations: annotations})
+		if len(invalid)+len(problems)+len(more) > 0 || len(config.Problems) > 0 && len(ofSource) > 0 || !settings.Active() && len(gates) == 0 && len(config.Analysis) == 0 && config.Crashes == 0 {
 			t.Errorf("%s: %+v %+v %+v %+v", match[0], settings, gates, problems, more)
 		}
 	}

@@ -30,4 +30,5 @@ const (
 	OwnerIgnored       = "OwnerIgnored"
 	KeyLost            = "KeyLost"
 	PoliciesNotReady   = "PoliciesNotReady"
+	UnknownAnnotation  = "UnknownAnnotation"
 )

@@ -28,8 +28,6 @@ import (
 	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
-	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -291,7 +289,7 @@ func compactMetadata(meta *metav1.PartialObjectMetadata) {
 	case "ConfigMap", "Secret":
 		revision.Compact(meta)
 	case "Namespace":
-		meta.Labels, meta.Annotations = metadata.Only(meta.Labels, keys.Track, keys.Owners), metadata.Only(meta.Annotations, optin.NamespaceKeys...)
+		meta.Labels, meta.Annotations = optin.Kept(meta.Labels, optin.NamespaceLabelKeys...), optin.Kept(meta.Annotations, optin.NamespaceKeys...)
 		meta.ManagedFields = nil
 	default:
 		meta.Labels, meta.Annotations, meta.ManagedFields = nil, nil, nil

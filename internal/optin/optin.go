@@ -124,6 +124,8 @@ func Read(w Metadata, defaults Defaults) Config {
 	if err != nil {
 		config.complain(InvalidRestartOn, "annotation %s: %v", keys.RestartOn, err)
 	}
+	config.Problems = slices.Concat(config.Problems, unknown(onWorkload, "", w.Annotations, w.Labels),
+		unknown(onTemplate, " of the pod template", w.TemplateAnnotations, nil), unknown(onNamespace, ofNamespace, w.NamespaceAnnotations, w.NamespaceLabels))
 	return config
 }
 

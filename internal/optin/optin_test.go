@@ -86,7 +86,7 @@ func TestTrackPrecedence(t *testing.T) {
 			written: optin.Metadata{Annotations: annotated(keys.Owners, "True"), NamespaceLabels: consent}, about: owned, mode: optin.Revision, problem: optin.InvalidTrack,
 		},
 		"confrev.io/owners on the template is no consent": {
-			written: optin.Metadata{TemplateAnnotations: consent}, about: owned, mode: optin.Revision,
+			written: optin.Metadata{TemplateAnnotations: consent}, about: owned, mode: optin.Revision, problem: notice.UnknownAnnotation,
 		},
 		"the source's owner in a namespace's none": {
 			written: optin.Metadata{Annotations: consent, NamespaceLabels: none}, about: owned, tracked: "secret/db", mode: optin.Revision,
@@ -153,6 +153,7 @@ func TestTrackPrecedence(t *testing.T) {
 		},
 		"confrev's words on the template are no one's": {
 			written: optin.Metadata{TemplateAnnotations: annotated(keys.Track, "all", keys.Mode, "restart")}, mode: optin.Revision,
+			problem: notice.UnknownAnnotation + " " + notice.UnknownAnnotation,
 		},
 	}
 	for name, test := range tests {

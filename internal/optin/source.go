@@ -64,6 +64,7 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	traits.Gates, problems = Gates(annotations, meta.GetLabels(), " of "+source.String())
 	settings, invalid, wrong := Spreading(annotations, " of "+source.String())
 	traits.Spreading, traits.Gates, problems = settings, append(traits.Gates, invalid...), append(problems, wrong...)
+	problems = append(problems, unknown(onSource, " of "+source.String(), annotations, meta.GetLabels())...)
 	if name := annotations[keys.Policy]; name != "" {
 		policy, known := policyNamed(name)
 		if traits.Policy = policy; !known {

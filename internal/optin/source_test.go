@@ -35,7 +35,7 @@ func TestDescribe(t *testing.T) {
 		"policy ignore":                {meta: metav1.ObjectMeta{Annotations: annotated(keys.Policy, "ignore")}, want: optin.Traits{Policy: optin.PolicyIgnore}},
 		"an empty policy":              {meta: metav1.ObjectMeta{Annotations: annotated(keys.Policy, "")}, want: optin.Traits{Policy: optin.PolicyRevision}},
 		"a policy that is none":        {meta: metav1.ObjectMeta{Annotations: annotated(keys.Policy, "Live")}, want: optin.Traits{Policy: optin.PolicyRevision}, problem: true},
-		"a label is no policy":         {meta: metav1.ObjectMeta{Labels: annotated(keys.Policy, "ignore")}, want: optin.Traits{Policy: optin.PolicyRevision}},
+		"a label is no policy":         {meta: metav1.ObjectMeta{Labels: annotated(keys.Policy, "ignore")}, want: optin.Traits{Policy: optin.PolicyRevision}, problem: true},
 		"Reloader's ignore":            {compat: both, meta: metav1.ObjectMeta{Annotations: annotated(reloader+"ignore", "true")}, want: optin.Traits{Policy: optin.PolicyIgnore}},
 		"Reloader's ignore: false":     {compat: both, meta: metav1.ObjectMeta{Annotations: annotated(reloader+"ignore", "false")}, want: optin.Traits{Policy: optin.PolicyRevision}},
 		"Reloader's ignore, unheard":   {compat: optin.Compat{Wave: true}, meta: metav1.ObjectMeta{Annotations: annotated(reloader+"ignore", "true")}, want: optin.Traits{Policy: optin.PolicyRevision}},

@@ -64,6 +64,9 @@ const ByAfter = "annotation " + keys.After + ofNamespace
 // ofNamespace completes what says where a setting of the namespace is written.
 const ofNamespace = " of the namespace"
 
+// NamespaceLabelKeys are the labels of a namespace from which confrev reads.
+var NamespaceLabelKeys = []string{keys.Track, keys.Owners}
+
 // NamespaceKeys are the annotations of a namespace from which confrev reads.
 var NamespaceKeys = slices.Concat([]string{keys.Owners, keys.Analysis, keys.After}, GateKeys, spreadKeys)
 

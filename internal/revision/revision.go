@@ -86,8 +86,8 @@ func IndexBySource(kind pin.Kind) client.IndexerFunc {
 // cached.
 func Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
-	obj.SetAnnotations(metadata.Only(obj.GetAnnotations(), keptKeys...))
-	obj.SetLabels(metadata.Only(obj.GetLabels(), keptKeys...))
+	obj.SetAnnotations(optin.Kept(obj.GetAnnotations(), keptKeys...))
+	obj.SetLabels(optin.Kept(obj.GetLabels(), keptKeys...))
 }
 
 var keptKeys = append([]string{

@@ -151,12 +151,13 @@ func (a *aviary) driveKeys() {
 		keys.Settle: "InvalidSettle", keys.RotateBy: "InvalidMode", keys.RestartOn: "InvalidRestartOn",
 		keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow", keys.Deploys: "InvalidDeploys",
 		keys.Wave: "InvalidSpreading", keys.Deadline: "InvalidSpreading", keys.Crashes: "InvalidSpreading", keys.Analysis: "InvalidSpreading",
+		keys.Policy: "UnknownAnnotation",
 	}
 	onSource := map[string]string{
 		keys.Policy: "InvalidMode", keys.Advance: "InvalidAdvance", keys.FreezeUntil: "InvalidFreeze", keys.Window: "InvalidWindow",
 		keys.Deploys: "InvalidDeploys", keys.Safety: "InvalidSpreading", keys.Steps: "InvalidSpreading", keys.MaxRolling: "InvalidSpreading",
 		keys.Bake: "InvalidSpreading", keys.Passed: "InvalidSpreading", keys.OnFailure: "InvalidSpreading", keys.StopAfter: "InvalidSpreading",
-		keys.Resume: "InvalidSpreading",
+		keys.Resume: "InvalidSpreading", keys.Wave: "UnknownAnnotation",
 	}
 	type awaited struct{ reason, on, what string }
 	var all []awaited

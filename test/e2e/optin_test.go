@@ -11,6 +11,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/test/gen"
 )
 
 // A label of the namespace opts its workloads in, and out again: then they stay as they are, and nothing is orphaned.
@@ -207,4 +208,33 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// A setting that is misspelled, or on the wrong object, does not pass in silence, whether or not anything else opts the workload in.
+func TestAMisspelledSettingIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(configMap("shared", "color", "A"), deployment("web", envFrom("shared")), deployment("lost", envFrom("shared"), gen.Untracked))
+	w.WaitPinned("web", "shared", "color", "A")
+	w.Kubectl("annotate", "configmap/shared", "confrev.io/step=1")
+	w.WaitEvent("UnknownAnnotation", "web", "annotation confrev.io/step of configmap/shared has no effect: did you mean confrev.io/steps?")
+	w.Kubectl("annotate", "deployment/lost", keys.Steps+"=1")
+	w.WaitEvent("UnknownAnnotation", "lost", "annotation confrev.io/steps has no effect: it belongs on a source or a namespace")
+	if said := w.warned("annotate", "deployment/web", "confrev.io/cashes=1"); !strings.Contains(said, "Warning: confrev: annotation confrev.io/cashes has no effect: did you mean confrev.io/crashes?") {
+		t.Errorf("kubectl says %q", said)
+	}
+	var d view.Diagnosis
+	w.pluginJSON(&d, "doctor")
+	for _, object := range []string{"deployment/web", "deployment/lost"} {
+		if f := found(d, "UnknownAnnotation", object); f == nil {
+			t.Errorf("doctor says nothing of %s: %+v", object, d.Findings)
+		}
+	}
+	if pins := w.PinsText("lost"); pins != "" {
+		t.Errorf("lost has the pins %s", pins)
+	}
+	other := newWorld(t)
+	other.Create(configMap("shared", "color", "A"), deployment("lost", envFrom("shared"), gen.Untracked))
+	other.Kubectl("annotate", "namespace", other.NS, keys.Track+"=all")
+	other.WaitEvent("UnknownAnnotation", "lost", "annotation confrev.io/track of the namespace has no effect: write it as a label")
 }
