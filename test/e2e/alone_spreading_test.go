@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,21 +14,25 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/analysis"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 )
 
-// conducted watches how a change spreads over Deployments, and ends confrev after each of its writes.
+// conducted watches how a change spreads over workloads, and ends confrev after each of its writes.
 type conducted struct {
 	*world
-	first pin.Pin
-	limit int
+	// source is the one that changes, "shared" without it, and first is the pin of it that all have before.
+	source string
+	first  pin.Pin
+	limit  int
 
 	mu sync.Mutex
-	// writes are those of confrev: who took the change, and which waves were recorded.
+	// writes are those of confrev: who took the change and went back, which waves were recorded, what was analyzed, and which pods were evicted.
 	writes []string
 	// inFlight are the Deployments in the middle of the change, most is how many there were at most, and faults is what must not be.
 	inFlight map[string]bool
@@ -46,11 +51,13 @@ func (c *conducted) follow(ctx context.Context, others ...string) *sync.WaitGrou
 	c.Must(err)
 	var watched []watch.Interface
 	for _, namespace := range append(others, c.NS) {
-		deployments, err := live.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace))
-		c.Must(err)
-		revisions, err := live.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(namespace))
-		c.Must(err)
-		watched = append(watched, deployments, revisions)
+		runs := &unstructured.UnstructuredList{}
+		runs.SetGroupVersionKind(analysis.RunKind)
+		for _, kind := range []client.ObjectList{&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.ConfigMapList{}, &corev1.PodList{}, runs} {
+			events, err := live.Watch(ctx, kind, client.InNamespace(namespace))
+			c.Must(err)
+			watched = append(watched, events)
+		}
 	}
 	var done sync.WaitGroup
 	for _, events := range watched {
@@ -84,23 +91,22 @@ func (c *conducted) see(obj client.Object) {
 		if record := o.Annotations[keys.Propagation]; record != "" {
 			c.wrote(record)
 		}
+	case *unstructured.Unstructured:
+		c.wrote("analysis " + o.GetName())
+	case *corev1.Pod:
+		// Controllers delete pods too, and evict none.
+		if slices.ContainsFunc(o.Status.Conditions, func(condition corev1.PodCondition) bool { return condition.Type == corev1.DisruptionTarget }) {
+			c.wrote(o.Name + " is evicted")
+		}
+	case *appsv1.StatefulSet:
+		c.takes(o.Name, c.pinOf(o.Spec.Template.Annotations))
 	case *appsv1.Deployment:
-		pins, err := pin.Parse(o.Spec.Template.Annotations[keys.Pins])
-		if err != nil {
-			c.faults = append(c.faults, err.Error())
-		}
-		p := pins[pin.Source{Kind: pin.ConfigMap, Name: "shared"}]
-		if p == c.first && slices.ContainsFunc(c.writes, func(write string) bool { return strings.HasPrefix(write, o.Name+" takes") }) {
-			c.wrote(o.Name + " goes back")
-		}
-		if p == c.first || p == (pin.Pin{}) {
-			delete(c.inFlight, o.Name)
+		p := c.pinOf(o.Spec.Template.Annotations)
+		if delete(c.inFlight, o.Name); !c.takes(o.Name, p) {
 			return
 		}
-		c.wrote(fmt.Sprintf("%s takes %s", o.Name, p))
-		done := o.Status.ObservedGeneration >= o.Generation &&
-			slices.ContainsFunc(o.Status.Conditions, func(condition appsv1.DeploymentCondition) bool { return condition.Reason == "NewReplicaSetAvailable" })
-		if delete(c.inFlight, o.Name); !done {
+		if !slices.ContainsFunc(o.Status.Conditions, func(condition appsv1.DeploymentCondition) bool { return condition.Reason == "NewReplicaSetAvailable" }) ||
+			o.Status.ObservedGeneration < o.Generation {
 			c.inFlight[o.Name] = true
 		}
 		c.seen = append(c.seen, fmt.Sprintf("%s %s@%s: %s, generation %d, %+v", time.Now().Format(time.StampMilli), o.Name, o.ResourceVersion, p, o.Generation, o.Status))
@@ -109,6 +115,27 @@ func (c *conducted) see(obj client.Object) {
 			c.seen = nil
 		}
 	}
+}
+
+// pinOf returns the pin of the source that changes.
+func (c *conducted) pinOf(annotations map[string]string) pin.Pin {
+	pins, err := pin.Parse(annotations[keys.Pins])
+	if err != nil {
+		c.faults = append(c.faults, err.Error())
+	}
+	return pins[pin.Source{Kind: pin.ConfigMap, Name: cmp.Or(c.source, "shared")}]
+}
+
+// takes notes that a workload takes the change, or goes back from it. It reports whether it has the change.
+func (c *conducted) takes(name string, p pin.Pin) bool {
+	if p == c.first && slices.ContainsFunc(c.writes, func(write string) bool { return strings.HasPrefix(write, name+" takes") }) {
+		c.wrote(name + " goes back")
+	}
+	if p == c.first || p == (pin.Pin{}) {
+		return false
+	}
+	c.wrote(fmt.Sprintf("%s takes %s", name, p))
+	return true
 }
 
 // wrote notes a write, once.
@@ -221,5 +248,64 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatFails(t *testing.T) {
 	}
 	if have := w.have(first, names...); len(have) > 0 {
 		t.Errorf("%v have the change", have)
+	}
+}
+
+// Rule 43: confrev ends after each write of a change that fails its analysis: there is one analysis, one stop and one undo.
+func TestConfrevEndsAfterEachWriteOfAnAnalysis(t *testing.T) {
+	w := newWorld(t)
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, "a", "b")
+	// Without a pod, the Job of the analysis fails at its deadline.
+	w.measures(fails + "\n          parallelism: 0")
+	w.Kubectl("annotate", "deployment/a", keys.Analysis+"=smoke")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &conducted{world: w, first: first, limit: 1, inFlight: map[string]bool{}, crash: make(chan string, 100)}
+	done := c.follow(ctx)
+	w.Edit("shared", "color", "B")
+	// One Deployment takes the change, its analysis is made, the change is stopped, and the Deployment goes back.
+	const points = 4
+	c.endAfterEach(points)
+	w.goesBack("a", first)
+	w.Barrier()
+	cancel()
+	done.Wait()
+	t.Logf("%d crash points: %q", points, c.writes)
+	for _, fault := range c.faults {
+		t.Error(fault)
+	}
+	if len(c.writes) != points || !strings.HasPrefix(c.writes[0], "a takes") || !strings.HasPrefix(c.writes[1], "analysis a-smoke-") ||
+		!strings.Contains(c.writes[2], `"stops":1,"failed":["deployment/a"]`) || c.writes[3] != "a goes back" {
+		t.Errorf("confrev wrote %q", c.writes)
+	}
+	if have := w.have(first, "a", "b"); len(have) > 0 {
+		t.Errorf("%v have the change", have)
+	}
+}
+
+// Rule 42: confrev ends after each write of a change that crashes in a StatefulSet: it is stopped and undone once, and only the stuck pod is evicted.
+func TestConfrevEndsAfterEachWriteUpToAnEviction(t *testing.T) {
+	w := newWorld(t)
+	a, first := w.launch(complete(aStatefulSet)[0], "web")
+	w.Kubectl("annotate", "configmap/"+a.conf, keys.OnFailure+"=undo", keys.Bake+"=1h")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &conducted{world: w, source: a.conf, first: first.conf, inFlight: map[string]bool{}, crash: make(chan string, 100)}
+	done := c.follow(ctx)
+	a.Edit(a.conf, sourceKey, "B")
+	// The StatefulSet takes the change, the change is stopped, the StatefulSet goes back, and its pod is evicted.
+	const points = 4
+	c.endAfterEach(1)
+	stuck := w.crash(pin.Source{Kind: pin.ConfigMap, Name: a.conf}, a.pinned().conf, crashing(2))
+	c.endAfterEach(points - 1)
+	a.allRead(first)
+	w.Barrier()
+	cancel()
+	done.Wait()
+	t.Logf("%d crash points: %q", points, c.writes)
+	for _, fault := range c.faults {
+		t.Error(fault)
+	}
+	if len(c.writes) != points || !strings.HasPrefix(c.writes[0], "web takes") || !strings.Contains(c.writes[1], `"stops":1,"failed":["statefulset/web"]`) ||
+		c.writes[2] != "web goes back" || c.writes[3] != stuck.Name+" is evicted" {
+		t.Errorf("confrev wrote %q", c.writes)
 	}
 }
