@@ -3,6 +3,7 @@
 //
 //	probe [DIRECTORY...]        print what was read, then again whenever the files below the directories change
 //	probe once [DIRECTORY...]   print what was read, and end, as an init container must
+//	probe ready [DIRECTORY...]  fail if the configuration is one with which it crashes, as a readiness probe should
 //	probe pause                 do nothing until told to end
 //	probe exit                  end the container in which this is run (kubectl exec), so that the kubelet starts it again
 //
@@ -60,6 +61,12 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return json.NewEncoder(os.Stdout).Encode(now)
+	case len(args) > 0 && args[0] == "ready":
+		now, err := read(args[1:])
+		if err != nil {
+			return err
+		}
+		return now.fault()
 	}
 	return watch(ctx, os.Stdout, args)
 }
@@ -83,8 +90,8 @@ func watch(ctx context.Context, out io.Writer, dirs []string) error {
 			}
 			last = now
 		}
-		if now.has(crash) {
-			return errors.New("the configuration says " + crash)
+		if err := now.fault(); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -94,10 +101,13 @@ func watch(ctx context.Context, out io.Writer, dirs []string) error {
 	}
 }
 
-func (r reading) has(value string) bool {
-	is := func(v string) bool { return strings.TrimSpace(v) == value }
-	return slices.ContainsFunc(slices.Collect(maps.Values(r.Env)), is) ||
-		slices.ContainsFunc(slices.Collect(maps.Values(r.Files)), is)
+// fault returns an error if this is a configuration with which the probe crashes.
+func (r reading) fault() error {
+	is := func(v string) bool { return strings.TrimSpace(v) == crash }
+	if slices.ContainsFunc(slices.Collect(maps.Values(r.Env)), is) || slices.ContainsFunc(slices.Collect(maps.Values(r.Files)), is) {
+		return errors.New("the configuration says " + crash)
+	}
+	return nil
 }
 
 func read(dirs []string) (reading, error) {

@@ -58,6 +58,15 @@ func TestWatchPrintsWhatItReads(t *testing.T) {
 	}
 }
 
+// A container that is about to crash must not be taken for ready, however slow the machine is.
+func TestReadyFailsWithAFaultyConfiguration(t *testing.T) {
+	for content, want := range map[string]string{"a": "", "crash\n": "the configuration says crash"} {
+		if got := errorText(run(t.Context(), []string{"ready", configure(t, content)})); got != want {
+			t.Errorf("with %q: %q, want %q", content, got, want)
+		}
+	}
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""
