@@ -225,7 +225,11 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 	case healthy && c.byAnalysis(m, of):
 	case healthy:
 		// A process that looks once cannot know since when, and says what it can be at the earliest.
-		if !recorded && !c.brief {
+		switch {
+		case recorded && bake > 0:
+			// In whole seconds, rounded down.
+			since = since.Add(time.Second)
+		case !recorded && !c.brief:
 			since = c.healthySince(m.Name, now)
 		}
 		runs := c.runningAnalyses(m.Name, of)

@@ -105,8 +105,8 @@ func TestStages(t *testing.T) {
 		until     time.Time
 	}{
 		"it rolls out":                         {of: has(rolling), want: spread.Rolling},
-		"it bakes":                             {of: has(recorded), want: spread.Baking, until: noon.Add(70 * time.Second)},
-		"it bakes from its advance on":         {of: late, want: spread.Baking, until: noon.Add(110 * time.Second)},
+		"it bakes":                             {of: has(recorded), want: spread.Baking, until: noon.Add(71 * time.Second)},
+		"it bakes from its advance on":         {of: late, want: spread.Baking, until: noon.Add(111 * time.Second)},
 		"no one recorded since when":           {of: has(healthy), want: spread.Baking, until: noon.Add(120 * time.Second)},
 		"it needs a person":                    {of: has(parked), want: spread.Parked},
 		"its controller gave up":               {of: has(failing(noon)), want: spread.Failed, fails: true},
@@ -114,7 +114,7 @@ func TestStages(t *testing.T) {
 		"it gave up, no one recorded when":     {of: has(failing(time.Time{})), want: spread.Failed, fails: true},
 		"it gave up, and was not well before":  {of: unwellAndFailing, want: spread.Unwell},
 		"it was not well before":               {of: unwell, want: spread.Unwell},
-		"it was not well before, and is now":   {of: well, want: spread.Baking, until: noon.Add(70 * time.Second)},
+		"it was not well before, and is now":   {of: well, want: spread.Baking, until: noon.Add(71 * time.Second)},
 		"it has no replicas":                   {of: has(idle), want: spread.Idle},
 		"two roll it out, and one is not done": {of: has(recorded, rolling), want: spread.Rolling},
 		"two roll it out, and one is idle":     {of: has(recorded, idle), want: spread.Baking, until: noon.Add(120 * time.Second)},
