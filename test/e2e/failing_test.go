@@ -104,7 +104,8 @@ func TestAFailureIsUndoneEverywhere(t *testing.T) {
 	w.areRolledOut(names...)
 	w.confrev("status", "configmap/shared").ends(4, "deployment/b failed with it")
 
-	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues")
+	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues",
+		"rolled back, and without it until you resume each: deployment/a, deployment/b (kubectl confrev resume deployment/a)")
 	// What was rolled back stays; what never had the change takes it.
 	w.allHave(first, "c")
 	w.Barrier()

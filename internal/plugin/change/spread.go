@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,7 +72,26 @@ func resume(s *fleet.Survey, before map[string]string) (map[string]any, string, 
 	if len(annotations) == 0 {
 		return nil, s.Source.Text() + " is not stopped", nil
 	}
-	return annotations, s.Describe() + " continues; to watch: kubectl confrev status " + s.Source.Text() + " -w", nil
+	return annotations, s.Describe() + " continues; to watch: kubectl confrev status " + s.Source.Text() + " -w" + staysBack(s), nil
+}
+
+// staysBack returns a sentence about the workloads that do not take a change that continues, because they were rolled back from it.
+func staysBack(s *fleet.Survey) string {
+	const shown = 3
+	var back []string
+	for _, m := range s.Apart {
+		if m.RolledBack {
+			back = append(back, m.Name)
+		}
+	}
+	if len(back) == 0 {
+		return ""
+	}
+	names := strings.Join(back[:min(len(back), shown)], ", ")
+	if more := len(back) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("; rolled back, and without it until you resume each: %s (kubectl confrev resume %s)", names, back[0])
 }
 
 // pastWave lets waves pass.
