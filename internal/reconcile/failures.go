@@ -26,10 +26,6 @@ func (c *Conductor) report(ctx context.Context, s *fleet.Survey, failures []stri
 	for _, m := range append(s.Has(), s.Apart...) {
 		why[m.Name] = m.Why
 	}
-	what := "It stays here"
-	if s.Settings.OnFailure >= spread.Undo {
-		what = "It is rolled back here, unless something else was deployed meanwhile"
-	}
 	for _, name := range failures {
 		w := s.Workloads[name]
 		obj := w.Engine.Kind.New()
@@ -42,11 +38,25 @@ func (c *Conductor) report(ctx context.Context, s *fleet.Survey, failures []stri
 			continue
 		}
 		n := notice.Warning(notice.ChangeFailed, s.Source.Source(), "%s failed: %s. No other workload gets it. %s. Correct %s; to continue anyway: kubectl confrev resume %s -n %s",
-			s.Describe(), why[name], what, s.Source.Text(), s.Source.Text(), s.Source.Namespace)
+			s.Describe(), why[name], consequence(s, w), s.Source.Text(), s.Source.Text(), s.Source.Namespace)
 		n.Object, n.Kind = obj, w.Engine.Kind.Resource()
 		c.Notices.Send(ctx, n)
 	}
 }
+
+// consequence returns a sentence about what becomes of a member that has failed.
+func consequence(s *fleet.Survey, w fleet.Workload) string {
+	switch {
+	case s.Settings.OnFailure < spread.Undo:
+		return "It stays here"
+	case leavesUndo(w):
+		return fmt.Sprintf("confrev leaves it to Argo Rollouts to go back here (kubectl argo rollouts abort %s -n %s)", w.Name.Name, w.Name.Namespace)
+	}
+	return "It is rolled back here, unless something else was deployed meanwhile"
+}
+
+// leavesUndo reports whether a workload's own controller aborts what fails: confrev does not roll it back.
+func leavesUndo(w fleet.Workload) bool { return w.Engine.Kind.Refers }
 
 // undo brings members back to what they had, as the setting says: those that failed, or all that have the change. The stop was recorded
 // before, so a crash in between repeats nothing: what was brought back is held (rule 4), and no member any more.
@@ -57,8 +67,8 @@ func (c *Conductor) undo(ctx context.Context, s *fleet.Survey) error {
 	var errs []error
 	for _, m := range s.Has() {
 		w := s.Workloads[m.Name]
-		// Argo Rollouts has an abort of its own. With other code, the content may not be to blame, and the deploy wins.
-		if m.Stage != spread.Failed && s.Settings.OnFailure < spread.UndoAll || !w.Code || w.Engine.Kind.Refers {
+		// With other code, the content may not be to blame, and the deploy wins.
+		if m.Stage != spread.Failed && s.Settings.OnFailure < spread.UndoAll || !w.Code || leavesUndo(w) {
 			continue
 		}
 		if err := undoOne(ctx, w, s.Source.Source()); err != nil {

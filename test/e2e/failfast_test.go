@@ -111,6 +111,7 @@ func TestEveryKindFailsFast(t *testing.T) {
 		w.WaitEvent("ChangeFailed", "web", "revision 2 of configmap/"+a.conf+" failed: container app crashed 2 times.")
 		if s.templated == workload.Rollout {
 			// Argo Rollouts has an abort of its own.
+			w.WaitEvent("ChangeFailed", "web", "confrev leaves it to Argo Rollouts to go back here (kubectl argo rollouts abort web -n "+w.NS+")")
 			w.Barrier()
 			if got := a.pinned().conf; got != second {
 				t.Errorf("it is pinned to %s", got)
