@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/audit"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -44,6 +45,31 @@ func TestKeysAreDocumented(t *testing.T) {
 	}
 	if prefix == "" || len(consts) < 5 {
 		t.Errorf("found only %v in internal/keys: the test reads it wrongly", consts)
+	}
+}
+
+// A key that has no place would be reported as unknown wherever a user writes it.
+func TestEveryKeyHasAPlace(t *testing.T) {
+	for name, key := range constants(t, "internal/keys/keys.go") {
+		// The Secret of the webhooks' authority is no source.
+		if !strings.HasPrefix(key, "confrev.io/") || name == "Prefix" || name == "DistrustBefore" {
+			continue
+		}
+		written := map[string]string{key: ""}
+		_, ofSource := optin.Compat{}.Describe(pin.Source{Kind: pin.ConfigMap, Name: "app"}, &metav1.ObjectMeta{Annotations: written})
+		places := 0
+		for _, problems := range [][]notice.Notice{
+			optin.Read(optin.Metadata{Annotations: written}, optin.Defaults{}).Problems,
+			optin.Read(optin.Metadata{NamespaceAnnotations: written}, optin.Defaults{}).Problems,
+			optin.Read(optin.Metadata{NamespaceLabels: written}, optin.Defaults{}).Problems, ofSource,
+		} {
+			if !slices.ContainsFunc(problems, func(n notice.Notice) bool { return n.Reason == notice.UnknownAnnotation }) {
+				places++
+			}
+		}
+		if places == 0 {
+			t.Errorf("keys.%s has no effect anywhere: add it to internal/optin/unknown.go", name)
+		}
 	}
 }
 

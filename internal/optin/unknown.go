@@ -1,7 +1,6 @@
 package optin
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -65,10 +64,15 @@ func unknown(on place, whose string, annotations, labels map[string]string) []no
 		form   form
 		values map[string]string
 	}{{annotation, annotations}, {label, labels}} {
-		for _, key := range slices.Sorted(maps.Keys(said.values)) {
-			if strings.HasPrefix(key, keys.Prefix) && !slices.Contains(places[on][said.form], key) && !slices.Contains(written, key) && len(problems) < maxUnknown {
-				problems = append(problems, notice.Warning(notice.UnknownAnnotation, pin.Source{}, "%s %s%s has no effect%s", said.form, key, whose, why(on, said.form, key)))
+		var odd []string
+		for key := range said.values {
+			if strings.HasPrefix(key, keys.Prefix) && !slices.Contains(places[on][said.form], key) && !slices.Contains(written, key) {
+				odd = append(odd, key)
 			}
+		}
+		slices.Sort(odd)
+		for _, key := range odd[:min(len(odd), maxUnknown-len(problems))] {
+			problems = append(problems, notice.Warning(notice.UnknownAnnotation, pin.Source{}, "%s %s%s has no effect%s", said.form, key, whose, why(on, said.form, key)))
 		}
 	}
 	return problems

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,7 +25,7 @@ import (
 // conducted watches how a change spreads over workloads, and ends confrev after each of its writes.
 type conducted struct {
 	*world
-	// source is the one that changes, "shared" without it, and first is the pin of it that all have before.
+	// source is the ConfigMap that changes, and first is the pin of it that all have before.
 	source string
 	first  pin.Pin
 	limit  int
@@ -42,6 +41,35 @@ type conducted struct {
 	faults []string
 	// crash gets a write after which confrev is to end.
 	crash chan string
+}
+
+// conduct follows a change to a source that all have pinned as first, in the world's namespace and others. end ends that, and reports what must
+// not have been; no more than limit Deployments may be in the middle of the change.
+func (w *world) conduct(source string, first pin.Pin, limit int, others ...string) (c *conducted, end func()) {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Ctx)
+	c = &conducted{world: w, source: source, first: first, limit: limit, inFlight: map[string]bool{}, crash: make(chan string, 100)}
+	done := c.follow(ctx, others...)
+	return c, func() {
+		w.Helper()
+		w.Barrier()
+		cancel()
+		done.Wait()
+		w.Logf("at most %d in the middle of the change, written: %q", c.most, c.writes)
+		for _, fault := range c.faults {
+			w.Error(fault)
+		}
+	}
+}
+
+// wroteOnly checks that each write contains one of these texts, in this order.
+func (c *conducted) wroteOnly(wants ...string) {
+	c.Helper()
+	for i, want := range wants {
+		if len(c.writes) != len(wants) || !strings.Contains(c.writes[i], want) {
+			c.Fatalf("confrev wrote %q, want %q", c.writes, wants)
+		}
+	}
 }
 
 // follow notes what the API server shows of the change, in the world's namespace and others, until ctx ends.
@@ -123,7 +151,7 @@ func (c *conducted) pinOf(annotations map[string]string) pin.Pin {
 	if err != nil {
 		c.faults = append(c.faults, err.Error())
 	}
-	return pins[pin.Source{Kind: pin.ConfigMap, Name: cmp.Or(c.source, "shared")}]
+	return pins[pin.Source{Kind: pin.ConfigMap, Name: c.source}]
 }
 
 // takes notes that a workload takes the change, or goes back from it. It reports whether it has the change.
@@ -178,22 +206,14 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatSpreads(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	settings := map[string]string{keys.Steps: "1,4", keys.MaxRolling: "2", keys.Bake: "1s"}
 	first := w.fleet(settings, names...)
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &conducted{world: w, first: first, limit: 2, inFlight: map[string]bool{}, crash: make(chan string, 100)}
-	done := c.follow(ctx)
+	c, endConduct := w.conduct("shared", first, 2)
 	w.Edit("shared", "color", "B")
 	// Six Deployments take the change, and two waves before the last pass.
 	const points = 8
 	c.endAfterEach(points)
 	w.allHave(first, names...)
 	w.areRolledOut(names...)
-	w.Barrier()
-	cancel()
-	done.Wait()
-	t.Logf("%d crash points, at most %d in the middle of the change", points, c.most)
-	for _, fault := range c.faults {
-		t.Error(fault)
-	}
+	endConduct()
 	if len(c.writes) != points {
 		t.Errorf("confrev wrote %q", c.writes)
 	}
@@ -226,26 +246,15 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatFails(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"a", "b"}
 	first := w.impatient(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, names...)
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &conducted{world: w, first: first, limit: 1, inFlight: map[string]bool{}, crash: make(chan string, 100)}
-	done := c.follow(ctx)
+	c, endConduct := w.conduct("shared", first, 1)
 	end := w.noMorePods()
 	w.Edit("shared", "color", "B")
 	// One Deployment takes the change, the change is stopped, and the Deployment goes back.
-	const points = 3
-	c.endAfterEach(points)
+	c.endAfterEach(3)
 	end()
 	w.goesBack("a", first)
-	w.Barrier()
-	cancel()
-	done.Wait()
-	t.Logf("%d crash points: %q", points, c.writes)
-	for _, fault := range c.faults {
-		t.Error(fault)
-	}
-	if len(c.writes) != points || !strings.HasPrefix(c.writes[0], "a takes") || !strings.Contains(c.writes[1], `"stops":1,"failed":["deployment/a"]`) || c.writes[2] != "a goes back" {
-		t.Errorf("confrev wrote %q", c.writes)
-	}
+	endConduct()
+	c.wroteOnly("a takes", `"stops":1,"failed":["deployment/a"]`, "a goes back")
 	if have := w.have(first, names...); len(have) > 0 {
 		t.Errorf("%v have the change", have)
 	}
@@ -258,25 +267,13 @@ func TestConfrevEndsAfterEachWriteOfAnAnalysis(t *testing.T) {
 	// Without a pod, the Job of the analysis fails at its deadline.
 	w.measures(fails + "\n          parallelism: 0")
 	w.Kubectl("annotate", "deployment/a", keys.Analysis+"=smoke")
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &conducted{world: w, first: first, limit: 1, inFlight: map[string]bool{}, crash: make(chan string, 100)}
-	done := c.follow(ctx)
+	c, endConduct := w.conduct("shared", first, 1)
 	w.Edit("shared", "color", "B")
 	// One Deployment takes the change, its analysis is made, the change is stopped, and the Deployment goes back.
-	const points = 4
-	c.endAfterEach(points)
+	c.endAfterEach(4)
 	w.goesBack("a", first)
-	w.Barrier()
-	cancel()
-	done.Wait()
-	t.Logf("%d crash points: %q", points, c.writes)
-	for _, fault := range c.faults {
-		t.Error(fault)
-	}
-	if len(c.writes) != points || !strings.HasPrefix(c.writes[0], "a takes") || !strings.HasPrefix(c.writes[1], "analysis a-smoke-") ||
-		!strings.Contains(c.writes[2], `"stops":1,"failed":["deployment/a"]`) || c.writes[3] != "a goes back" {
-		t.Errorf("confrev wrote %q", c.writes)
-	}
+	endConduct()
+	c.wroteOnly("a takes", "analysis a-smoke-", `"stops":1,"failed":["deployment/a"]`, "a goes back")
 	if have := w.have(first, "a", "b"); len(have) > 0 {
 		t.Errorf("%v have the change", have)
 	}
@@ -287,25 +284,13 @@ func TestConfrevEndsAfterEachWriteUpToAnEviction(t *testing.T) {
 	w := newWorld(t)
 	a, first := w.launch(complete(aStatefulSet)[0], "web")
 	w.Kubectl("annotate", "configmap/"+a.conf, keys.OnFailure+"=undo", keys.Bake+"=1h")
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &conducted{world: w, source: a.conf, first: first.conf, inFlight: map[string]bool{}, crash: make(chan string, 100)}
-	done := c.follow(ctx)
+	c, endConduct := w.conduct(a.conf, first.conf, 0)
 	a.Edit(a.conf, sourceKey, "B")
 	// The StatefulSet takes the change, the change is stopped, the StatefulSet goes back, and its pod is evicted.
-	const points = 4
 	c.endAfterEach(1)
 	stuck := w.crash(pin.Source{Kind: pin.ConfigMap, Name: a.conf}, a.pinned().conf, crashing(2))
-	c.endAfterEach(points - 1)
+	c.endAfterEach(3)
 	a.allRead(first)
-	w.Barrier()
-	cancel()
-	done.Wait()
-	t.Logf("%d crash points: %q", points, c.writes)
-	for _, fault := range c.faults {
-		t.Error(fault)
-	}
-	if len(c.writes) != points || !strings.HasPrefix(c.writes[0], "web takes") || !strings.Contains(c.writes[1], `"stops":1,"failed":["statefulset/web"]`) ||
-		c.writes[2] != "web goes back" || c.writes[3] != stuck.Name+" is evicted" {
-		t.Errorf("confrev wrote %q", c.writes)
-	}
+	endConduct()
+	c.wroteOnly("web takes", `"stops":1,"failed":["statefulset/web"]`, "web goes back", stuck.Name+" is evicted")
 }

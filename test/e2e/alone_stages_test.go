@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"context"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -19,28 +17,15 @@ func TestConfrevEndsAfterEachWriteOfAChangeInStages(t *testing.T) {
 		t.Fatalf("the same content is %s and %s", first, got)
 	}
 	later.comesAfter(earlier)
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &conducted{world: later, first: first, limit: 2, inFlight: map[string]bool{}, crash: make(chan string, 100)}
-	done := c.follow(ctx, earlier.NS)
+	c, endConduct := later.conduct("shared", first, 2, earlier.NS)
 	later.Edit("shared", "color", "B")
 	later.WaitEvent("WaitingToAdvance", "b", "configmap/shared")
 	earlier.Edit("shared", "color", "B")
 	// Both Deployments take the change, the first namespace vouches for it, and the second notes that it was free to begin.
-	const points = 4
-	c.endAfterEach(points)
+	c.endAfterEach(4)
 	later.areRolledOut("b")
-	later.Barrier()
-	cancel()
-	done.Wait()
-	for _, fault := range c.faults {
-		t.Error(fault)
-	}
-	at := func(what string) int {
-		return slices.IndexFunc(c.writes, func(write string) bool { return strings.Contains(write, what) })
-	}
-	if len(c.writes) != points || at("a takes") != 0 || at(`"complete":true`) != 1 || at("b takes") != 2 || at(`"staged":true`) != 3 {
-		t.Errorf("confrev wrote %q", c.writes)
-	}
+	endConduct()
+	c.wroteOnly("a takes", `"complete":true`, "b takes", `"staged":true`)
 	// Someone who reads the log must know which of many sources it is about.
 	logged, err := os.ReadFile(confrev.Log)
 	earlier.Must(err)

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -278,17 +277,11 @@ func TestABudget(t *testing.T) {
 		names = append(names, fmt.Sprintf("app-%d", i))
 	}
 	first := w.fleet(map[string]string{keys.MaxRolling: "2", keys.Bake: "1s"}, names...)
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &conducted{world: w, first: first, limit: 2, inFlight: map[string]bool{}, crash: make(chan string, 100)}
-	done := c.follow(ctx)
+	c, endConduct := w.conduct("shared", first, 2)
 	w.Edit("shared", "color", "B")
 	w.allHave(first, names...)
 	w.areRolledOut(names...)
-	cancel()
-	done.Wait()
-	for _, fault := range c.faults {
-		t.Error(fault)
-	}
+	endConduct()
 	if c.most == 0 || len(c.writes) != len(names) {
 		t.Errorf("at most %d were in the middle of the change; confrev wrote %q", c.most, c.writes)
 	}
@@ -343,9 +336,11 @@ func (a *app) isAt(want spread.Stage, why string) {
 	a.Eventually("it is "+string(want), func() string {
 		var list view.SpreadList
 		a.pluginJSON(&list, "status", "configmap/"+a.conf)
-		for _, m := range list.Items[0].Waves[0].Members {
-			if m.Workload == a.templated.Resource()+"/"+a.name && m.Stage == want && strings.Contains(m.Message, why) {
-				return ""
+		for _, wave := range list.Items[0].Waves {
+			for _, m := range wave.Members {
+				if m.Workload == a.templated.Resource()+"/"+a.name && m.Stage == want && strings.Contains(m.Message, why) {
+					return ""
+				}
 			}
 		}
 		return fmt.Sprintf("%+v", list.Items[0])
