@@ -138,15 +138,16 @@ func TestMatrixHelmTakesAFailingUpgradeBack(t *testing.T) {
 	t.Parallel()
 	for _, h := range []helm{helm3, helm3.withChecksum(), helm4, helm4ClientSide} {
 		runBoth(t, h.tool(), func(m *matrix, injection optin.Injection) {
-			first := release{image: "app:1", color: "A", injection: injection}
+			// Helm itself may take longer than a settle time from the ConfigMap to the Deployment.
+			first := release{image: "app:1", color: "A", injection: injection, settle: never}
 			m.tool.deploy(m.world, first)
 			m.rolledOut(first)
-			m.Must(h.failing(m, release{image: "app:2", injection: injection}))
+			m.Must(h.failing(m, release{image: "app:2", injection: injection, settle: never}))
 			m.rollouts++
 			m.rolledOut(first)
 			m.noDrift(first)
 			m.again(first)
-			fixed := release{image: "app:2", color: "fixed", injection: injection}
+			fixed := release{image: "app:2", color: "fixed", injection: injection, settle: never}
 			m.tool.deploy(m.world, fixed)
 			m.rolledOut(fixed)
 			m.quiet()
