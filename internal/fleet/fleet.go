@@ -150,11 +150,7 @@ type Workload struct {
 
 // Stops returns how many stops because of failures hold the change back: those that no one has ended.
 func (s *Survey) Stops() int {
-	ended := 0
-	if revision, stops, err := spread.ParseResume(s.Meta.Annotations[keys.Resume]); err == nil && revision == s.Current.Revision {
-		ended = stops
-	}
-	return max(0, s.Record.Stops-ended)
+	return max(0, s.Record.Stops-spread.Ended(s.Meta.Annotations[keys.Resume], s.Current.Revision))
 }
 
 // AwaitsJobs reports whether the first Job of a CronJob may still fail, and that matters.
@@ -181,6 +177,10 @@ func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload stri
 			s.goes(workload)
 		}
 		return waiting.Wait{}, nil
+	}
+	if !known && asked.FirstPin {
+		// Those that were let go do not ask again before they have it.
+		verdict = spread.NoPlace
 	}
 	if !known && s.isMoving(workload) {
 		// It was let go already.
@@ -218,6 +218,11 @@ var reasons = map[spread.Verdict]waiting.Reason{
 
 // goes notes in a survey that a member was let go.
 func (s *Survey) goes(workload string) {
+	for i := range s.First {
+		if m := &s.First[i]; m.Name == workload {
+			m.Stage, m.Disturbed = spread.Rolling, false
+		}
+	}
 	for i := range s.Waves {
 		for j := range s.Waves[i].Members {
 			if m := &s.Waves[i].Members[j]; m.Name == workload {
@@ -228,12 +233,8 @@ func (s *Survey) goes(workload string) {
 }
 
 func (s *Survey) isMoving(workload string) bool {
-	for _, wave := range s.Waves {
-		if slices.ContainsFunc(wave.Members, func(m spread.Member) bool { return m.Name == workload && m.Stage == spread.Rolling }) {
-			return true
-		}
-	}
-	return false
+	moves := func(m spread.Member) bool { return m.Name == workload && m.Stage == spread.Rolling }
+	return slices.ContainsFunc(s.First, moves) || slices.ContainsFunc(s.Waves, func(wave spread.Wave) bool { return slices.ContainsFunc(wave.Members, moves) })
 }
 
 func (f *Fleet) change(source revision.Ref) *change {
@@ -326,7 +327,7 @@ func (f *Fleet) look(ctx context.Context, asked rollout.Spreading) (*Survey, err
 	defer c.mu.Unlock()
 	// Turns change what is kept.
 	seen := *s
-	seen.Waves = nil
+	seen.Waves, seen.First = nil, slices.Clone(s.First)
 	for _, wave := range s.Waves {
 		seen.Waves = append(seen.Waves, spread.Wave{Members: slices.Clone(wave.Members)})
 	}

@@ -20,7 +20,7 @@ func (s *Survey) whyStopped() waiting.Wait {
 	if s.Stops() == 0 {
 		return waiting.ForStop(s.Source.Text())
 	}
-	return waiting.Turn(waiting.Stopped, strings.Join(s.Record.Failed, ", ")+" failed with it", s.Source.Text(), time.Time{})
+	return waiting.Turn(waiting.Stopped, strings.Join(s.Record.FailedMembers(), ", ")+" failed with it", s.Source.Text(), time.Time{})
 }
 
 // Stops knows which changes are stopped because of failures, and nothing else of them, for a process that does not look at all workloads. It

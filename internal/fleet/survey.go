@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
 )
 
 // admittedFor is how long a member that was let go counts as being in the middle of the change although nothing shows it yet.
@@ -147,7 +148,11 @@ func (c *change) begin(s *Survey) {
 
 // member returns a workload as a member of the change.
 func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Time) spread.Member {
-	m := spread.Member{Name: name, Wave: of.Wave}
+	m := spread.Member{Name: name, Wave: of.Wave, Took: of.Advance.At}
+	if of.First {
+		c.stageOfFirst(&m, of, now)
+		return m
+	}
 	if of.Has {
 		delete(c.admitted, name)
 		c.stageOf(&m, of, s.Workloads[name].Engine.Kind.RunsJobs(), s.Settings.Bake, now)
@@ -163,6 +168,8 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	}
 	delete(c.healthy, name)
 	delete(c.vouched, name)
+	delete(c.stuck, name)
+	delete(c.crashed, name)
 	switch {
 	case now.Sub(c.admitted[name]) < admittedFor:
 		// Whatever it looks like. If the cache shows its new ReplicaSet before its new template, it looks rolled back.
@@ -173,6 +180,7 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		m.Stage = spread.Waiting
 		for _, health := range of.Health {
 			m.Disturbed = m.Disturbed || health.Disturbed && !health.Idle
+			m.Unsure = m.Unsure || health.Unseen
 		}
 	case d.Verdict == plan.Unknown:
 		m.Stage, m.Why = spread.Later, couldNotLook
@@ -182,10 +190,42 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		m.Stage, m.Why = spread.Apart, "waits "+d.Wait.String()
 	default:
 		m.Stage, m.Why, m.RolledBack = spread.Apart, cmp.Or(apart[d.Verdict], string(d.Verdict)), d.Verdict == plan.Held
+		m.ByStop = of.ByStop
 		// Someone rolled back the change alone. Where the code went back too, it may have been the cause.
 		m.Fails = d.Verdict == plan.Held && of.Code && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
 	}
 	return m
+}
+
+// stageOfFirst finds out how far a workload is with its first pin. It takes up a place only while it rolls out and makes progress: nothing depends on
+// whether it gets well.
+func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Time) {
+	m.First = true
+	if !of.Has {
+		m.Stage = spread.Waiting
+		if now.Sub(c.admitted[m.Name]) < admittedFor {
+			m.Stage = spread.Rolling
+		}
+		m.Free = of.Paused || !slices.ContainsFunc(of.Health, func(health workload.Health) bool { return !health.Idle })
+		return
+	}
+	delete(c.admitted, m.Name)
+	m.Stage = spread.Vouched
+	for _, health := range of.Health {
+		if health.RolledOut || health.Idle {
+			continue
+		}
+		switch m.Why = health.Left; {
+		case health.NeedsAction:
+			m.Stage = spread.Parked
+		case of.Advance.Unwell:
+			m.Stage = spread.Unwell
+		case c.failed(m.Name, of, health.Left, now):
+			m.Stage = spread.Failed
+		default:
+			m.Stage = spread.Rolling
+		}
+	}
 }
 
 const couldNotLook = "it could not be looked at"
@@ -269,7 +309,9 @@ type stuck struct {
 // failed reports whether a member that rolls the change out has failed: its controller gave up since it took the change, or it makes no
 // progress.
 func (c *change) failed(name string, of rollout.Standing, left string, now time.Time) bool {
+	own := of.Deadline
 	for _, health := range of.Health {
+		own = cmp.Or(own, health.Deadline)
 		// The condition of an earlier failure stays until the controller has seen the change.
 		if health.Failed && (health.FailedAt.IsZero() || !health.FailedAt.Before(of.Advance.At)) {
 			return true
@@ -278,7 +320,7 @@ func (c *change) failed(name string, of rollout.Standing, left string, now time.
 	if known := c.stuck[name]; known.left != left || known.since.IsZero() {
 		c.stuck[name] = stuck{left, now}
 	}
-	return !c.brief && now.Sub(c.stuck[name].since) >= cmp.Or(of.Deadline, deadline)
+	return !c.brief && now.Sub(c.stuck[name].since) >= cmp.Or(own, deadline)
 }
 
 func (c *change) healthySince(name string, now time.Time) time.Time {

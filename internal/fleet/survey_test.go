@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -55,8 +56,9 @@ var shared = pin.Source{Kind: pin.ConfigMap, Name: "app"}
 func TestWithoutProgress(t *testing.T) {
 	c, s := &change{}, surveyed(0)
 	c.begin(s)
+	var kinds time.Duration
 	look := func(left string, own time.Duration, after time.Duration) spread.Stage {
-		of := has(workload.Health{Disturbed: true, Progress: workload.Progress{Left: left}})
+		of := has(workload.Health{Disturbed: true, Progress: workload.Progress{Left: left}, Deadline: kinds})
 		of.Deadline = own
 		return c.member(s, "web", of, noon.Add(after)).Stage
 	}
@@ -73,6 +75,71 @@ func TestWithoutProgress(t *testing.T) {
 		if got := look(step.left, step.own, step.after); got != step.want {
 			t.Errorf("%d: %s, want %s", i, got, step.want)
 		}
+	}
+	kinds = 5 * time.Second
+	if got := []spread.Stage{look("3 of 4", 0, time.Hour), look("3 of 4", time.Minute, time.Hour+6*time.Second), look("3 of 4", 0, time.Hour+6*time.Second)}; !slices.Equal(got, []spread.Stage{spread.Rolling, spread.Rolling, spread.Failed}) {
+		t.Errorf("with a deadline of its kind: %v", got)
+	}
+}
+
+// Rule 38: how far a workload is with its first pin, and that it takes up a place only while it makes progress.
+func TestStagesOfFirstPins(t *testing.T) {
+	wants := func(health workload.Health) rollout.Standing {
+		return rollout.Standing{First: true, Decision: plan.Decision{Verdict: plan.Pinned}, Health: []workload.Health{health}}
+	}
+	got := func(health workload.Health) rollout.Standing {
+		of := has(health)
+		of.First = true
+		return of
+	}
+	unwell := got(rolling)
+	unwell.Advance.Unwell = true
+	paused := wants(healthy)
+	paused.Paused = true
+	for name, test := range map[string]struct {
+		of       rollout.Standing
+		admitted bool
+		want     spread.Stage
+		free     bool
+	}{
+		"it waits":                      {of: wants(healthy), want: spread.Waiting},
+		"it was let go":                 {of: wants(healthy), admitted: true, want: spread.Rolling},
+		"it is in another rollout":      {of: wants(rolling), want: spread.Waiting},
+		"it runs no pods":               {of: wants(workload.Health{Idle: true}), want: spread.Waiting, free: true},
+		"it is paused":                  {of: paused, want: spread.Waiting, free: true},
+		"it rolls out":                  {of: got(rolling), want: spread.Rolling},
+		"it is rolled out":              {of: got(healthy), want: spread.Vouched},
+		"it was not well before":        {of: unwell, want: spread.Unwell},
+		"its controller gave up":        {of: got(failing(noon)), want: spread.Failed},
+		"it needs a person":             {of: got(workload.Health{Disturbed: true, Progress: workload.Progress{Left: "x", NeedsAction: true}}), want: spread.Parked},
+		"it has the pin, and no pods":   {of: got(workload.Health{Idle: true}), want: spread.Vouched},
+		"it was let go, and has it now": {of: got(healthy), admitted: true, want: spread.Vouched},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := &change{}, surveyed(0)
+			if c.begin(s); test.admitted {
+				c.admitted["web"] = noon
+			}
+			m := c.member(s, "web", test.of, noon.Add(time.Second))
+			if m.Stage != test.want || m.Free != test.free || !m.First || m.Fails {
+				t.Errorf("%+v", m)
+			}
+		})
+	}
+}
+
+// Rule 40: what is known of pods and progress is forgotten when a member goes back. It may take the same change again.
+func TestGoingBackBeginsAnew(t *testing.T) {
+	c, s := &change{}, surveyed(0)
+	c.begin(s)
+	rolling := has(workload.Health{Disturbed: true, Progress: workload.Progress{Left: "0 of 2"}})
+	c.crashed["web"] = "its container app crashed 2 times"
+	if got := c.member(s, "web", rolling, noon); got.Stage != spread.Failed || !got.Took.Equal(rolling.Advance.At) {
+		t.Fatalf("%+v", got)
+	}
+	c.member(s, "web", rollout.Standing{Decision: plan.Decision{Verdict: plan.Held}}, noon)
+	if got := c.member(s, "web", rolling, noon.Add(time.Hour)); got.Stage != spread.Rolling {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -21,7 +21,8 @@ func TestNotesAreReadAsTheyAreWritten(t *testing.T) {
 		"one":                      {pin.Notes{app: {From: b, On: a}}, "configmap/app=app-b@2;on=app-a@1"},
 		"one with a digest":        {pin.Notes{app: {From: b, On: a, Keys: "k3"}}, "configmap/app=app-b@2;on=app-a@1;keys=k3"},
 		"one that ended":           {pin.Notes{app: {From: b, On: a, Ended: true}}, "configmap/app=app-b@2;on=app-a@1;ended"},
-		"one with all that it has": {pin.Notes{app: {b, a, "k3", true}}, "configmap/app=app-b@2;on=app-a@1;keys=k3;ended"},
+		"one with all that it has": {pin.Notes{app: {b, a, "k3", 2, 7, true}}, "configmap/app=app-b@2;on=app-a@1;keys=k3;stop=2@7;ended"},
+		"one by confrev":           {pin.Notes{app: {From: b, On: a, Stop: 1}}, "configmap/app=app-b@2;on=app-a@1;stop=1@0"},
 		"several, sorted": {
 			pin.Notes{claim: {From: b, On: a}, app: {From: b, On: a}},
 			"configmap/app=app-b@2;on=app-a@1,persistentvolumeclaims.v1/data=app-b@2;on=app-a@1",
@@ -42,12 +43,14 @@ func TestNotesAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestNotesThatAreMalformedAreNone(t *testing.T) {
 	for name, text := range map[string]string{
-		"a pin":             "configmap/app=app-b@2",
-		"without a number":  "configmap/app=app-b@2;on=app-a",
-		"in another order":  "configmap/app=app-b@2;on=app-a@1;ended;keys=k3",
-		"twice":             "configmap/app=app-b@2;on=app-a@1,configmap/app=app-c@3;on=app-a@1",
-		"half of it":        "configmap/app=app-b@2;on=app-a@1,",
-		"a number too long": "configmap/app=app-b@2;on=app-a@1000000000000000",
+		"a pin":                   "configmap/app=app-b@2",
+		"without a number":        "configmap/app=app-b@2;on=app-a",
+		"in another order":        "configmap/app=app-b@2;on=app-a@1;ended;keys=k3",
+		"a stop without an order": "configmap/app=app-b@2;on=app-a@1;stop=1",
+		"no stop":                 "configmap/app=app-b@2;on=app-a@1;stop=0@1",
+		"twice":                   "configmap/app=app-b@2;on=app-a@1,configmap/app=app-c@3;on=app-a@1",
+		"half of it":              "configmap/app=app-b@2;on=app-a@1,",
+		"a number too long":       "configmap/app=app-b@2;on=app-a@1000000000000000",
 	} {
 		if got, err := pin.ParseNotes(text); err == nil || len(got) > 0 {
 			t.Errorf("%s: %v, %v", name, got, err)

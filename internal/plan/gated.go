@@ -108,6 +108,22 @@ func (s Source) passesOver(use podspec.Use, d Decision) Decision {
 	return d
 }
 
+// delayFirst lets the first pins of a workload wait if one of them waits until fewer workloads roll out, so that they are one rollout (rule 38).
+func (p *Plan) delayFirst(sources map[pin.Source]Source) {
+	isFirst := func(d Decision) bool { return d.Verdict == Pinned && sources[d.Source].Present }
+	i := slices.IndexFunc(p.Decisions, func(d Decision) bool { return isFirst(d) && sources[d.Source].Later })
+	if i < 0 {
+		return
+	}
+	until := sources[p.Decisions[i].Source].Until
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; isFirst(*d) {
+			d.Verdict, d.Wait = Waiting, until
+			p.Repin(d, pin.Pin{})
+		}
+	}
+}
+
 // mayStart reports whether a revision exists, and is known to have every key without which the workload's pods do not start.
 func (s Source) mayStart(use podspec.Use, p pin.Pin) bool {
 	return slices.ContainsFunc(s.Revisions, func(r Revision) bool {

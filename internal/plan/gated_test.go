@@ -231,3 +231,24 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 		})
 	}
 }
+
+// Rule 38: a first pin that waits leaves the template as it is, and says what it waits for, unless the controller is about to decide.
+func TestAFirstPinThatWaits(t *testing.T) {
+	budget := waiting.Turn(waiting.Budget, "annotation confrev.io/max-rolling of configmap/app", "configmap/app", time.Time{})
+	for name, until := range map[string]waiting.Wait{"for a place": budget, "for the controller": {}} {
+		t.Run(name, func(t *testing.T) {
+			in := planCase{content: "a", revisions: "a@1"}.input()
+			about := in.Sources[app]
+			about.Later, about.Until = true, until
+			in.Sources[app] = about
+			p := plan.Make(in)
+			if d := p.Decisions[0]; d.Verdict != plan.Waiting || d.Wait != until || d.To != (pin.Pin{}) || p.Changed() || p.Urgent() || len(p.Pins) > 0 {
+				t.Errorf("%+v, pins %v", d, p.Pins)
+			}
+			in.Pins = set("b@1")
+			if d := plan.Make(in).Decisions[0]; d.Verdict != plan.Advanced {
+				t.Errorf("it is for first pins only: %+v", d)
+			}
+		})
+	}
+}

@@ -23,6 +23,9 @@ type history struct {
 	// the template has lost its own.
 	note    pin.Note
 	isNoted bool
+	// stop is the number of the stop because of which confrev rolled the workload back; 0 if someone else did. order is that of the holder.
+	stop  int
+	order int64
 	// live is true if pods read the source itself.
 	live bool
 	// keys is a digest of what the workload uses of the present content.
@@ -50,6 +53,7 @@ func newHistory(in gated, use podspec.Use, source Source) history {
 	}
 	before := in.Before[use.Source]
 	h.readNote(before)
+	h.readStop(in.Holders)
 	if in.New && in.Chosen[use.Source] && !in.stays(use.Source) {
 		// Creating a workload on an older revision passes over the present content, as an undo does.
 		h.pins = append(h.pins, pin.Pin{Revision: source.Name, Number: h.currentNumber()})
@@ -79,6 +83,31 @@ func (h *history) readNote(before pin.Pin) {
 		h.pins = append(h.pins, h.note.From)
 	}
 }
+
+// readStop uses the note of a stop, unless the workload has had the content again since: then it was someone else who rolled it back, and an
+// older note came back with the template.
+func (h *history) readStop(holders []Holder) {
+	if !h.isNoted || h.note.Ended || h.template != (pin.Pin{}) && h.template != h.note.On {
+		return
+	}
+	if order := newestOrder(holders, h.use.Source, h.note.From.Revision); order == 0 || order == h.note.Order {
+		h.stop, h.order = h.note.Stop, h.note.Order
+	}
+}
+
+// newestOrder returns the order of the newest holder that has a revision of a source; 0 if there is none.
+func newestOrder(holders []Holder, source pin.Source, revision string) int64 {
+	var newest int64
+	for _, holder := range holders {
+		if holder.Pins[source].Revision == revision {
+			newest = max(newest, holder.Order)
+		}
+	}
+	return newest
+}
+
+// isResumed reports whether the workload was rolled back because of a stop that a person has ended.
+func (h history) isResumed() bool { return h.stop > 0 && h.stop <= h.source.Resumed }
 
 // numbers calls yield with the name and number of every known revision.
 func (h history) numbers(yield func(revision string, number int64)) {
@@ -200,7 +229,19 @@ func (h history) ended() int64 {
 }
 
 func (h history) heldNote(from, on pin.Pin) pin.Note {
-	return pin.Note{From: from, On: on, Keys: h.keys}
+	note := pin.Note{From: from, On: on, Keys: h.keys}
+	if on == h.note.On {
+		note.Stop, note.Order = h.stop, h.order
+	}
+	return note
+}
+
+// NoteOfStop returns the note of a workload that is rolled back from the present content because of a stop; 0 for none.
+func NoteOfStop(holders []Holder, d Decision, stop int) pin.Note {
+	if stop == 0 {
+		return pin.Note{From: d.Current, On: d.To}
+	}
+	return pin.Note{From: d.Current, On: d.To, Stop: stop, Order: newestOrder(holders, d.Source, d.Current.Revision)}
 }
 
 // endedNote returns the note of a hold that has ended while the template keeps its pin, if there is anything to note. Without it, the

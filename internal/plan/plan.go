@@ -44,6 +44,11 @@ type Source struct {
 	Turn waiting.Wait
 	// Instead is what a workload gets that has no pin yet, if the change is stopped: what others work with. It is zero if there is nothing.
 	Instead pin.Pin
+	// Later is true if a first pin does not move yet, and Until is what it waits for; that is zero where the controller is about to decide.
+	Later bool
+	Until waiting.Wait
+	// Resumed is how many stops of the present content a person has ended (rule 40).
+	Resumed int
 }
 
 // FollowingNumber returns the number that the revision of the present content has, or would get, as far as the source's revisions show
@@ -228,6 +233,7 @@ func (in gated) plan() Plan {
 			out.Pins[source] = p
 		}
 	}
+	out.delayFirst(in.Sources)
 	if in.Occasion == Change || out.Changed() {
 		out.pinAbsences()
 	}
@@ -296,7 +302,11 @@ func (h history) decide(d Decision, stay, ended bool) (Decision, pin.Note) {
 	case wasRolledOut && ended && stay:
 		d.Verdict = Waiting
 		return d, pin.Note{From: rolledOut, On: d.From, Ended: true}
-	case wasRolledOut && !ended:
+	case wasRolledOut && h.isResumed() && stay:
+		// Its number must not change, as it would after a hold that has ended: the change is the same, and so is its record.
+		d.Verdict = Waiting
+		return d, h.heldNote(rolledOut, d.From)
+	case wasRolledOut && !ended && !h.isResumed():
 		d.Verdict = Held
 		return d, h.heldNote(rolledOut, d.From)
 	case stay && h.isNoted:
@@ -350,43 +360,4 @@ func (h history) rotate(d Decision, stay, replaced bool) Decision {
 		d.Verdict, d.To = Advanced, d.Current
 	}
 	return d
-}
-
-// Standing says why the plan does not follow a source that the template refers to.
-type Standing int
-
-// The standings. A source that the template does not refer to has the zero Standing.
-const (
-	// Untracked: the workload does not ask for it, or may not have it.
-	Untracked Standing = iota + 1
-	// ReadLive: the source's own metadata says that pods read it as it is: policy live or ignore, or it is never copied (rule
-	// 10).
-	ReadLive
-	// Appeared: like ReadLive, but the template pins the source's absence, from before the source existed.
-	Appeared
-	// Unasked: the source does not exist or its kind is not enabled, so its metadata is not known.
-	Unasked
-)
-
-// Stale reports whether the pin of a source that the plan does not follow is dropped when the template changes anyway (rule
-// 21.6). What an undo brings back is dropped only if nothing refers to it, or if the source's own metadata says so.
-func (s Standing) Stale(undo bool) bool {
-	switch s {
-	case Untracked:
-		return !undo
-	case Unasked:
-		return false
-	}
-	return true
-}
-
-// PinsAbsence reports whether the template pins the absence of a source that exists and should be read live. Its pods would never
-// see it, so that pin does not wait for another change (rule 6).
-func (in Input) PinsAbsence() bool {
-	for source, standing := range in.Unfollowed {
-		if standing == Appeared && in.Pins[source] != (pin.Pin{}) {
-			return true
-		}
-	}
-	return false
 }

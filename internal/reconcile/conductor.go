@@ -156,7 +156,7 @@ func (c *Conductor) next(s *fleet.Survey) time.Duration {
 	if s.Members() > 0 && s.Done() && s.AwaitsJobs() {
 		return lookAtJobs
 	}
-	if s.Members() == 0 || s.Done() {
+	if s.Done() {
 		c.forget(s.Source)
 		return 0
 	}

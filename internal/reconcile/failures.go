@@ -16,17 +16,19 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/spread"
 )
 
 // report sends a warning about each workload because of which the change was stopped.
-func (c *Conductor) report(ctx context.Context, s *fleet.Survey, failures []string) {
+func (c *Conductor) report(ctx context.Context, s *fleet.Survey, failures []spread.Failure) {
 	why := map[string]string{}
 	for _, m := range append(s.Has(), s.Apart...) {
 		why[m.Name] = m.Why
 	}
-	for _, name := range failures {
+	for _, failure := range failures {
+		name := failure.Member
 		w := s.Workloads[name]
 		obj := w.Engine.Kind.New()
 		err := w.Engine.Client.Get(ctx, w.Name, obj)
@@ -65,21 +67,40 @@ func (c *Conductor) undo(ctx context.Context, s *fleet.Survey) error {
 		return nil
 	}
 	var errs []error
+	stops := c.stopsOf(s)
 	for _, m := range s.Has() {
 		w := s.Workloads[m.Name]
 		// With other code, the content may not be to blame, and the deploy wins.
 		if m.Stage != spread.Failed && s.Settings.OnFailure < spread.UndoAll || !w.Code || leavesUndo(w) {
 			continue
 		}
-		if err := undoOne(ctx, w, s.Source.Source()); err != nil {
+		if err := undoOne(ctx, w, s.Source.Source(), stops); err != nil {
 			errs = append(errs, fmt.Errorf("roll %s back: %w", m.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// stopsOf returns a function that finds the number of the stop because of which a source is rolled back: its latest one. A source that moved together
+// with the one that is stopped is about to be stopped too, since the failure counts against each.
+func (c *Conductor) stopsOf(s *fleet.Survey) func(context.Context, pin.Source) (int, error) {
+	return func(ctx context.Context, source pin.Source) (int, error) {
+		if source == s.Source.Source() {
+			return s.Record.Stops, nil
+		}
+		other, err := c.Fleet.Look(ctx, revision.Ref{Kind: source.Kind, Namespace: s.Source.Namespace, Name: source.Name})
+		if err != nil {
+			return 0, err
+		}
+		if other.Stops() > 0 {
+			return other.Record.Stops, nil
+		}
+		return other.Record.Stops + 1, nil
+	}
+}
+
 // undoOne brings the sources of a workload's latest advance back, in one write.
-func undoOne(ctx context.Context, w fleet.Workload, source pin.Source) error {
+func undoOne(ctx context.Context, w fleet.Workload, source pin.Source, stopOf func(context.Context, pin.Source) (int, error)) error {
 	obj := w.Engine.Kind.New()
 	if err := w.Engine.Client.Get(ctx, w.Name, obj); err != nil {
 		return client.IgnoreNotFound(err)
@@ -93,10 +114,14 @@ func undoOne(ctx context.Context, w fleet.Workload, source pin.Source) error {
 		return nil
 	}
 	var all []plan.Decision
+	stops := map[pin.Source]int{}
 	for _, d := range moves {
 		all = append(all, d)
+		if stops[d.Source], err = stopOf(ctx, d.Source); err != nil {
+			return err
+		}
 	}
-	move := w.Engine.Move(look, all...)
+	move := w.Engine.MoveBack(look, stops, all...)
 	if err := move.Prepare(ctx); err != nil {
 		return err
 	}

@@ -208,8 +208,12 @@ func (r *Engine) waits(obj client.Object, d plan.Decision) notice.Notice {
 		return notice.Warning(notice.ChangeStopped, d.Source, "%s changed, and the change was stopped: it waits %s; to continue: "+
 			"kubectl confrev resume %s -n %s", d.Source, d.Wait, d.Source, obj.GetNamespace())
 	}
+	what := "changed, and waits"
+	if d.To == (pin.Pin{}) {
+		what = "is not pinned yet, and waits"
+	}
 	return notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
-		"%s changed, and waits %s; to roll it out now: kubectl confrev advance %s/%s %s -n %s", d.Source, d.Wait, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())}
+		"%s %s %s; to roll it out now: kubectl confrev advance %s/%s %s -n %s", d.Source, what, d.Wait, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())}
 }
 
 // ExplainMissing returns what it means for a workload that a source, or keys of it, do not exist. frozen reports whether pods have a revision

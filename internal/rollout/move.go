@@ -25,7 +25,10 @@ type Move struct {
 
 // Move plans to move pins and hashes of a workload, each to the To of a decision of the assessment that the caller has changed. A source
 // that is moved away from current is held from then on, whether or not a holder shows that it was on current (rule 4).
-func (r *Engine) Move(look Assessment, moves ...plan.Decision) Move {
+func (r *Engine) Move(l Assessment, moves ...plan.Decision) Move { return r.MoveBack(l, nil, moves...) }
+
+// MoveBack does the same because of stops: the number of the stop, by source. When a person ends the stop, the hold ends too (rule 40).
+func (r *Engine) MoveBack(look Assessment, stops map[pin.Source]int, moves ...plan.Decision) Move {
 	s := Move{r: r, look: look}
 	seen := look.seen
 	// Only the moves are written, not what the controller is about to do by itself.
@@ -50,7 +53,7 @@ func (r *Engine) Move(look Assessment, moves ...plan.Decision) Move {
 		s.want.pins.Pins[move.Source] = move.To
 		delete(after.Held, move.Source)
 		if move.Current != (pin.Pin{}) {
-			after.Held[move.Source] = pin.Note{From: move.Current, On: move.To}
+			after.Held[move.Source] = plan.NoteOfStop(seen.pins.Holders, move, stops[move.Source])
 		}
 	}
 	s.After = plan.Make(after)

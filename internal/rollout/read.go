@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/spread"
 )
 
 // Given is what was last written to a template.
@@ -92,6 +93,9 @@ func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use
 	}
 	if err := r.readUnkeyed(ctx, seen, use.Source, &source, seen.pins.Held[use.Source].Keys); err != nil {
 		return err
+	}
+	if meta := seen.metas[use.Source]; meta != nil {
+		source.Resumed = spread.Ended(meta.Annotations[keys.Resume], source.Name)
 	}
 	seen.pins.Sources[use.Source] = source.Source
 	return nil

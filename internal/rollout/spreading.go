@@ -37,6 +37,8 @@ type Spreading struct {
 	Settings spread.Settings
 	// To is the revision of the present content, as a workload sees it; zero if it is not asked for one.
 	To pin.Pin
+	// FirstPin is true if the workload that asks has no pin of the source yet.
+	FirstPin bool
 }
 
 // spreading returns the change to a source, if such changes spread.
@@ -77,16 +79,36 @@ func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observe
 		case spreads && asks:
 			source.Turn, err = r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
 		}
+		_, given := seen.request[d.Source]
+		if err == nil && spreads && asks && !given && d.Verdict == plan.Pinned && source.Present && r.takesPlace(seen, change) {
+			source.Later, source.Until, err = r.placeOfFirst(ctx, obj, seen, change)
+		}
 		if err != nil {
 			return want, err
 		}
-		again = again || source.Turn != (waiting.Wait{})
+		again = again || source.Later || source.Turn != (waiting.Wait{})
 		seen.pins.Sources[d.Source] = source
 	}
 	if again {
 		want = seen.decide()
 	}
 	return want, r.confirmUnwell(ctx, obj, seen, want)
+}
+
+// placeOfFirst finds out whether a first pin has to wait until fewer workloads roll out (rule 38). Deploys do not wait, and in a request that changes
+// nothing else, only the controller knows.
+func (r *Engine) placeOfFirst(ctx context.Context, obj client.Object, seen *observed, change Spreading) (later bool, until waiting.Wait, err error) {
+	if seen.pins.Occasion != plan.Edit {
+		return seen.pins.Occasion == plan.Request, waiting.Wait{}, nil
+	}
+	change.FirstPin = true
+	until, err = r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
+	return until != (waiting.Wait{}), until, err
+}
+
+// takesPlace reports whether a first pin of a workload takes up a place: it exists already, runs pods, and how many may be replaced at the same time is limited.
+func (r *Engine) takesPlace(seen *observed, c Spreading) bool {
+	return len(c.Settings.MaxRolling) > 0 && !seen.pins.New && !r.Kind.RunsJobs()
 }
 
 // isFirst reports whether a decision is about a first pin: one that is about to be given, or one that the same request got already, when the
@@ -117,8 +139,12 @@ func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *obs
 func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 	moved := spread.Advance{To: pin.Set{}, From: pin.Set{}}
 	for _, d := range i.pins.Decisions {
-		if _, spreads := seen.spreading(d.Source); spreads && d.Verdict == plan.Advanced && d.To != d.From {
+		switch change, spreads := seen.spreading(d.Source); {
+		case spreads && d.Verdict == plan.Advanced && d.To != d.From:
 			moved.To[d.Source], moved.From[d.Source] = d.To, d.From
+		case spreads && d.Verdict == plan.Pinned && d.To != (pin.Pin{}) && r.takesPlace(seen, change):
+			// There is nothing to go back to.
+			moved.To[d.Source] = d.To
 		}
 	}
 	if len(moved.To) == 0 {
@@ -127,7 +153,10 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 	before, _ := spread.ParseAdvance(seen.notes.advanced)
 	for source, p := range before.To { // Other sources may still be in the middle of it.
 		if _, again := moved.To[source]; !again && i.pins.Pins[source] == p {
-			moved.To[source], moved.From[source] = p, before.From[source]
+			moved.To[source] = p
+			if from, noted := before.From[source]; noted {
+				moved.From[source] = from
+			}
 		}
 	}
 	health := r.Kind.Health(cmp.Or(seen.old, seen.fresh, obj))
@@ -155,22 +184,24 @@ func (l Assessment) Spreading() []Spreading {
 // Standing is how a workload stands to the present content of a source, regardless of others.
 type Standing struct {
 	Decision plan.Decision
-	// Source is what was observed of the source.
-	Source revision.Observation
-	Wave   int
+	Source   revision.Observation
+	Wave     int
 	// Has is true if it has taken the present content as a change that spreads, which Advance notes.
 	Has     bool
 	Advance spread.Advance
-	// Health are those of all that roll its template out. Proven is true if a Job has succeeded with the present content.
-	Health []workload.Health
-	Paused bool
-	Proven bool
+	// First is true if it waits for its first pin of the source, or has got that and no other since. ByStop is true if confrev rolled it back from there
+	// because of a stop that no one has ended.
+	First, ByStop bool
+	// Health are those of all that roll its template out. Proven is true if a Job has succeeded with the present content, Disproven if the Jobs with
+	// it have failed, and the last one with other content had succeeded.
+	Health                    []workload.Health
+	Paused, Proven, Disproven bool
 	// Code is true while it has the code with which it took the change, or was rolled back from it. Deadline is how long it may take it.
 	Code     bool
 	Deadline time.Duration
 	// Crashes are how many crashes of a container are a failure; 0 if it does not say.
 	Crashes int
-	// Template is its pod template, and Owners are the objects that own its pods: itself, what refers to it, and its holders.
+	// Template is its pod template, and Owners own its pods: itself, what refers to it, and its holders.
 	Template *corev1.PodTemplateSpec
 	Owners   []types.UID
 	// Analysis are the AnalysisTemplates that say whether it is well, and InvalidAnalysis is true if they cannot be read. Subject is what
@@ -178,8 +209,6 @@ type Standing struct {
 	Analysis        []string
 	InvalidAnalysis bool
 	Subject         analysis.Subject
-	// Disproven is true if the Jobs with the present content have failed, and the last one with other content had succeeded.
-	Disproven bool
 }
 
 // Stand finds out how a workload stands to the present content of a source, whose metadata reader may show at a later state than the
@@ -190,7 +219,9 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		return Standing{}, false, err
 	}
 	for _, d := range want.pins.Decisions {
-		if d.Source != source || d.From == (pin.Pin{}) {
+		change, _ := seen.spreading(source)
+		wants := d.From == (pin.Pin{}) && d.Verdict == plan.Pinned && seen.pins.Sources[source].Present && r.takesPlace(seen, change)
+		if d.Source != source || d.From == (pin.Pin{}) && !wants {
 			continue
 		}
 		s := Standing{Decision: d, Source: seen.sources[source], Wave: seen.config.Wave}
@@ -204,18 +235,20 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		}
 		s.Subject.Owner.BlockOwnerDeletion = nil
 		if s.Code = s.Advance.Code == code; d.Verdict == plan.Held {
+			s.ByStop = want.pins.Held[source].Stop > 0
 			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
 			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code
 		}
 		s.Has = d.Verdict == plan.InSync && s.Advance.To[source] == d.From && d.From.Revision == d.Current.Revision && d.From.Number >= s.Source.FollowingNumber()
-		if d.Verdict == plan.InSync && !s.Has {
-			if change, _ := seen.spreading(source); !change.Settings.Leads || d.From.Revision != d.Current.Revision {
+		_, noted := s.Advance.From[source]
+		if s.First = wants || s.Has && !noted && !change.Settings.Leads; d.Verdict == plan.InSync && !s.First && (!s.Has || !noted) {
+			if !change.Settings.Leads || d.From.Revision != d.Current.Revision {
 				return s, false, nil
 			}
 			// It vouches for what it has, for the namespaces that come next. No failure of it is one of a change.
 			s.Has, s.Advance = true, spread.Advance{Unwell: true}
 		}
-		s.Proven, s.Disproven = r.shown(seen, source, d.From)
+		s.Proven, s.Disproven = r.shown(seen, source, d.From, s.Advance.At)
 		rollers, _, err := r.rollers(ctx, obj)
 		for _, roller := range rollers {
 			s.Health = append(s.Health, roller.Kind.Health(roller.Object))
@@ -238,17 +271,17 @@ func (seen *observed) owners() []types.UID {
 }
 
 // shown returns what Jobs show of a source's content: whether one with that has succeeded, or all of them failed although the last one with
-// other content had succeeded.
-func (r *Engine) shown(seen *observed, source pin.Source, at pin.Pin) (proven, disproven bool) {
+// other content had succeeded. A failure from before it took the content does not count: it may have taken it a second time (rule 40).
+func (r *Engine) shown(seen *observed, source pin.Source, at pin.Pin, since time.Time) (proven, disproven bool) {
 	failed, before := false, workload.Facts{}
 	for i, holder := range seen.pins.Holders {
 		if seen.holders[i] == nil {
 			continue
 		}
-		facts := r.Kind.Holder.Facts(seen.holders[i])
+		facts, created := r.Kind.Holder.Facts(seen.holders[i]), seen.holders[i].GetCreationTimestamp()
 		switch with := holder.Pins[source] == at; {
 		case with:
-			proven, failed = proven || facts.Succeeded, failed || facts.Failed
+			proven, failed = proven || facts.Succeeded, failed || facts.Failed && !created.Time.Before(since.Truncate(time.Second))
 		case (facts.Succeeded || facts.Failed) && facts.Order >= before.Order:
 			before = facts
 		}

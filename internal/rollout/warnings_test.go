@@ -3,6 +3,7 @@ package rollout
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -25,8 +26,10 @@ func TestWarningsSayWhatBecomesOfThePods(t *testing.T) {
 		"absent, which is fine":       {plan.Decision{Verdict: plan.Absent}, "", ""},
 		"held, which an event says":   {plan.Decision{Verdict: plan.Held, From: a}, "", ""},
 		"waiting for the controller":  {plan.Decision{Verdict: plan.Waiting, From: a}, "", ""},
-		"waiting for a deploy": {plan.Decision{Verdict: plan.Waiting, From: a, Wait: waiting.Wait{Reason: waiting.OnDeploy, By: "annotation x"}}, notice.WaitingToAdvance,
+		"waiting for a deploy": {plan.Decision{Verdict: plan.Waiting, From: a, To: a, Wait: waiting.Wait{Reason: waiting.OnDeploy, By: "annotation x"}}, notice.WaitingToAdvance,
 			"configmap/app changed|for a deploy (annotation x)|kubectl confrev advance deployment/web configmap/app -n default"},
+		"a first pin that waits": {plan.Decision{Verdict: plan.Waiting, Wait: waiting.Turn(waiting.Budget, "annotation x", "configmap/app", time.Time{})}, notice.WaitingToAdvance,
+			"configmap/app is not pinned yet, and waits for its turn (annotation x|kubectl confrev advance deployment/web configmap/app -n default"},
 		"unknown, which an error says": {plan.Decision{Verdict: plan.Unknown}, "", ""},
 	}
 	for name, test := range tests {

@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,13 +23,47 @@ type Record struct {
 	// Wave is how many waves have passed.
 	Wave int `json:"wave"`
 	// Stops is how often the change was stopped because members failed, and Failed are those that have counted.
-	Stops  int      `json:"stops,omitempty"`
-	Failed []string `json:"failed,omitempty"`
+	Stops  int       `json:"stops,omitempty"`
+	Failed []Failure `json:"failed,omitempty"`
 	// Staged is true once the namespace that comes before has vouched for the change. Complete is true once this namespace has, and Version
 	// is the source's version then.
 	Staged   bool   `json:"staged,omitempty"`
 	Complete bool   `json:"complete,omitempty"`
 	Version  string `json:"version,omitempty"`
+}
+
+// Failure is one of a member, which it has with the change that it took at a time. If it takes the same change again, it may fail again.
+type Failure struct {
+	Member string
+	// Took is when it took the change, in seconds since 1970; 0 where that was not recorded.
+	Took int64
+}
+
+// MarshalText returns "deployment/web@1763900000". The error is always nil.
+func (f Failure) MarshalText() ([]byte, error) {
+	return fmt.Appendf(nil, "%s@%d", f.Member, f.Took), nil
+}
+
+// UnmarshalText reads what MarshalText returns. What was recorded by earlier versions has no time.
+func (f *Failure) UnmarshalText(text []byte) error {
+	member, took, timed := strings.Cut(string(text), "@")
+	if f.Member = member; !timed {
+		f.Took = 0
+		return nil
+	}
+	var err error
+	f.Took, err = strconv.ParseInt(took, 10, 64)
+	return err
+}
+
+// FailedMembers returns the names of the members that have failed, sorted.
+func (r Record) FailedMembers() []string {
+	var names []string
+	for _, failure := range r.Failed {
+		names = append(names, failure.Member)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Decides reports whether the record says anything that must not be decided again.
@@ -43,12 +78,16 @@ func ParseRecord(text string) (Record, bool) {
 	return r, true
 }
 
+func (f Failure) compare(other Failure) int {
+	return cmp.Or(cmp.Compare(f.Member, other.Member), cmp.Compare(f.Took, other.Took))
+}
+
 // maxFailed is how many failures a record names: an annotation has limited room. Failures beyond that count again if the change is resumed.
 const maxFailed = 200
 
 // WithFailures returns the record with failures that have not counted yet, if they stop the change, or if it is stopped because of others.
 // stops is how many stops hold it back now. counted are the failures that the record names from then on.
-func (r Record) WithFailures(settings Settings, failures []string, stops int) (after Record, counted []string) {
+func (r Record) WithFailures(settings Settings, failures []Failure, stops int) (after Record, counted []Failure) {
 	if stops == 0 && !settings.Stops(len(failures)) {
 		return r, nil
 	}
@@ -57,8 +96,12 @@ func (r Record) WithFailures(settings Settings, failures []string, stops int) (a
 		r.Stops++
 		counted = failures
 	}
-	r.Failed = slices.Concat(r.Failed, counted)
-	r.Failed = slices.Sorted(slices.Values(r.Failed[:min(len(r.Failed), maxFailed)]))
+	again := func(earlier Failure) bool {
+		return slices.ContainsFunc(counted, func(f Failure) bool { return f.Member == earlier.Member })
+	}
+	r.Failed = slices.Concat(slices.DeleteFunc(slices.Clone(r.Failed), again), counted)
+	r.Failed = r.Failed[:min(len(r.Failed), maxFailed)]
+	slices.SortFunc(r.Failed, Failure.compare)
 	return r, counted
 }
 
@@ -134,6 +177,14 @@ func Passed(revision string, waves int) string { return revision + passedForm + 
 // ParseResume reads confrev.io/resume: the revision that a person lets continue, and how many stops because of failures that ends.
 func ParseResume(text string) (revision string, stops int, err error) {
 	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k;stop=1", 1)
+}
+
+// Ended returns how many stops of a revision confrev.io/resume ends. What cannot be read, or names another one, ends none.
+func Ended(text, revision string) int {
+	if of, stops, err := ParseResume(text); err == nil && of == revision {
+		return stops
+	}
+	return 0
 }
 
 // Resume returns the text form of confrev.io/resume.

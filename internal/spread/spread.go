@@ -40,12 +40,22 @@ type Member struct {
 	// Wave is the number that the workload itself states; lower ones come first.
 	Wave  int
 	Stage Stage
+	// First is true for a workload that gets its first pin, or got it last. It belongs to no wave.
+	First bool
 	// Disturbed is true for a member without the change that is in the middle of another rollout, and so takes up a place already.
 	Disturbed bool
+	// Unsure is true for a Disturbed member of which that is not known for sure, since its controller has not looked at it since it was written.
+	Unsure bool
+	// Free is true for a workload whose first pin takes up no place, since no pods of it are replaced.
+	Free bool
+	// Took is when it took the change, or did last; zero if it never did.
+	Took time.Time
 	// Fails is true for a member that counts as a failure: it has failed, or was rolled back since.
 	Fails bool
 	// RolledBack is true for a member that was brought back from the change.
 	RolledBack bool
+	// ByStop is true if it is confrev that brought it back, because the change was stopped. It takes it again when the stop ends.
+	ByStop bool
 	// Until is when a Baking member vouches, if nothing happens.
 	Until time.Time
 	// Why says why it is at its stage, where that is not plain.
@@ -93,10 +103,14 @@ type Spread struct {
 	// Waves has all members in their order, except for those that stand apart.
 	Waves []Wave
 	Apart []Member
+	// First has the workloads that get their first pin, in their order, and those that have got it and no other since.
+	First []Member
 	// Open is how many waves have passed: members of the waves up to and including the one with this index may go.
 	Open int
 	// Budget is how many members may be in flight; 0 if there is no limit.
 	Budget int
+	// FirstBudget is how many of First may roll out at the same time; 0 if there is no limit.
+	FirstBudget int
 	// Stopped is true if no further member may go.
 	Stopped bool
 	// Behind is true if no member may go before the namespace that comes first has vouched for the change.
@@ -106,16 +120,22 @@ type Spread struct {
 // Look returns how far a change has come among members in any order. open is how many waves have been recorded as passed.
 func Look(members []Member, settings Settings, open int) Spread {
 	s := Spread{Open: open}
+	var taking []Member
 	for _, m := range members {
-		if m.Stage == Apart {
+		switch {
+		case m.First:
+			s.First = append(s.First, m)
+		case m.Stage == Apart:
 			s.Apart = append(s.Apart, m)
+		default:
+			taking = append(taking, m)
 		}
 	}
 	order := func(a, b Member) int { return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(a.Name, b.Name)) }
-	slices.SortFunc(s.Apart, order)
-	taking := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Stage == Apart })
-	slices.SortFunc(taking, order)
-	s.Budget = settings.budget(len(taking))
+	for _, all := range [][]Member{s.Apart, s.First, taking} {
+		slices.SortFunc(all, order)
+	}
+	s.Budget, s.FirstBudget = settings.budget(len(taking)), settings.budget(len(taking)+len(s.First))
 	s.Waves = waves(taking, settings.Steps)
 	s.Open = min(s.Open, max(0, len(s.Waves)-1))
 	return s
@@ -184,7 +204,10 @@ const (
 // flight. The first condition makes a view that is out of date harmless: every member that it lets go, a later view has let go already. A member that is
 // disturbed takes up a place anyway, so it goes; otherwise those that are stuck on a bad change would keep its repair out.
 func (s Spread) verdicts(yield func(Member, Verdict) bool) {
-	inFlight := 0
+	if !s.firstVerdicts(yield) {
+		return
+	}
+	inFlight := s.countFirst(Rolling)
 	for _, wave := range s.Waves[:min(s.Open+1, len(s.Waves))] {
 		for _, m := range wave.Members {
 			if m.InFlight() || m.Stage == Waiting && m.Disturbed {
@@ -195,8 +218,14 @@ func (s Spread) verdicts(yield func(Member, Verdict) bool) {
 	unfinished := 0
 	for i, wave := range s.Waves {
 		for _, m := range wave.Members {
-			if m.Stage == Waiting && !yield(m, s.verdict(i, m, unfinished, inFlight)) {
-				return
+			if m.Stage == Waiting {
+				verdict := s.verdict(i, m, unfinished, inFlight)
+				if verdict == Goes && !m.Disturbed {
+					inFlight++
+				}
+				if !yield(m, verdict) {
+					return
+				}
 			}
 			if m.isUnfinished() {
 				unfinished++
@@ -216,7 +245,7 @@ func (s Spread) verdict(wave int, m Member, unfinished, inFlight int) Verdict {
 		return Bakes
 	case wave > s.Open:
 		return LaterWave
-	case s.Budget == 0 || m.Disturbed || unfinished < s.Budget && inFlight < s.Budget:
+	case s.Budget == 0 || m.Disturbed && !m.Unsure || unfinished < s.Budget && inFlight < s.Budget:
 		return Goes
 	}
 	return NoPlace
@@ -283,18 +312,19 @@ func (s Spread) Members() int {
 	return n
 }
 
-// Failures returns the names of the members that count as failures and are not among those that have counted before, sorted.
-func (s Spread) Failures(counted []string) []string {
-	var names []string
+// Failures returns the members that count as failures and are not among those that have counted before, sorted.
+func (s Spread) Failures(counted []Failure) []Failure {
+	var all []Failure
 	for _, wave := range append(slices.Clone(s.Waves), Wave{s.Apart}) {
 		for _, m := range wave.Members {
-			if m.Fails && !slices.Contains(counted, m.Name) {
-				names = append(names, m.Name)
+			f := Failure{m.Name, m.Took.Unix()}
+			if m.Fails && !slices.Contains(counted, f) && !slices.Contains(counted, Failure{Member: m.Name}) {
+				all = append(all, f)
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.SortFunc(all, Failure.compare)
+	return all
 }
 
 // Stops reports whether so many failures stop a change.
@@ -315,9 +345,9 @@ func (s Spread) Has() []Member {
 	return all
 }
 
-// Done reports whether every member has vouched, or never will.
+// Done reports whether every member has vouched, or never will, and no first pin is to come or rolls out.
 func (s Spread) Done() bool {
-	return s.Members() == s.Count(Vouched, Idle, Unwell)
+	return s.Members() == s.Count(Vouched, Idle, Unwell) && s.countFirst(Waiting, Rolling) == 0
 }
 
 // Vouches reports whether every member has vouched that can, and one has: other namespaces may have the change then.

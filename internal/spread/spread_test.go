@@ -14,12 +14,15 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// members reads "a:Waiting b:Vouched@2": names, stages and stated waves. An exclamation mark is a disturbed member.
+// members reads "a:Waiting b:Vouched@2": names, stages and stated waves. An exclamation mark is a disturbed member, a
+// question mark one that may be.
 func members(text string) []spread.Member {
 	var all []spread.Member
 	for item := range strings.FieldsSeq(text) {
 		var m spread.Member
 		item, m.Disturbed = strings.CutSuffix(item, "!")
+		item, m.Unsure = strings.CutSuffix(item, "?")
+		m.Disturbed = m.Disturbed || m.Unsure
 		item, wave, stated := strings.Cut(item, "@")
 		if stated {
 			_, _ = fmt.Sscan(wave, &m.Wave)
@@ -118,11 +121,13 @@ func TestWhoGoes(t *testing.T) {
 		"a place until it vouches":                        {members: "a:Baking b:Waiting", rolling: "1", want: "", why: map[string]spread.Verdict{"b": spread.NoPlace}},
 		"a place is free":                                 {members: "a:Vouched b:Waiting c:Waiting", rolling: "1", want: "b"},
 		"a place that a deploy took":                      {members: "a:Waiting b:Waiting c:Rolling", rolling: "1", want: "", why: map[string]spread.Verdict{"a": spread.NoPlace}},
+		"one of two places that a deploy took":            {members: "a:Waiting b:Waiting c:Rolling", rolling: "2", want: "a", why: map[string]spread.Verdict{"b": spread.NoPlace}},
 		"a share":                                         {members: "a:Waiting b:Waiting c:Waiting d:Waiting", rolling: "50%", want: "a b"},
 		"a share of few":                                  {members: "a:Waiting b:Waiting c:Waiting", rolling: "10%", want: "a"},
 		"who is delayed takes no place":                   {members: "a:Later b:Waiting", rolling: "1", want: "b"},
 		"who is parked takes no place":                    {members: "a:Parked b:Waiting", rolling: "1", want: "b"},
 		"who is disturbed has a place":                    {members: "a:Waiting b:Waiting! c:Waiting!", rolling: "1", want: "b c", why: map[string]spread.Verdict{"a": spread.NoPlace}},
+		"who may only look disturbed takes a place":       {members: "a:Waiting b:Waiting? c:Waiting", rolling: "1", want: "", why: map[string]spread.Verdict{"a": spread.NoPlace, "b": spread.NoPlace}},
 		"a later wave that is disturbed keeps no one out": {members: "a:Waiting b:Waiting!", steps: "1", rolling: "1", want: "a"},
 		"stopped": {members: "a:Rolling b:Waiting", stopped: true, want: "", why: map[string]spread.Verdict{"b": spread.Stopped}},
 	} {
@@ -228,7 +233,7 @@ func TestTheStrictestSettings(t *testing.T) {
 }
 
 func TestRecordsAndNotes(t *testing.T) {
-	r := spread.Record{Revision: "uid", Number: 3, Wave: 2, Stops: 1, Failed: []string{"deployment/a"}, Staged: true, Complete: true, Version: "1"}
+	r := spread.Record{Revision: "uid", Number: 3, Wave: 2, Stops: 1, Failed: []spread.Failure{{"deployment/a", 1763900000}}, Staged: true, Complete: true, Version: "1"}
 	if got, ok := spread.ParseRecord(r.String()); !ok || !gocmp.Equal(got, r) {
 		t.Errorf("read %+v %v", got, ok)
 	}
@@ -263,12 +268,21 @@ func TestRecordsAndNotes(t *testing.T) {
 // Rule 40: which failures stop a change, and which have counted before.
 func TestFailures(t *testing.T) {
 	all := members("a:Failed b:Vouched c:Apart d:Waiting e:Failed")
-	all[0].Fails, all[2].Fails, all[4].Fails = true, true, true
+	then := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for i := range all {
+		all[i].Fails, all[i].Took = i%2 == 0, then
+	}
+	failures := func(names ...string) (of []spread.Failure) {
+		for _, name := range names {
+			of = append(of, spread.Failure{Member: name, Took: then.Unix()})
+		}
+		return of
+	}
 	s := spread.Look(all, settings(t, "", ""), 0)
-	if got := s.Failures(nil); !slices.Equal(got, []string{"a", "c", "e"}) {
+	if got := s.Failures(nil); !slices.Equal(got, failures("a", "c", "e")) {
 		t.Errorf("%v failed", got)
 	}
-	if got := s.Failures([]string{"a", "e"}); !slices.Equal(got, []string{"c"}) {
+	if got := s.Failures([]spread.Failure{{"a", then.Unix()}, {Member: "e"}}); !slices.Equal(got, failures("c")) {
 		t.Errorf("%v failed since", got)
 	}
 	if has := s.Has(); len(has) != 3 || s.Waves[0].Passed() {
@@ -304,7 +318,17 @@ func TestFailures(t *testing.T) {
 	undo := spread.Settings{OnFailure: spread.Undo, StopAfter: 2}
 	var many []string
 	for i := range 300 {
-		many = append(many, fmt.Sprintf("deployment/%03d", i))
+		many = append(many, fmt.Sprintf("deployment/%03d@1", i))
+	}
+	read := func(texts []string) (failures []spread.Failure) {
+		for _, text := range texts {
+			var f spread.Failure
+			if err := f.UnmarshalText([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+			failures = append(failures, f)
+		}
+		return failures
 	}
 	for name, test := range map[string]struct {
 		failed, failures []string
@@ -318,10 +342,12 @@ func TestFailures(t *testing.T) {
 		"nothing new":        {[]string{"a"}, nil, 1, 0, 1, 0},
 		"more than it names": {nil, many, 0, 1, 200, 300},
 		"it names no more":   {many[:200], many[200:], 1, 0, 200, 0},
+		"the same again":     {[]string{"a@1", "b@1"}, []string{"a@2"}, 1, 0, 2, 1},
+		"of an old version":  {[]string{"a"}, []string{"a@2"}, 1, 0, 1, 1},
 	} {
-		before := spread.Record{Failed: test.failed}
-		after, counted := before.WithFailures(undo, test.failures, test.stops)
-		if after.Stops != test.wantStops || len(after.Failed) != test.named || len(counted) != test.counted || !slices.IsSorted(after.Failed) {
+		before := spread.Record{Failed: read(test.failed)}
+		after, counted := before.WithFailures(undo, read(test.failures), test.stops)
+		if after.Stops != test.wantStops || len(after.Failed) != test.named || len(counted) != test.counted || !slices.IsSorted(after.FailedMembers()) {
 			t.Errorf("%s: %+v, %d counted", name, after, len(counted))
 		}
 		if again, _ := after.WithFailures(undo, nil, 1); again.String() != after.String() {

@@ -61,6 +61,9 @@ type SpreadStatus struct {
 	Waves []WaveStatus `json:"waves,omitempty"`
 	// Apart are workloads that do not take the change by themselves.
 	Apart []MemberStatus `json:"apart,omitempty"`
+	// FirstPins are workloads that wait for their first pin, or roll it out. FirstPinsAtOnce is how many may at the same time; 0 if there is no limit.
+	FirstPins       []MemberStatus `json:"firstPins,omitempty"`
+	FirstPinsAtOnce int            `json:"firstPinsAtOnce,omitempty"`
 }
 
 // WaveStatus is one wave of a change.
@@ -135,6 +138,9 @@ func spreadStatus(s *fleet.Survey) SpreadStatus {
 		status.Waves = append(status.Waves, WaveStatus{Wave: i + 1, Passed: i < s.Open, Members: memberStatuses(wave.Members)})
 	}
 	status.Apart = memberStatuses(s.Apart)
+	if status.FirstPins = memberStatuses(s.FirstPins()); len(status.FirstPins) > 0 {
+		status.FirstPinsAtOnce = s.FirstBudget
+	}
 	if len(s.Waves) > 0 {
 		status.Wave = s.Open + 1
 	}
@@ -145,7 +151,7 @@ func spreadStatus(s *fleet.Survey) SpreadStatus {
 func spreadState(s *fleet.Survey) (SpreadState, string) {
 	switch {
 	case s.Stops() > 0:
-		return Stopped, fmt.Sprintf("%s failed with it; to continue anyway: kubectl confrev resume %s -n %s", strings.Join(s.Record.Failed, ", "),
+		return Stopped, fmt.Sprintf("%s failed with it; to continue anyway: kubectl confrev resume %s -n %s", strings.Join(s.Record.FailedMembers(), ", "),
 			s.Source.Text(), s.Source.Namespace)
 	case s.Stopped:
 		return Stopped, fmt.Sprintf("to continue: kubectl confrev resume %s -n %s", s.Source.Text(), s.Source.Namespace)

@@ -65,6 +65,9 @@ func (p progress) judge(d plan.Decision) (State, string) {
 		}
 		return Held, "rolled back; stays until the source changes, a deploy changes code that was undone, or it is resumed"
 	case plan.Waiting:
+		if d.To == (pin.Pin{}) {
+			return Waiting, ExplainVerdict(d)
+		}
 		return Waiting, "waits " + d.Wait.String()
 	case plan.Unknown:
 		return Unknown, ExplainVerdict(d)
@@ -147,6 +150,9 @@ func ExplainVerdict(d plan.Decision) string {
 	case plan.Held:
 		return fmt.Sprintf("held at revision %d: it was rolled back from this content", d.To.Number)
 	case plan.Waiting:
+		if d.To == (pin.Pin{}) {
+			return "not pinned yet: waits " + d.Wait.String()
+		}
 		return fmt.Sprintf("waits at revision %d %s", d.To.Number, d.Wait)
 	case plan.KeyMissing, plan.SourceMissing:
 		// No hash has the form of a revision's name.

@@ -22,10 +22,14 @@ type Health struct {
 	Since time.Time
 	// Disturbed is true while a template is being rolled out.
 	Disturbed bool
+	// Unseen is true until its controller has looked at it after the latest change, whatever that was. It counts as Disturbed meanwhile.
+	Unseen bool
 	// Idle is true if it runs no pods.
 	Idle bool
 	// FailedAt is when its controller gave up; zero if the kind does not record that.
 	FailedAt time.Time
+	// Deadline is how long it may make no progress, by its own setting, where its controller does not watch that; zero elsewhere.
+	Deadline time.Duration
 }
 
 // newReplicaSetAvailable is the reason by which a Deployment's controller says that a rollout is complete
@@ -55,6 +59,7 @@ func (k Kind) Health(obj client.Object) Health {
 		replicas, set := count(o, "spec", "replicas")
 		h.Idle = set && replicas == 0
 	}
+	h.Unseen = h.Left == notSeen
 	return h
 }
 
@@ -73,6 +78,10 @@ func (h *Health) ofDeployment(o *appsv1.Deployment) {
 	h.RolledOut = !h.Disturbed && s.UpdatedReplicas >= min(1, desiredReplicas(o.Spec.Replicas)) && s.AvailableReplicas > 0
 	if h.RolledOut {
 		h.Since = s.Conditions[i].LastUpdateTime.Time
+	}
+	if h.Disturbed && seen && s.Conditions[i].Reason == newReplicaSetAvailable && o.Spec.ProgressDeadlineSeconds != nil {
+		// It goes back to a ReplicaSet that it had. Its controller takes that for complete, whatever becomes of its pods.
+		h.Deadline = time.Duration(*o.Spec.ProgressDeadlineSeconds) * time.Second
 	}
 }
 

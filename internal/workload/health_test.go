@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestHealth(t *testing.T) {
 		"one that is scaled up":                 {workload.Deployment, `{"spec":{"replicas":5},"status":{"replicas":3,"updatedReplicas":3,"availableReplicas":2,` + available + `}}`, "rolled-out", since},
 		"one that lost all pods":                {workload.Deployment, `{"spec":{"replicas":2},"status":{"replicas":2,"updatedReplicas":2,"availableReplicas":0,` + available + `}}`, "", time.Time{}},
 		"one with an old pod":                   {workload.Deployment, `{"spec":{"replicas":2},"status":{"replicas":3,"updatedReplicas":2,"availableReplicas":3,` + available + `}}`, "disturbed", time.Time{}},
-		"one that was not seen":                 {workload.Deployment, `{"metadata":{"generation":2},"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"availableReplicas":1,` + available + `}}`, "disturbed", time.Time{}},
+		"one that was not seen":                 {workload.Deployment, `{"metadata":{"generation":2},"status":{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"availableReplicas":1,` + available + `}}`, "disturbed unseen", time.Time{}},
 		"one in the middle":                     {workload.Deployment, `{"spec":{"replicas":1},"status":{"replicas":1,"updatedReplicas":1,"availableReplicas":0,"conditions":[{"type":"Progressing","reason":"ReplicaSetUpdated"}]}}`, "disturbed", time.Time{}},
 		"one that is out of time":               {workload.Deployment, `{"spec":{"replicas":1},"status":{"replicas":1,"updatedReplicas":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}}`, "disturbed failed", time.Time{}},
 		"one without a deadline":                {workload.Deployment, `{"spec":{"replicas":1},"status":{"replicas":1,"updatedReplicas":1,"availableReplicas":1}}`, "rolled-out", time.Time{}},
@@ -54,7 +55,7 @@ func TestHealth(t *testing.T) {
 				for _, said := range []struct {
 					is   bool
 					what string
-				}{{h.RolledOut, "rolled-out"}, {h.Disturbed, "disturbed"}, {h.NeedsAction, "parked"}, {h.Failed, "failed"}, {h.Idle, "idle"}} {
+				}{{h.RolledOut, "rolled-out"}, {h.Disturbed, "disturbed"}, {h.NeedsAction, "parked"}, {h.Failed, "failed"}, {h.Idle, "idle"}, {h.Unseen, "unseen"}} {
 					if said.is && got != "" {
 						got += " "
 					}
@@ -68,6 +69,20 @@ func TestHealth(t *testing.T) {
 				test.kind.Compact(obj)
 			}
 		})
+	}
+}
+
+// Rule 40: the controller of a Deployment watches for progress only in a ReplicaSet that is new, and not where the Deployment goes back to one.
+func TestWhoWatchesForProgress(t *testing.T) {
+	const going = `{"spec":{"replicas":1,"progressDeadlineSeconds":5},"status":{"replicas":1,"conditions":[{"type":"Progressing","status":"True","reason":%q}]}}`
+	for reason, want := range map[string]time.Duration{"NewReplicaSetAvailable": 5 * time.Second, "ReplicaSetUpdated": 0} {
+		obj := read(t, workload.Deployment.New(), fmt.Sprintf(going, reason))
+		for range 2 {
+			if got := workload.Deployment.Health(obj).Deadline; got != want {
+				t.Errorf("%s: %s, want %s", reason, got, want)
+			}
+			workload.Deployment.Compact(obj)
+		}
 	}
 }
 

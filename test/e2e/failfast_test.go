@@ -18,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/env"
 )
@@ -125,6 +126,9 @@ func TestEveryKindFailsFast(t *testing.T) {
 			})
 		}
 		w.confrev("status", "configmap/"+a.conf).ends(4, "revision 2 is Stopped", s.templated.Resource()+"/web failed with it")
+		// What confrev rolled back takes the change when a person continues it.
+		w.confrev("resume", "configmap/"+a.conf).ends(0, "continues")
+		a.takes(second)
 	})
 }
 
@@ -134,8 +138,9 @@ func theJobFails(w *world, s subject) {
 	w.Kubectl("annotate", "configmap/"+a.conf, keys.OnFailure+"=undo", keys.MaxRolling+"=1")
 	a.patch(`{"spec":{"jobTemplate":{"spec":{"activeDeadlineSeconds":1}}}}`)
 	a.Edit(a.conf, sourceKey, "B")
+	var second pin.Pin
 	a.Eventually("it takes the change", func() string {
-		if a.pinned().conf == first.conf {
+		if second = a.pinned().conf; second == first.conf {
 			return "it has not"
 		}
 		return ""
@@ -150,6 +155,27 @@ func theJobFails(w *world, s subject) {
 		return ""
 	})
 	end()
+	w.confrev("resume", "configmap/"+a.conf).ends(0, "continues")
+	a.takes(second)
+	// The Job that failed does not count a second time.
+	startJob(a)
+	w.Eventually("it is complete", func() string {
+		if s := w.spreadOf(a.conf); s.State != view.Complete {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+}
+
+// takes waits until an application is pinned to a revision of its ConfigMap.
+func (a *app) takes(revision pin.Pin) {
+	a.Helper()
+	a.Eventually("it takes the change", func() string {
+		if got := a.pinned().conf; got != revision {
+			return "it is pinned to " + got.String()
+		}
+		return ""
+	})
 }
 
 // Rule 41: a workload says how many crashes are a failure. Those of an injected container, of an image, and once are none.

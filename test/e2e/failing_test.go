@@ -104,12 +104,48 @@ func TestAFailureIsUndoneEverywhere(t *testing.T) {
 	w.areRolledOut(names...)
 	w.confrev("status", "configmap/shared").ends(4, "deployment/b failed with it")
 
-	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues",
-		"rolled back, and without it until you resume each: deployment/a, deployment/b (kubectl confrev resume deployment/a)")
-	// What was rolled back stays; what never had the change takes it.
-	w.allHave(first, "c")
+	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues; to watch: kubectl confrev status configmap/shared -w")
+	w.Eventually("it is complete", func() string {
+		if s := w.spreads(); s.State != view.Complete || s.Vouched != 3 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	if p := w.PinOf("a", "shared"); p.Number != 2 {
+		t.Errorf("the change has become another: a has %s", p)
+	}
+}
+
+// Rule 40: ending a stop frees the workloads that confrev rolled back, and only those. One that fails again stops the change again.
+func TestResumeFreesWhatConfrevRolledBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.impatient(map[string]string{keys.OnFailure: "undo", keys.StopAfter: "2"}, "a", "b")
+	end := w.noMorePods()
+	w.Edit("shared", "color", "B")
+	w.allHave(first, "a", "b")
+	w.Undo("b")
+	w.goesBack("a", first)
+	w.Kubectl("annotate", "configmap/shared", keys.StopAfter+"=1", "--overwrite")
+	w.confrev("resume", "configmap/shared").says("continues", "rolled back by someone, and without it until you resume each: deployment/b (kubectl confrev resume deployment/b)")
+	w.Eventually("a takes it again, fails again, and goes back again", func() string {
+		if s := w.spreads(); s.State != view.Stopped || len(w.have(first, "a")) > 0 || !strings.Contains(w.Deployment("a").Annotations[keys.Held], ";stop=2@") {
+			return fmt.Sprintf("%+v, noted %s", s, w.Deployment("a").Annotations[keys.Held])
+		}
+		return ""
+	})
+	end()
+	w.areRolledOut("a", "b")
+	w.confrev("resume", "configmap/shared").ends(0, "deployment/b (kubectl")
+	w.allHave(first, "a")
+	w.areRolledOut("a")
+	// What a person rolls back stays, although the stop is over.
+	w.Undo("a")
+	w.WaitHeld("a", "shared")
 	w.Barrier()
-	if have := w.have(first, names...); !slices.Equal(have, []string{"c"}) {
+	w.Kubectl("label", "configmap/shared", "touched=1")
+	w.Barrier()
+	if have := w.have(first, "a", "b"); len(have) > 0 {
 		t.Errorf("%v have the change", have)
 	}
 }

@@ -76,10 +76,13 @@ func (w *world) allHave(before pin.Pin, names ...string) {
 }
 
 // spreads returns what status says of ConfigMap shared.
-func (w *world) spreads() view.SpreadStatus {
+func (w *world) spreads() view.SpreadStatus { return w.spreadOf("shared") }
+
+// spreadOf returns what status says of a ConfigMap.
+func (w *world) spreadOf(source string) view.SpreadStatus {
 	w.Helper()
 	var list view.SpreadList
-	w.Must(json.Unmarshal([]byte(w.plugin("status", "configmap/shared", "-o", "json").stdout), &list))
+	w.Must(json.Unmarshal([]byte(w.plugin("status", "configmap/"+source, "-o", "json").stdout), &list))
 	return list.Items[0]
 }
 

@@ -17,7 +17,8 @@ import (
 )
 
 const resumeLong = `End a hold: roll out the present content of the sources of a workload that was rolled back. Or, with a source: let a change continue
-that was stopped ("kubectl confrev stop").
+that was stopped ("kubectl confrev stop"), or that confrev stopped because workloads failed with it. The workloads that confrev rolled back
+take it again; those that someone else rolled back stay.
 
 A workload whose configuration was rolled back stays where it is until the source changes. This pins the present content
 instead, which is one rollout with the image that the workload has. Without SOURCE, for all sources that are held.`

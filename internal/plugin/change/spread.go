@@ -75,12 +75,13 @@ func resume(s *fleet.Survey, before map[string]string) (map[string]any, string, 
 	return annotations, s.Describe() + " continues; to watch: kubectl confrev status " + s.Source.Text() + " -w" + staysBack(s), nil
 }
 
-// staysBack returns a sentence about the workloads that do not take a change that continues, because they were rolled back from it.
+// staysBack returns a sentence about the workloads that do not take a change that continues, because someone other than confrev rolled them back
+// from it.
 func staysBack(s *fleet.Survey) string {
 	const shown = 3
 	var back []string
 	for _, m := range s.Apart {
-		if m.RolledBack {
+		if m.RolledBack && !m.ByStop {
 			back = append(back, m.Name)
 		}
 	}
@@ -91,7 +92,7 @@ func staysBack(s *fleet.Survey) string {
 	if more := len(back) - shown; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("; rolled back, and without it until you resume each: %s (kubectl confrev resume %s)", names, back[0])
+	return fmt.Sprintf("; rolled back by someone, and without it until you resume each: %s (kubectl confrev resume %s)", names, back[0])
 }
 
 // pastWave lets waves pass.

@@ -114,6 +114,9 @@ func headline(out io.Writer, s view.SpreadStatus) error {
 	if s.MaxRolling > 0 {
 		text += fmt.Sprintf(", %d of at most %d in the middle of it", s.InFlight, s.MaxRolling)
 	}
+	if n := len(s.FirstPins); n > 0 {
+		text += fmt.Sprintf(", %d first pins to come or in the middle, at most %d at a time", n, s.FirstPinsAtOnce)
+	}
 	if s.Message != "" {
 		text += "; " + s.Message
 	}
@@ -143,6 +146,7 @@ func spreadTable(list *view.SpreadList) *metav1.Table {
 			add(fmt.Sprint(wave.Wave), wave.Members)
 		}
 		add("-", s.Apart)
+		add("first", s.FirstPins)
 	}
 	return table
 }
