@@ -15,9 +15,8 @@ import (
 	"confrev.io/confrev/internal/view"
 )
 
-// adopts makes Deployments that use ConfigMap shared, in a namespace that is not opted in, waits until they are rolled out, and opts it in while no pods
-// can be made, so that no rollout ends before end is called.
-func (w *world) adopts(settings map[string]string, options []deploymentOption, names ...string) (end func()) {
+// unadopted makes Deployments that use ConfigMap shared, in a namespace that is not opted in, and waits until they are rolled out.
+func (w *world) unadopted(settings map[string]string, options []deploymentOption, names ...string) {
 	w.Helper()
 	source := configMap("shared", "color", "A")
 	source.Annotations = settings
@@ -26,9 +25,12 @@ func (w *world) adopts(settings map[string]string, options []deploymentOption, n
 		w.Create(deployment(name, append([]deploymentOption{envFrom("shared"), untracked}, options...)...))
 	}
 	w.areRolledOut(names...)
-	end = w.noMorePods()
+}
+
+// adopt opts the namespace in.
+func (w *world) adopt() {
+	w.Helper()
 	w.Kubectl("label", "namespace", w.NS, keys.Track+"=all")
-	return end
 }
 
 // untracked leaves it to the namespace to opt a Deployment in.
@@ -52,7 +54,10 @@ func TestFirstPinsKeepToTheBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	names := []string{"a", "b", "c", "d", "e", "f"}
-	end := w.adopts(map[string]string{keys.MaxRolling: "2", keys.Bake: "1h"}, nil, names...)
+	w.unadopted(map[string]string{keys.MaxRolling: "2", keys.Bake: "1h"}, nil, names...)
+	// No rollout ends while no pods can be made.
+	end := w.noMorePods()
+	w.adopt()
 	w.pinnedAre(names, "a", "b")
 	w.WaitEvent("WaitingToAdvance", "f", "configmap/shared is not pinned yet, and waits for its turn (annotation confrev.io/max-rolling of configmap/shared")
 	w.Kubectl("scale", "deployment/c", "--replicas=2")
@@ -93,7 +98,9 @@ func TestFirstPinsDoNotWaitForTheUnwell(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"a", "b", "c"}
 	impatient := func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(5)) }
-	end := w.adopts(map[string]string{keys.MaxRolling: "1", keys.OnFailure: "undo-all"}, []deploymentOption{impatient}, names...)
+	w.unadopted(map[string]string{keys.MaxRolling: "1", keys.OnFailure: "undo-all"}, []deploymentOption{impatient}, names...)
+	end := w.noMorePods()
+	w.adopt()
 	w.pinnedAre(names, names...)
 	w.Barrier()
 	if s := w.spreads(); s.State == view.Stopped {

@@ -294,3 +294,19 @@ func TestConfrevEndsAfterEachWriteUpToAnEviction(t *testing.T) {
 	endConduct()
 	c.wroteOnly("web takes", `"stops":1,"failed":["statefulset/web"]`, "web goes back", stuck.Name+" is evicted")
 }
+
+// Rule 38: after whichever first pin confrev ends, it continues where it was, and never do too many roll out.
+func TestFirstPinsSurviveEachEnd(t *testing.T) {
+	w := newWorld(t)
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	w.unadopted(map[string]string{keys.MaxRolling: "2"}, nil, names...)
+	c, endConduct := w.conduct("shared", pin.Pin{}, 2)
+	w.adopt()
+	c.endAfterEach(len(names))
+	w.pinnedAre(names, names...)
+	w.areRolledOut(names...)
+	endConduct()
+	if len(c.writes) != len(names) || c.most == 0 {
+		t.Errorf("at most %d rolled out; confrev wrote %q", c.most, c.writes)
+	}
+}
