@@ -212,7 +212,8 @@ func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Ti
 	delete(c.admitted, m.Name)
 	m.Stage = spread.Vouched
 	for _, health := range of.Health {
-		if health.RolledOut || health.Idle {
+		// A pod that is lost later takes up no place.
+		if !health.Disturbed || health.Idle {
 			continue
 		}
 		switch m.Why = health.Left; {

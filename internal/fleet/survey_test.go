@@ -113,6 +113,7 @@ func TestStagesOfFirstPins(t *testing.T) {
 		"its controller gave up":        {of: got(failing(noon)), want: spread.Failed},
 		"it needs a person":             {of: got(workload.Health{Disturbed: true, Progress: workload.Progress{Left: "x", NeedsAction: true}}), want: spread.Parked},
 		"it has the pin, and no pods":   {of: got(workload.Health{Idle: true}), want: spread.Vouched},
+		"it lost its pods since":        {of: got(workload.Health{Progress: workload.Progress{Left: "0 of 1 pods are available"}}), want: spread.Vouched},
 		"it was let go, and has it now": {of: got(healthy), admitted: true, want: spread.Vouched},
 	} {
 		t.Run(name, func(t *testing.T) {
