@@ -150,7 +150,7 @@ type Workload struct {
 
 // Stops returns how many stops because of failures hold the change back: those that no one has ended.
 func (s *Survey) Stops() int {
-	return max(0, s.Record.Stops-spread.Ended(s.Meta.Annotations[keys.Resume], s.Current.Revision))
+	return max(0, s.Record.Stops-spread.Ended(s.Meta.Annotations[keys.Resume], s.Current))
 }
 
 // AwaitsJobs reports whether the first Job of a CronJob may still fail, and that matters.

@@ -25,7 +25,7 @@ func (f *Fleet) behind(ctx context.Context, s *Survey) (bool, error) {
 	if after == "" || s.Current.Revision == "" || s.Record.Staged {
 		return false, nil
 	}
-	if passed, _, err := spread.ParsePassed(s.Meta.Annotations[keys.Passed]); err == nil && passed == s.Current.Revision {
+	if passed, _, err := spread.ParsePassed(s.Meta.Annotations[keys.Passed]); err == nil && passed == s.Current.String() {
 		return false, nil
 	}
 	first := revision.Ref{Kind: s.Source.Kind, Namespace: after, Name: s.Source.Name}

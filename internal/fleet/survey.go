@@ -53,7 +53,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 		members = append(members, c.member(s, name, standings[name], began))
 	}
 	waves := s.Record.Wave
-	if revision, passed, err := spread.ParsePassed(asked.Meta.Annotations[keys.Passed]); err == nil && revision == s.Current.Revision {
+	if of, passed, err := spread.ParsePassed(asked.Meta.Annotations[keys.Passed]); err == nil && of == s.Current.String() {
 		waves = max(waves, passed)
 	}
 	s.Spread = spread.Look(members, asked.Settings, waves)

@@ -80,9 +80,9 @@ const Crashes = Prefix + "crashes"
 const (
 	// Stop is the name of the revision that goes no further.
 	Stop = Prefix + "stop"
-	// Passed is the name of a revision and how many of its waves count as passed: "app-5f7d8c9b2k;wave=2".
+	// Passed is a revision with its number and how many of its waves count as passed: "app-5f7d8c9b2k@3;wave=2".
 	Passed = Prefix + "passed"
-	// Resume is the name of a revision that continues although it failed, and how many of its stops that ends: "app-5f7d8c9b2k;stop=1".
+	// Resume is a revision with its number that continues although it failed, and how many of its stops that ends: "app-5f7d8c9b2k@3;stop=1".
 	Resume = Prefix + "resume"
 )
 

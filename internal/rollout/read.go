@@ -95,7 +95,7 @@ func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use
 		return err
 	}
 	if meta := seen.metas[use.Source]; meta != nil {
-		source.Resumed = spread.Ended(meta.Annotations[keys.Resume], source.Name)
+		source.Resumed = spread.Ended(meta.Annotations[keys.Resume], pin.Pin{Revision: source.Name, Number: source.FollowingNumber()})
 	}
 	seen.pins.Sources[use.Source] = source.Source
 	return nil

@@ -160,41 +160,44 @@ func (a Advance) String() string {
 	return string(text)
 }
 
-// The forms of confrev.io/passed and confrev.io/resume: the name of a revision, and a number.
+// The forms of confrev.io/passed and confrev.io/resume: a revision with its number, as in a pin, and a number. Content that is current again after
+// other content was has another number: what a person decided before says nothing about it.
 const (
 	passedForm = ";wave="
 	resumeForm = ";stop="
 )
 
-// ParsePassed reads confrev.io/passed: the revision whose first waves a person lets pass, and how many.
-func ParsePassed(text string) (revision string, waves int, err error) {
-	return parseNumbered(text, passedForm, "waves", "app-5f7d8c9b2k;wave=2", 0)
+// ParsePassed reads confrev.io/passed: the revision whose first waves a person lets pass, as a pin, and how many. No waves are passed where only
+// the stage before is.
+func ParsePassed(text string) (of string, waves int, err error) {
+	return parseNumbered(text, passedForm, "waves", "app-5f7d8c9b2k@3;wave=2", 0)
 }
 
-// Passed returns the text form of confrev.io/passed. No waves are passed where only the stage before is.
-func Passed(revision string, waves int) string { return revision + passedForm + strconv.Itoa(waves) }
+// Passed returns the text form of confrev.io/passed.
+func Passed(of pin.Pin, waves int) string { return of.String() + passedForm + strconv.Itoa(waves) }
 
-// ParseResume reads confrev.io/resume: the revision that a person lets continue, and how many stops because of failures that ends.
-func ParseResume(text string) (revision string, stops int, err error) {
-	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k;stop=1", 1)
+// ParseResume reads confrev.io/resume: the revision that a person lets continue, as a pin, and how many stops because of failures that ends.
+func ParseResume(text string) (of string, stops int, err error) {
+	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k@3;stop=1", 1)
 }
 
-// Ended returns how many stops of a revision confrev.io/resume ends. What cannot be read, or names another one, ends none.
-func Ended(text, revision string) int {
-	if of, stops, err := ParseResume(text); err == nil && of == revision {
+// Ended returns how many stops of a change confrev.io/resume ends. What cannot be read, or is about another one, ends none.
+func Ended(text string, change pin.Pin) int {
+	if of, stops, err := ParseResume(text); err == nil && of == change.String() {
 		return stops
 	}
 	return 0
 }
 
 // Resume returns the text form of confrev.io/resume.
-func Resume(revision string, stops int) string { return revision + resumeForm + strconv.Itoa(stops) }
+func Resume(of pin.Pin, stops int) string { return of.String() + resumeForm + strconv.Itoa(stops) }
 
-func parseNumbered(text, form, what, example string, least int) (revision string, n int, err error) {
-	revision, number, found := strings.Cut(text, form)
+func parseNumbered(text, form, what, example string, least int) (of string, n int, err error) {
+	of, number, found := strings.Cut(text, form)
 	n, numberErr := strconv.Atoi(number)
-	if !found || numberErr != nil || n < least || n > maxNumber {
-		return "", 0, fmt.Errorf("%s is not the name of a revision and a number of %s, such as %s", quote.Text(text), what, example)
+	revision, ofNumber, numbered := strings.Cut(of, "@")
+	if _, err := strconv.ParseUint(ofNumber, 10, 63); !found || !numbered || revision == "" || err != nil || numberErr != nil || n < least || n > maxNumber {
+		return "", 0, fmt.Errorf("%s is not a revision with its number and a number of %s, such as %s", quote.Text(text), what, example)
 	}
-	return revision, n, nil
+	return of, n, nil
 }

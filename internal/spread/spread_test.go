@@ -199,17 +199,17 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 			t.Errorf("wave %q is %d", text, w)
 		}
 	}
-	for _, text := range []string{"", "app-x", "app-x;wave=", "app-x;wave=-1", "app-x@2"} {
+	for _, text := range []string{"", "app-x", "app-x@1;wave=", "app-x@1;wave=-1", "app-x@2", "app-x;wave=1", "@1;wave=1", "app-x@;wave=1"} {
 		if _, w, err := spread.ParsePassed(text); err == nil {
 			t.Errorf("%q are %d waves", text, w)
 		}
 	}
 	for _, waves := range []int{0, 2} {
-		if r, w, err := spread.ParsePassed(spread.Passed("app-x", waves)); err != nil || r != "app-x" || w != waves {
+		if r, w, err := spread.ParsePassed(spread.Passed(pin.Pin{Revision: "app-x", Number: 3}, waves)); err != nil || r != "app-x@3" || w != waves {
 			t.Errorf("read %q %d %v", r, w, err)
 		}
 	}
-	if _, n, err := spread.ParseResume("app-x;stop=0"); err == nil {
+	if _, n, err := spread.ParseResume("app-x@1;stop=0"); err == nil {
 		t.Errorf("no stop is %d", n)
 	}
 }
@@ -354,8 +354,13 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: it changes again, to %+v", name, again)
 		}
 	}
-	if r, n, err := spread.ParseResume(spread.Resume("app-x", 2)); r != "app-x" || n != 2 || err != nil {
+	change := pin.Pin{Revision: "app-x", Number: 3}
+	if r, n, err := spread.ParseResume(spread.Resume(change, 2)); r != "app-x@3" || n != 2 || err != nil {
 		t.Errorf("read %s %d %v", r, n, err)
+	}
+	// The same content is another change when it comes back.
+	if again := (pin.Pin{Revision: "app-x", Number: 5}); spread.Ended(spread.Resume(change, 2), change) != 2 || spread.Ended(spread.Resume(change, 2), again) != 0 {
+		t.Error("a stop was ended of which no one has decided, or one was not")
 	}
 }
 

@@ -51,7 +51,7 @@ func TestCommandsOfTheGuideToSafeChanges(t *testing.T) {
 		t.Errorf("found only %d commands: the test reads the page wrongly", commands)
 	}
 	// What it wrote by hand is what the commands write.
-	name := w.PinOf("shop", "app").Revision
+	name := w.PinOf("shop", "app").String()
 	source := &corev1.ConfigMap{}
 	if w.Must(w.Get("app", source)); source.Annotations[keys.Passed] != name+";wave=1" {
 		t.Errorf("the source has %v", source.Annotations)

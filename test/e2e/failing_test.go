@@ -168,6 +168,26 @@ func TestAFailureStops(t *testing.T) {
 	w.confrev("advance", "deployment/b").says("unchanged", "deployment/a failed with it", "to continue: kubectl confrev resume configmap/shared")
 	w.confrev("resume", "configmap/shared")
 	w.allHave(first, "a", "b")
+	// The same content is another change when it comes back: that someone continued it once says nothing.
+	w.Edit("shared", "color", "C")
+	w.Eventually("both have the next change", func() string {
+		for _, name := range []string{"a", "b"} {
+			if p := w.PinOf(name, "shared"); p.Number != 3 {
+				return name + " has " + p.String()
+			}
+		}
+		return ""
+	})
+	w.areRolledOut("a", "b")
+	end = w.noMorePods()
+	w.Edit("shared", "color", "B")
+	w.Eventually("it is stopped again", func() string {
+		if s := w.spreads(); s.State != view.Stopped || s.Revision.Number != 4 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	end()
 }
 
 // Rule 40: a person who rolls back a change alone stops it for the others; one who rolls back code as well does not.

@@ -67,7 +67,7 @@ func resume(s *fleet.Survey, before map[string]string) (map[string]any, string, 
 		annotations[keys.Stop] = nil
 	}
 	if s.Stops() > 0 {
-		annotations[keys.Resume] = spread.Resume(s.Current.Revision, s.Record.Stops)
+		annotations[keys.Resume] = spread.Resume(s.Current, s.Record.Stops)
 	}
 	if len(annotations) == 0 {
 		return nil, s.Source.Text() + " is not stopped", nil
@@ -110,7 +110,7 @@ func pastWave(waves int) func(*fleet.Survey, map[string]string) (map[string]any,
 		case waves <= s.Open:
 			return nil, fmt.Sprintf("wave %d of %s has passed already", waves, s.Describe()), nil
 		}
-		return map[string]any{keys.Passed: spread.Passed(s.Current.Revision, waves)}, fmt.Sprintf("wave %d of %s counts as passed", waves, s.Describe()), nil
+		return map[string]any{keys.Passed: spread.Passed(s.Current, waves)}, fmt.Sprintf("wave %d of %s counts as passed", waves, s.Describe()), nil
 	}
 }
 
@@ -122,7 +122,7 @@ func pastStage(s *fleet.Survey, _ map[string]string) (map[string]any, string, er
 	case !s.Behind:
 		return nil, s.Describe() + " does not wait for another namespace", nil
 	}
-	return map[string]any{keys.Passed: spread.Passed(s.Current.Revision, 0)}, s.Describe() + " does not wait for namespace " + s.Settings.Follows(), nil
+	return map[string]any{keys.Passed: spread.Passed(s.Current, 0)}, s.Describe() + " does not wait for namespace " + s.Settings.Follows(), nil
 }
 
 func (o *steering) Fill(cmd *cobra.Command, args []string) (err error) {
