@@ -254,7 +254,7 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatFails(t *testing.T) {
 	end()
 	w.goesBack("a", first)
 	endConduct()
-	c.wroteOnly("a takes", `"stops":1,"failed":["deployment/a"]`, "a goes back")
+	c.wroteOnly("a takes", `"stops":1,"failed":["deployment/a@`, "a goes back")
 	if have := w.have(first, names...); len(have) > 0 {
 		t.Errorf("%v have the change", have)
 	}
@@ -273,7 +273,7 @@ func TestConfrevEndsAfterEachWriteOfAnAnalysis(t *testing.T) {
 	c.endAfterEach(4)
 	w.goesBack("a", first)
 	endConduct()
-	c.wroteOnly("a takes", "analysis a-smoke-", `"stops":1,"failed":["deployment/a"]`, "a goes back")
+	c.wroteOnly("a takes", "analysis a-smoke-", `"stops":1,"failed":["deployment/a@`, "a goes back")
 	if have := w.have(first, "a", "b"); len(have) > 0 {
 		t.Errorf("%v have the change", have)
 	}
@@ -292,7 +292,7 @@ func TestConfrevEndsAfterEachWriteUpToAnEviction(t *testing.T) {
 	c.endAfterEach(3)
 	a.allRead(first)
 	endConduct()
-	c.wroteOnly("web takes", `"stops":1,"failed":["statefulset/web"]`, "web goes back", stuck.Name+" is evicted")
+	c.wroteOnly("web takes", `"stops":1,"failed":["statefulset/web@`, "web goes back", stuck.Name+" is evicted")
 }
 
 // Rule 38: after whichever first pin confrev ends, it continues where it was, and never do too many roll out.
