@@ -66,7 +66,7 @@ func reader(annotations map[string]string, whose string, settings *spread.Settin
 		by := "annotation " + key + whose
 		one, err := parse(text, by)
 		if err != nil {
-			*gates = append(*gates, waiting.Gate{Reason: waiting.Manual, By: by, Invalid: true})
+			*gates = append(*gates, waiting.Gate{Reason: waiting.Manual, By: by, Invalid: true, Budget: key == keys.MaxRolling || key == keys.Safety})
 			*problems = append(*problems, notice.Warning(InvalidSpreading, pin.Source{}, "%s: %v; until it is corrected, nothing advances", by, err))
 			return
 		}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"confrev.io/confrev/internal/pin"
@@ -109,19 +110,27 @@ func (s Source) passesOver(use podspec.Use, d Decision) Decision {
 }
 
 // delayFirst lets the first pins of a workload wait if one of them waits until fewer workloads roll out, so that they are one rollout (rule 38).
-func (p *Plan) delayFirst(sources map[pin.Source]Source) {
-	isFirst := func(d Decision) bool { return d.Verdict == Pinned && sources[d.Source].Present }
-	i := slices.IndexFunc(p.Decisions, func(d Decision) bool { return isFirst(d) && sources[d.Source].Later })
+func (p *Plan) delayFirst(in Input) {
+	isFirst := func(d Decision) bool { return d.Verdict == Pinned && in.Sources[d.Source].Present }
+	i := slices.IndexFunc(p.Decisions, func(d Decision) bool { return isFirst(d) && in.delays(d.Source) })
 	if i < 0 {
 		return
 	}
-	until := sources[p.Decisions[i].Source].Until
+	about := in.Sources[p.Decisions[i].Source]
+	until := cmp.Or(about.Until, waiting.ForFirst(slices.Concat(in.Gates, about.Gates)))
 	for i := range p.Decisions {
 		if d := &p.Decisions[i]; isFirst(*d) {
 			d.Verdict, d.Wait = Waiting, until
 			p.Repin(d, pin.Pin{})
 		}
 	}
+}
+
+// delays reports whether a first pin of a source waits. A deploy and a new workload never do.
+func (in Input) delays(source pin.Source) bool {
+	about := in.Sources[source]
+	unread := waiting.ForFirst(slices.Concat(in.Gates, about.Gates)) != (waiting.Wait{})
+	return about.Later || unread && in.Occasion != Change && !in.New
 }
 
 // mayStart reports whether a revision exists, and is known to have every key without which the workload's pods do not start.

@@ -252,3 +252,37 @@ func TestAFirstPinThatWaits(t *testing.T) {
 		})
 	}
 }
+
+// Rule 36: as long as no one can read how many may roll out, workloads that exist already get no first pin.
+func TestAFirstPinAndASettingThatCannotBeRead(t *testing.T) {
+	budget := waiting.Gate{Reason: waiting.Manual, By: "annotation confrev.io/max-rolling", Invalid: true, Budget: true}
+	other := budget
+	other.Budget = false
+	for name, test := range map[string]struct {
+		gate     waiting.Gate
+		occasion plan.Occasion
+		created  bool
+		waits    bool
+	}{
+		"an edit":        {budget, plan.Edit, false, true},
+		"a request":      {budget, plan.Request, false, true},
+		"a deploy":       {budget, plan.Change, false, false},
+		"a new workload": {budget, plan.Edit, true, false},
+		"another one":    {other, plan.Edit, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := planCase{content: "a", revisions: "a@1"}.input()
+			in.Occasion, in.New = test.occasion, test.created
+			for i, where := range []string{"of the source", "of the namespace"} {
+				about := in.Sources[app]
+				if in.Gates, about.Gates = nil, []waiting.Gate{test.gate}; i > 0 {
+					in.Gates, about.Gates = about.Gates, nil
+				}
+				in.Sources[app] = about
+				if d := plan.Make(in).Decisions[0]; (d.Verdict == plan.Waiting) != test.waits || test.waits && !d.Wait.Invalid {
+					t.Errorf("%s: %+v", where, d)
+				}
+			}
+		})
+	}
+}

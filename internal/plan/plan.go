@@ -233,7 +233,7 @@ func (in gated) plan() Plan {
 			out.Pins[source] = p
 		}
 	}
-	out.delayFirst(in.Sources)
+	out.delayFirst(in.Input)
 	if in.Occasion == Change || out.Changed() {
 		out.pinAbsences()
 	}

@@ -47,6 +47,8 @@ type Gate struct {
 	// Invalid is true for a setting that cannot be read. Nothing passes it: what was meant to wait must not roll out because of a
 	// typo.
 	Invalid bool
+	// Budget is true if the setting says how many workloads may roll out. If it cannot be read, first pins wait too.
+	Budget bool
 	// Includes is true if a deploy takes changes through this gate, although the gate is shut (confrev.io/deploys).
 	Includes bool
 	// until is when a freeze ends; windows are when a window is open.
@@ -107,6 +109,11 @@ func (g Gate) passes(deploys bool) bool {
 // true if the move is part of a deploy (rule 33).
 func ForAct(gates []Gate, deploys bool) Wait {
 	return first(slices.DeleteFunc(slices.Clone(gates), func(g Gate) bool { return g.ends() || g.passes(deploys) }), time.Time{})
+}
+
+// ForFirst returns what a first pin waits for, of all the gates that concern it: settings that cannot be read of how many may roll out (rule 36).
+func ForFirst(gates []Gate) Wait {
+	return first(slices.DeleteFunc(slices.Clone(gates), func(g Gate) bool { return !g.Budget || !g.Invalid }), time.Time{})
 }
 
 // ForTime returns what moves wait for that ends by itself. gates are those of all the sources that move: they wait together, so that

@@ -110,3 +110,21 @@ func TestFirstPinsDoNotWaitForTheUnwell(t *testing.T) {
 	w.areRolledOut(names...)
 	w.pinnedAre(names, names...)
 }
+
+// Rule 36: with a typo in the setting, opting a namespace in does not roll out everything at once.
+func TestFirstPinsWaitForASettingThatCanBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	names := []string{"a", "b", "c"}
+	w.unadopted(map[string]string{keys.MaxRolling: "two"}, nil, names...)
+	w.adopt()
+	w.WaitEvent("InvalidSpreading", "a", `annotation confrev.io/max-rolling of configmap/shared: "two" is not an amount`)
+	w.WaitEvent("WaitingToAdvance", "c", "configmap/shared is not pinned yet, and waits until annotation confrev.io/max-rolling of configmap/shared is corrected")
+	w.Create(deployment("new", envFrom("shared"), untracked))
+	w.pinnedAre(append(names, "new"), "new")
+	w.Kubectl("scale", "deployment/b", "--replicas=2")
+	w.Barrier()
+	w.pinnedAre(append(names, "new"), "new")
+	w.Kubectl("annotate", "--overwrite", "configmap/shared", keys.MaxRolling+"=2")
+	w.pinnedAre(names, names...)
+}
