@@ -124,7 +124,7 @@ func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *obs
 		_, spreads := seen.spreading(d.Source)
 		return spreads && d.Verdict == plan.Advanced
 	})
-	if health := r.Kind.Health(obj); !takes || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.RolledOut {
+	if health := r.Kind.HealthWith(seen.holders, obj); !takes || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.RolledOut {
 		return nil
 	}
 	fresh := r.Kind.New()
@@ -159,7 +159,7 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 			}
 		}
 	}
-	health := r.Kind.Health(cmp.Or(seen.old, seen.fresh, obj))
+	health := r.Kind.HealthWith(seen.holders, cmp.Or(seen.old, seen.fresh, obj))
 	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.RolledOut
 	for source, p := range moved.From {
 		if last, noted := before.From[source]; noted && before.To[source] == p && before.Code == moved.Code && moved.Unwell && health.Disturbed {
@@ -251,7 +251,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		s.Proven, s.Disproven = r.shown(seen, source, d.From, s.Advance.At)
 		rollers, _, err := r.rollers(ctx, obj)
 		for _, roller := range rollers {
-			s.Health = append(s.Health, roller.Kind.Health(roller.Object))
+			s.Health = append(s.Health, roller.Kind.HealthWith(seen.holders, roller.Object))
 			s.Paused = s.Paused || roller.Kind.Paused(roller.Object)
 		}
 		return s, true, err

@@ -20,6 +20,8 @@ func TestWhetherAWorkloadWasWell(t *testing.T) {
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable", LastUpdateTime: metav1.Now()}}}
 	}
+	// Even an annotation is a change to a Deployment that its controller has to see.
+	annotated := func(d *appsv1.Deployment) { well(d); d.Generation = 2 }
 	unwell := func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }
 	for name, test := range map[string]struct {
 		cached, live gen.DeploymentModifier
@@ -28,12 +30,13 @@ func TestWhetherAWorkloadWasWell(t *testing.T) {
 		"well": {well, well, false}, "the cache is behind": {unwell, well, false}, "unwell": {unwell, unwell, true},
 		// It is not read again: that it fails now may be because of anything.
 		"well until a moment ago": {well, unwell, false},
+		"annotated a moment ago":  {annotated, annotated, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := gen.App("b")
 			app.Annotations = map[string]string{keys.Steps: "1"}
 			pinned := gen.Pinned(gen.PinOfApp("a", "1"))
-			w := newAdmissionWorld(t, workload.Deployment, app, gen.RevisionOfApp("a", "1"))
+			w := newAdmissionWorld(t, workload.Deployment, app, gen.RevisionOfApp("a", "1"), gen.ReplicaSet("web-1", gen.Web("1", pinned), 1))
 			w.Whole = fake.NewClientBuilder().WithObjects(gen.Web("1", pinned, test.live)).Build()
 			var obj client.Object = gen.Web("1", pinned, test.cached)
 			look, err := w.Assess(t.Context(), obj, nil)

@@ -1,8 +1,10 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +24,7 @@ type Health struct {
 	Since time.Time
 	// Disturbed is true while a template is being rolled out.
 	Disturbed bool
-	// Unseen is true until its controller has looked at it after the latest change, whatever that was. It counts as Disturbed meanwhile.
+	// Unseen is true while it is not known whether its controller has seen the template. It counts as Disturbed meanwhile.
 	Unseen bool
 	// Idle is true if it runs no pods.
 	Idle bool
@@ -35,6 +37,17 @@ type Health struct {
 // newReplicaSetAvailable is the reason by which a Deployment's controller says that a rollout is complete
 // (k8s.io/kubernetes/pkg/controller/deployment/util).
 const newReplicaSetAvailable = "NewReplicaSetAvailable"
+
+// HealthWith returns the health of an object whose holders are known, nil for one that is yet to come. If the newest of them has the object's
+// template, its controller has seen that, and what it has not seen is another change: the API server raises the generation of a Deployment even
+// for an annotation.
+func (k Kind) HealthWith(holders []client.Object, obj client.Object) Health {
+	h := k.Health(obj)
+	if h.Unseen && k.isShown(obj, holders) {
+		h = k.Health(asSeen(obj))
+	}
+	return h
+}
 
 // Health returns the health of an object from the API server, or of one that Compact has reduced. Whether Jobs succeed, their holders show
 // (Facts).
@@ -61,6 +74,36 @@ func (k Kind) Health(obj client.Object) Health {
 	}
 	h.Unseen = h.Left == notSeen
 	return h
+}
+
+// isShown reports whether the newest holder has an object's template.
+func (k Kind) isShown(obj client.Object, holders []client.Object) bool {
+	if len(holders) == 0 || slices.Contains(holders, nil) {
+		return false
+	}
+	newest := k.Holder.Facts(slices.MaxFunc(holders, func(a, b client.Object) int { return cmp.Compare(k.Holder.Facts(a).Order, k.Holder.Facts(b).Order) }))
+	shown := k.Facts(obj)
+	return newest.Code != "" && newest.Code == shown.Code && newest.Pins == shown.Pins && newest.Hashes == shown.Hashes
+}
+
+// asSeen returns an object as if its controller had seen its latest change.
+func asSeen(obj client.Object) client.Object {
+	obj = obj.DeepCopyObject().(client.Object)
+	seen := int64(0)
+	switch o := obj.(type) {
+	case *appsv1.Deployment:
+		seen = o.Status.ObservedGeneration
+	case *appsv1.StatefulSet:
+		seen = o.Status.ObservedGeneration
+	case *appsv1.DaemonSet:
+		seen = o.Status.ObservedGeneration
+	case *unstructured.Unstructured:
+		if seen, _ = count(o, "status", "observedGeneration"); seen == 0 {
+			seen, _ = strconv.ParseInt(text(o, "status", "observedGeneration"), 10, 64)
+		}
+	}
+	obj.SetGeneration(seen)
+	return obj
 }
 
 func (h *Health) ofDeployment(o *appsv1.Deployment) {

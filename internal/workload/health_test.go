@@ -5,10 +5,15 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
 )
 
 // Rule 37: how each kind takes its newest template, from a whole object and from one that the cache keeps.
@@ -69,6 +74,66 @@ func TestHealth(t *testing.T) {
 				test.kind.Compact(obj)
 			}
 		})
+	}
+}
+
+// Rule 37: a workload whose controller has not seen the latest change is in the middle of a rollout, unless the newest holder has its template:
+// then the change is an annotation of a Deployment, or a scaling.
+func TestHealthWhileTheControllerIsLate(t *testing.T) {
+	seen := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Generation: 5, Annotations: map[string]string{"example.com/new": "yes"}},
+		Status: appsv1.DeploymentStatus{ObservedGeneration: 4, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable"}}},
+	}
+	withPins := func(d *appsv1.Deployment, pins string) *appsv1.Deployment {
+		d = d.DeepCopy()
+		d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
+		return d
+	}
+	rs := func(of *appsv1.Deployment, order int64) client.Object {
+		set := gen.ReplicaSet("x", of, order)
+		workload.Deployment.Holder.Compact(set)
+		return set
+	}
+	a, b := withPins(seen, "configmap/app=app-a@1"), withPins(seen, "configmap/app=app-b@2")
+	other := a.DeepCopy()
+	other.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:2"}}
+	middle := b.DeepCopy()
+	middle.Status.Conditions[0].Reason, middle.Status.AvailableReplicas = "ReplicaSetUpdated", 0
+	for name, test := range map[string]struct {
+		of          *appsv1.Deployment
+		holders     []client.Object
+		well, unsee bool
+	}{
+		"only an annotation":         {b, []client.Object{rs(a, 1), rs(b, 2)}, true, false},
+		"in the middle of a rollout": {middle, []client.Object{rs(a, 1), rs(b, 2)}, false, false},
+		"new pins":                   {b, []client.Object{rs(a, 1)}, false, true},
+		"an undo":                    {a, []client.Object{rs(a, 1), rs(b, 2)}, false, true},
+		"new code":                   {other, []client.Object{rs(a, 1)}, false, true},
+		"one is yet to come":         {b, []client.Object{rs(a, 1), rs(b, 2), nil}, false, true},
+		"there is none":              {b, nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if h := workload.Deployment.HealthWith(test.holders, test.of); h.RolledOut != test.well || h.Unseen != test.unsee || h.Disturbed == test.well {
+				t.Errorf("%+v", h)
+			}
+		})
+	}
+	revision := &appsv1.ControllerRevision{Revision: 1}
+	revision.Data.Raw = []byte(`{"spec":{"template":{}}}`)
+	for _, test := range []struct {
+		kind   workload.Kind
+		text   string
+		holder client.Object
+	}{
+		{workload.StatefulSet, `{"metadata":{"generation":5},"status":{"observedGeneration":4,"currentRevision":"a","updateRevision":"a","availableReplicas":1}}`, revision},
+		{workload.DaemonSet, `{"metadata":{"generation":5},"status":{"observedGeneration":4,"numberAvailable":1}}`, revision},
+		{workload.Rollout, `{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","metadata":{"generation":5},"spec":{"template":{}},"status":{"observedGeneration":"4","phase":"Healthy","availableReplicas":1}}`, rs(seen, 1)},
+	} {
+		obj := read(t, test.kind.New(), test.text)
+		if h := test.kind.HealthWith([]client.Object{test.holder}, obj); h.Unseen || h.Disturbed || obj.GetGeneration() != 5 {
+			t.Errorf("%s: %+v", test.kind.Resource(), h)
+		}
 	}
 }
 
