@@ -201,6 +201,10 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 // whether it gets well.
 func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Time) {
 	m.First = true
+	if of.Decision.Verdict == plan.Waiting {
+		m.Stage, m.Why = spread.Later, "waits "+of.Decision.Wait.String()
+		return
+	}
 	if !of.Has {
 		m.Stage = spread.Waiting
 		if now.Sub(c.admitted[m.Name]) < admittedFor {

@@ -94,6 +94,8 @@ func TestStagesOfFirstPins(t *testing.T) {
 	}
 	unwell := got(rolling)
 	unwell.Advance.Unwell = true
+	unread := wants(healthy)
+	unread.Decision.Verdict = plan.Waiting
 	paused := wants(healthy)
 	paused.Paused = true
 	for name, test := range map[string]struct {
@@ -107,6 +109,7 @@ func TestStagesOfFirstPins(t *testing.T) {
 		"it is in another rollout":      {of: wants(rolling), want: spread.Waiting},
 		"it runs no pods":               {of: wants(workload.Health{Idle: true}), want: spread.Waiting, free: true},
 		"it is paused":                  {of: paused, want: spread.Waiting, free: true},
+		"a setting cannot be read":      {of: unread, want: spread.Later},
 		"it rolls out":                  {of: got(rolling), want: spread.Rolling},
 		"it is rolled out":              {of: got(healthy), want: spread.Vouched},
 		"it was not well before":        {of: unwell, want: spread.Unwell},

@@ -220,7 +220,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 	}
 	for _, d := range want.pins.Decisions {
 		change, _ := seen.spreading(source)
-		wants := d.From == (pin.Pin{}) && d.Verdict == plan.Pinned && seen.pins.Sources[source].Present && r.takesPlace(seen, change)
+		wants := d.From == (pin.Pin{}) && seen.pins.Sources[source].Present && (d.Verdict == plan.Waiting || d.Verdict == plan.Pinned && r.takesPlace(seen, change))
 		if d.Source != source || d.From == (pin.Pin{}) && !wants {
 			continue
 		}

@@ -38,6 +38,8 @@ func TestFirstPins(t *testing.T) {
 		"one that is stuck keeps no one":            {"A:Failed B:Parked C:Unwell d:Waiting", "1", "d", false},
 		"one that takes up no place":                {"A:Rolling B:Waiting C:Waiting!", "1", "C", false},
 		"and keeps no one":                          {"A:Waiting! B:Waiting C:Waiting", "1", "A B", false},
+		"one waits for something else":              {"A:Later B:Waiting", "1", "B", false},
+		"it is the only one":                        {"A:Later", "1", "", false},
 		"everyone is done":                          {"A:Vouched B:Failed c:Vouched", "1", "", true},
 		"no member waits for those that are pinned": {"A:Vouched b:Waiting", "1", "b", false},
 	} {

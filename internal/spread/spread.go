@@ -347,7 +347,7 @@ func (s Spread) Has() []Member {
 
 // Done reports whether every member has vouched, or never will, and no first pin is to come or rolls out.
 func (s Spread) Done() bool {
-	return s.Members() == s.Count(Vouched, Idle, Unwell) && s.countFirst(Waiting, Rolling) == 0
+	return s.Members() == s.Count(Vouched, Idle, Unwell) && s.countFirst(Waiting, Later, Rolling) == 0
 }
 
 // Vouches reports whether every member has vouched that can, and one has: other namespaces may have the change then.

@@ -116,10 +116,11 @@ func TestFirstPinsWaitForASettingThatCanBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	names := []string{"a", "b", "c"}
-	w.unadopted(map[string]string{keys.MaxRolling: "two"}, nil, names...)
+	w.unadopted(map[string]string{keys.MaxRolling: "two", keys.OnFailure: "stop"}, nil, names...)
 	w.adopt()
 	w.WaitEvent("InvalidSpreading", "a", `annotation confrev.io/max-rolling of configmap/shared: "two" is not an amount`)
 	w.WaitEvent("WaitingToAdvance", "c", "configmap/shared is not pinned yet, and waits until annotation confrev.io/max-rolling of configmap/shared is corrected")
+	w.confrev("status", "configmap/shared").ends(3, "3 first pins to come or in the middle")
 	w.Create(deployment("new", envFrom("shared"), untracked))
 	w.pinnedAre(append(names, "new"), "new")
 	w.Kubectl("scale", "deployment/b", "--replicas=2")

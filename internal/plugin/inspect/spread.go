@@ -115,7 +115,10 @@ func headline(out io.Writer, s view.SpreadStatus) error {
 		text += fmt.Sprintf(", %d of at most %d in the middle of it", s.InFlight, s.MaxRolling)
 	}
 	if n := len(s.FirstPins); n > 0 {
-		text += fmt.Sprintf(", %d first pins to come or in the middle, at most %d at a time", n, s.FirstPinsAtOnce)
+		text += fmt.Sprintf(", %d first pins to come or in the middle", n)
+		if s.FirstPinsAtOnce > 0 {
+			text += fmt.Sprintf(", at most %d at a time", s.FirstPinsAtOnce)
+		}
 	}
 	if s.Message != "" {
 		text += "; " + s.Message
