@@ -73,7 +73,7 @@ func (w Workload) worksWith(source pin.Source) pin.Pin {
 	if of.Has {
 		return of.Advance.From[source]
 	}
-	unwell := slices.ContainsFunc(of.Health, func(h workload.Health) bool { return !h.RolledOut || h.Idle })
+	unwell := slices.ContainsFunc(of.Health, func(h workload.Health) bool { return !h.Works || h.Idle })
 	if len(of.Health) == 0 || unwell || w.Engine.Kind.RunsJobs() {
 		return pin.Pin{}
 	}

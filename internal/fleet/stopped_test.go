@@ -34,6 +34,7 @@ func TestWhatOthersWorkWith(t *testing.T) {
 	}{
 		"the newest":                     {standings: []rollout.Standing{without(at("app-x", 1), healthy), without(at("app-y", 3), healthy), without(at("app-z", 2), healthy)}, want: at("app-y", 3)},
 		"one that is being rolled out":   {standings: []rollout.Standing{without(at("app-x", 1), healthy), without(at("app-y", 3), rolling)}, want: at("app-x", 1)},
+		"one that was just annotated":    {standings: []rollout.Standing{without(at("app-x", 1), workload.Health{Works: true, Disturbed: true, Unseen: true})}, want: at("app-x", 1)},
 		"one that is partly rolled out":  {standings: []rollout.Standing{without(at("app-y", 3), healthy, rolling)}},
 		"one without replicas":           {standings: []rollout.Standing{without(at("app-y", 3), idle)}},
 		"one that no one rolls out":      {standings: []rollout.Standing{without(at("app-y", 3))}},

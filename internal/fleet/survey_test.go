@@ -34,10 +34,10 @@ func has(health ...workload.Health) rollout.Standing {
 
 var (
 	recorded = workload.Health{RolledOut: true, Since: noon.Add(10 * time.Second)}
-	healthy  = workload.Health{RolledOut: true}
+	healthy  = workload.Health{RolledOut: true, Works: true}
 	rolling  = workload.Health{Disturbed: true, Progress: workload.Progress{Left: "0 of 1 pods are new"}}
 	parked   = workload.Health{Disturbed: true, Progress: workload.Progress{Left: "stays", NeedsAction: true}}
-	idle     = workload.Health{Idle: true, RolledOut: true}
+	idle     = workload.Health{Idle: true, RolledOut: true, Works: true}
 )
 
 // failing returns the health of a member whose controller gave up at a time.

@@ -124,7 +124,7 @@ func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *obs
 		_, spreads := seen.spreading(d.Source)
 		return spreads && d.Verdict == plan.Advanced
 	})
-	if health := r.Kind.HealthWith(seen.holders, obj); !takes || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.RolledOut {
+	if health := r.Kind.HealthWith(seen.holders, obj); !takes || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.Works {
 		return nil
 	}
 	fresh := r.Kind.New()
@@ -160,7 +160,7 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 		}
 	}
 	health := r.Kind.HealthWith(seen.holders, cmp.Or(seen.old, seen.fresh, obj))
-	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.RolledOut
+	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.Works
 	for source, p := range moved.From {
 		if last, noted := before.From[source]; noted && before.To[source] == p && before.Code == moved.Code && moved.Unwell && health.Disturbed {
 			// It never got well with what it has, which is nothing to go back to.

@@ -18,7 +18,7 @@ import (
 func TestWhetherAWorkloadWasWell(t *testing.T) {
 	well := func(d *appsv1.Deployment) {
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable", LastUpdateTime: metav1.Now()}}}
+			{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable", Message: `ReplicaSet "web-1" has successfully progressed.`, LastUpdateTime: metav1.Now()}}}
 	}
 	// Even an annotation is a change to a Deployment that its controller has to see.
 	annotated := func(d *appsv1.Deployment) { well(d); d.Generation = 2 }

@@ -1,10 +1,9 @@
 package workload
 
 import (
-	"cmp"
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,11 +19,14 @@ type Health struct {
 	Progress
 	// RolledOut is true if the newest template is rolled out and at least one pod of it is available.
 	RolledOut bool
+	// Works is true if it is RolledOut, or was when its controller last looked, and nothing shows that its template has changed since: the API server
+	// raises the generation of a Deployment even for an annotation. It is no evidence of a template that was written a moment ago.
+	Works bool
 	// Since is when the rollout was complete; zero if the kind does not record that.
 	Since time.Time
 	// Disturbed is true while a template is being rolled out.
 	Disturbed bool
-	// Unseen is true while it is not known whether its controller has seen the template. It counts as Disturbed meanwhile.
+	// Unseen is true until its controller has looked at it after the latest change, whatever that was. It counts as Disturbed meanwhile.
 	Unseen bool
 	// Idle is true if it runs no pods.
 	Idle bool
@@ -38,15 +40,26 @@ type Health struct {
 // (k8s.io/kubernetes/pkg/controller/deployment/util).
 const newReplicaSetAvailable = "NewReplicaSetAvailable"
 
-// HealthWith returns the health of an object whose holders are known, nil for one that is yet to come. If the newest of them has the object's
-// template, its controller has seen that, and what it has not seen is another change: the API server raises the generation of a Deployment even
-// for an annotation.
+// HealthWith returns the health of an object whose holders are known, nil for one that is yet to come.
 func (k Kind) HealthWith(holders []client.Object, obj client.Object) Health {
 	h := k.Health(obj)
-	if h.Unseen && k.isShown(obj, holders) {
-		h = k.Health(asSeen(obj))
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok || !h.Unseen || d.Status.AvailableReplicas == 0 {
+		return h
 	}
+	template := k.Facts(d)
+	h.Works = slices.ContainsFunc(holders, func(holder client.Object) bool {
+		return holder != nil && isComplete(d, holder.GetName()) && k.Holder.Facts(holder).sameTemplate(template)
+	})
 	return h
+}
+
+// isComplete reports whether a Deployment's controller has said that a ReplicaSet is rolled out
+// (k8s.io/kubernetes/pkg/controller/deployment/progress.go).
+func isComplete(d *appsv1.Deployment, replicaSet string) bool {
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Reason == newReplicaSetAvailable && c.Message == fmt.Sprintf("ReplicaSet %q has successfully progressed.", replicaSet)
+	})
 }
 
 // Health returns the health of an object from the API server, or of one that Compact has reduced. Whether Jobs succeed, their holders show
@@ -72,38 +85,8 @@ func (k Kind) Health(obj client.Object) Health {
 		replicas, set := count(o, "spec", "replicas")
 		h.Idle = set && replicas == 0
 	}
-	h.Unseen = h.Left == notSeen
+	h.Unseen, h.Works = h.Left == notSeen, h.RolledOut
 	return h
-}
-
-// isShown reports whether the newest holder has an object's template.
-func (k Kind) isShown(obj client.Object, holders []client.Object) bool {
-	if len(holders) == 0 || slices.Contains(holders, nil) {
-		return false
-	}
-	newest := k.Holder.Facts(slices.MaxFunc(holders, func(a, b client.Object) int { return cmp.Compare(k.Holder.Facts(a).Order, k.Holder.Facts(b).Order) }))
-	shown := k.Facts(obj)
-	return newest.Code != "" && newest.Code == shown.Code && newest.Pins == shown.Pins && newest.Hashes == shown.Hashes
-}
-
-// asSeen returns an object as if its controller had seen its latest change.
-func asSeen(obj client.Object) client.Object {
-	obj = obj.DeepCopyObject().(client.Object)
-	seen := int64(0)
-	switch o := obj.(type) {
-	case *appsv1.Deployment:
-		seen = o.Status.ObservedGeneration
-	case *appsv1.StatefulSet:
-		seen = o.Status.ObservedGeneration
-	case *appsv1.DaemonSet:
-		seen = o.Status.ObservedGeneration
-	case *unstructured.Unstructured:
-		if seen, _ = count(o, "status", "observedGeneration"); seen == 0 {
-			seen, _ = strconv.ParseInt(text(o, "status", "observedGeneration"), 10, 64)
-		}
-	}
-	obj.SetGeneration(seen)
-	return obj
 }
 
 func (h *Health) ofDeployment(o *appsv1.Deployment) {
@@ -144,7 +127,7 @@ func compactStatus(obj client.Object) {
 		for _, c := range s.Conditions {
 			if c.Type == appsv1.DeploymentProgressing {
 				o.Status.Conditions = []appsv1.DeploymentCondition{{
-					Type: c.Type, Status: c.Status, Reason: c.Reason, LastUpdateTime: c.LastUpdateTime, LastTransitionTime: c.LastTransitionTime,
+					Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastUpdateTime: c.LastUpdateTime, LastTransitionTime: c.LastTransitionTime,
 				}}
 			}
 		}

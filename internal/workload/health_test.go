@@ -77,63 +77,59 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// Rule 37: a workload whose controller has not seen the latest change is in the middle of a rollout, unless the newest holder has its template:
-// then the change is an annotation of a Deployment, or a scaling.
-func TestHealthWhileTheControllerIsLate(t *testing.T) {
-	seen := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Generation: 5, Annotations: map[string]string{"example.com/new": "yes"}},
-		Status: appsv1.DeploymentStatus{ObservedGeneration: 4, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable"}}},
+// Rules 39 and 40: a Deployment whose controller has not seen the latest change works with what it has if it had rolled that out before: the change
+// may be an annotation. That is no evidence of a new template, even where its ReplicaSet exists.
+func TestWhatWorksWhileTheControllerIsLate(t *testing.T) {
+	withPins := func(pins string) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Generation: 5},
+			Spec:       appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{keys.Pins: pins}}}},
+			Status: appsv1.DeploymentStatus{ObservedGeneration: 4, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", Message: `ReplicaSet "web-a" has successfully progressed.`}}},
+		}
 	}
-	withPins := func(d *appsv1.Deployment, pins string) *appsv1.Deployment {
-		d = d.DeepCopy()
-		d.Spec.Template.Annotations = map[string]string{keys.Pins: pins}
-		return d
-	}
-	rs := func(of *appsv1.Deployment, order int64) client.Object {
-		set := gen.ReplicaSet("x", of, order)
+	rs := func(name string, of *appsv1.Deployment) client.Object {
+		set := gen.ReplicaSet(name, of, 1)
 		workload.Deployment.Holder.Compact(set)
 		return set
 	}
-	a, b := withPins(seen, "configmap/app=app-a@1"), withPins(seen, "configmap/app=app-b@2")
-	other := a.DeepCopy()
-	other.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:2"}}
-	middle := b.DeepCopy()
-	middle.Status.Conditions[0].Reason, middle.Status.AvailableReplicas = "ReplicaSetUpdated", 0
+	a, b := withPins("configmap/app=app-a@1"), withPins("configmap/app=app-b@2")
+	code, hashes, rolling, lost, old := a.DeepCopy(), a.DeepCopy(), a.DeepCopy(), a.DeepCopy(), a.DeepCopy()
+	code.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "app:2"}}
+	hashes.Spec.Template.Annotations[keys.Hashes] = "configmap/app=x"
+	rolling.Status.Conditions[0].Reason, lost.Status.AvailableReplicas = "ReplicaSetUpdated", 0
+	old.Status.Conditions = nil
+	both := []client.Object{nil, rs("web-a", a), rs("web-b", b)}
 	for name, test := range map[string]struct {
-		of          *appsv1.Deployment
-		holders     []client.Object
-		well, unsee bool
+		of      *appsv1.Deployment
+		holders []client.Object
+		works   bool
 	}{
-		"only an annotation":         {b, []client.Object{rs(a, 1), rs(b, 2)}, true, false},
-		"in the middle of a rollout": {middle, []client.Object{rs(a, 1), rs(b, 2)}, false, false},
-		"new pins":                   {b, []client.Object{rs(a, 1)}, false, true},
-		"an undo":                    {a, []client.Object{rs(a, 1), rs(b, 2)}, false, true},
-		"new code":                   {other, []client.Object{rs(a, 1)}, false, true},
-		"one is yet to come":         {b, []client.Object{rs(a, 1), rs(b, 2), nil}, false, true},
-		"there is none":              {b, nil, false, true},
+		"only an annotation":            {a, both, true},
+		"new pins":                      {b, both[:2], false},
+		"new pins, with the ReplicaSet": {b, both, false},
+		"new code":                      {code, both, false},
+		"new hashes":                    {hashes, both, false},
+		"in the middle of a rollout":    {rolling, both, false},
+		"no pod is available":           {lost, both, false},
+		"its controller said nothing":   {old, both, false},
+		"the ReplicaSet is not known":   {a, both[2:], false},
+		"one that is called like it":    {a, []client.Object{rs("web-a", b), rs("a", a)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if h := workload.Deployment.HealthWith(test.holders, test.of); h.RolledOut != test.well || h.Unseen != test.unsee || h.Disturbed == test.well {
-				t.Errorf("%+v", h)
+			whole := test.of.DeepCopy()
+			for range 2 {
+				if h := workload.Deployment.HealthWith(test.holders, whole); h.Works != test.works || h.RolledOut || !h.Disturbed || !h.Unseen {
+					t.Errorf("%+v", h)
+				}
+				workload.Deployment.Compact(whole)
 			}
 		})
 	}
-	revision := &appsv1.ControllerRevision{Revision: 1}
-	revision.Data.Raw = []byte(`{"spec":{"template":{}}}`)
-	for _, test := range []struct {
-		kind   workload.Kind
-		text   string
-		holder client.Object
-	}{
-		{workload.StatefulSet, `{"metadata":{"generation":5},"status":{"observedGeneration":4,"currentRevision":"a","updateRevision":"a","availableReplicas":1}}`, revision},
-		{workload.DaemonSet, `{"metadata":{"generation":5},"status":{"observedGeneration":4,"numberAvailable":1}}`, revision},
-		{workload.Rollout, `{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","metadata":{"generation":5},"spec":{"template":{}},"status":{"observedGeneration":"4","phase":"Healthy","availableReplicas":1}}`, rs(seen, 1)},
-	} {
-		obj := read(t, test.kind.New(), test.text)
-		if h := test.kind.HealthWith([]client.Object{test.holder}, obj); h.Unseen || h.Disturbed || obj.GetGeneration() != 5 {
-			t.Errorf("%s: %+v", test.kind.Resource(), h)
-		}
+	seen := b.DeepCopy()
+	seen.Generation = 4
+	if h := workload.Deployment.HealthWith(nil, seen); !h.Works || !h.RolledOut {
+		t.Errorf("its controller is not late: %+v", h)
 	}
 }
 

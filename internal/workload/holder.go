@@ -56,6 +56,11 @@ type Facts struct {
 	References []string `json:"references,omitempty"`
 }
 
+// sameTemplate reports whether two holders, or a workload and a holder, have the same template, as far as confrev cares.
+func (f Facts) sameTemplate(as Facts) bool {
+	return f.Code != "" && f.Code == as.Code && f.Pins == as.Pins && f.Hashes == as.Hashes
+}
+
 // factsKey is the annotation in which a compacted holder keeps its Facts. The API server would refuse a key with spaces, so it
 // cannot come from a user.
 const factsKey = "facts of a compacted holder"
