@@ -47,6 +47,11 @@ var tests = map[string]struct {
 		"Certificate/confrev-webhook":                                                      "no",
 		"ConfigMap/confrev":                                                                "no",
 		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].timeoutSeconds}": "1",
+		webhooks + "{.webhooks[*].name}":                                                   "pin-workloads.confrev.io pin-single-workloads.confrev.io",
+		webhooks + "{.webhooks[*].namespaceSelector.matchExpressions[1].operator}":         "In NotIn",
+		webhooks + "{.webhooks[0].matchConditions[*].name}":                                "not-confrev not-controlled-jobs",
+		webhooks + "{.webhooks[1].matchConditions[*].name}":                                "not-confrev not-controlled-jobs keyed",
+		webhooks + "{.webhooks[1].matchConditions[2].expression}":                          "~, o.?spec.?jobTemplate.?spec.?template.?metadata.?annotations]",
 	}},
 
 	"global.imageRegistry": {"global: {imageRegistry: registry.example.com/mirror}", map[string]string{
@@ -106,7 +111,8 @@ var tests = map[string]struct {
 	"rolloutsPerHour":  {"rolloutsPerHour: 8", args("--rollouts-per-hour=8")},
 	"injection": {"injection: template", with(args("--injection=template"),
 		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].matchConditions[0].expression}", "~orValue('template')")},
-	"compat":     {"compat: [reloader, wave]", args("--compat=reloader,wave")},
+	"compat": {"compat: [reloader, wave]", with(args("--compat=reloader,wave"),
+		webhooks+"{.webhooks[1].matchConditions[2].expression}", "~startsWith('confrev.io/') || k.matches('^[^/]*reloader[.]")},
 	"rotate":     {"rotate: [vault]", args("--rotate=vault")},
 	"log.format": {"log: {format: text}", args("--log-format=text")},
 	"log.level":  {"log: {level: debug}", args("--log-level=debug")},
@@ -293,6 +299,7 @@ var tests = map[string]struct {
 }
 
 const (
+	webhooks   = "MutatingWebhookConfiguration/confrev-pin-workloads "
 	deployment = "Deployment/confrev "
 	pod        = "Deployment/confrev .spec.template.spec "
 	job        = "Job/confrev-release-sources .spec "

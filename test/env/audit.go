@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -41,6 +42,24 @@ type Request struct {
 		Name        string `json:"name"`
 	} `json:"objectRef"`
 	Response metav1.Status `json:"responseStatus"`
+	// Annotations are what the API server itself noted.
+	Annotations map[string]string `json:"annotations"`
+}
+
+// Webhooks returns the names of the mutating webhooks that the API server called, in order.
+func (r Request) Webhooks() ([]string, error) {
+	var names []string
+	for _, key := range slices.Sorted(maps.Keys(r.Annotations)) {
+		if !strings.HasPrefix(key, "mutation.webhook.admission.k8s.io/") {
+			continue
+		}
+		called := struct{ Webhook string }{}
+		if err := json.Unmarshal([]byte(r.Annotations[key]), &called); err != nil {
+			return nil, fmt.Errorf("audit annotation %s: %w", key, err)
+		}
+		names = append(names, called.Webhook)
+	}
+	return names, nil
 }
 
 // String returns the request in the form "patch deployments ns/web → 200".

@@ -67,7 +67,7 @@ consent:
     (variables.says.exists(m, {{ (include "confrev.written" . | fromYaml).consent | toJson }}.exists(k, k in m)) ||
      variables.namespaceSays.exists(m, m[?'confrev.io/track'].orValue('') == 'all' || m[?'confrev.io/owners'].orValue('') == 'true')
      {{- with .Values.compat }} ||
-     [variables.oNotes, variables.oTemplateNotes].exists(m, m.exists(k, k.matches('^[^/]*reloader[.]stakater[.]com/|^wave[.]pusher[.]com/')))
+     [variables.oNotes, variables.oTemplateNotes].exists(m, m.exists(k, {{ include "confrev.otherTools" . }}))
      {{- end }})
 {{- end -}}
 

@@ -328,3 +328,25 @@ and the webhook's rules range over this list. docs/confinement_test.go compares 
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
+
+{{/*
+Whether anything on a workload or its pod template, as it will be or as it was, is confrev's or was written for it. What has been pinned once
+has such a key. The optional fields of a path are absent in other kinds.
+*/}}
+{{- define "confrev.keyed" -}}
+{{- $paths := list -}}
+{{- range include "confrev.workloads" . | fromYamlArray -}}
+{{- $paths = append $paths (printf "o.?%s.?metadata.?annotations" (.template | default "spec.template" | replace "." ".?")) -}}
+{{- end -}}
+- name: keyed
+  expression: >-
+    [object, oldObject].exists(o, o != null &&
+      [o.metadata.?annotations, o.metadata.?labels, {{ uniq $paths | join ", " }}]
+      .exists(m, m.orValue({}).exists(k, k.startsWith('confrev.io/')
+      {{- if .Values.compat }} || {{ include "confrev.otherTools" . }}{{ end }})))
+{{- end -}}
+
+{{/* Whether key k is one of the annotations of other tools that opt in (value compat). */}}
+{{- define "confrev.otherTools" -}}
+k.matches('^[^/]*reloader[.]stakater[.]com/|^wave[.]pusher[.]com/')
+{{- end -}}
