@@ -164,7 +164,12 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	if err != nil {
 		return nil, err
 	}
-	notices := notice.Sinks{sink.Events(recorder), sink.Metrics(), sink.Log()}
+	backlog := &reconcile.Backlog{}
+	later := sink.NewLater(recorder, manager.GetScheme(), backlog.Waiting)
+	if err := manager.Add(later); err != nil {
+		return nil, err
+	}
+	notices := notice.Sinks{sink.Events(later), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := trigger.New(o.Triggers(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &reconcile.Revisions{
@@ -196,7 +201,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *reconcile.Workloads {
-			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states, Conductor: conductor}
+			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states, Conductor: conductor, Backlog: backlog}
 		},
 	}
 	conductor.Wake = assembly.wake

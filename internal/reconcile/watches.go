@@ -41,7 +41,7 @@ func (r *Workloads) SetUp(manager ctrl.Manager) error {
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(r.Kind.New(), reporter{r}.handler()).
 		WatchesRawSource(source.Func(r.woken.start)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, NewQueue: r.Backlog.queue})
 	if !r.Options.Namespaced() {
 		b = b.WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})))

@@ -42,6 +42,8 @@ type Workloads struct {
 	States *States
 	// Conductor leads changes through the workloads of all kinds.
 	Conductor *Conductor
+	// Backlog counts those of all kinds that wait for their turn.
+	Backlog *Backlog
 
 	memory     memories
 	woken      asked[reconcile.Request]

@@ -1,0 +1,121 @@
+package sink
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ref "k8s.io/client-go/tools/reference"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// fewWait is up to how many workloads may wait for their turn while events are sent without haste.
+	fewWait = 16
+	// pace is how many events are sent per second, and burst how many at once: the recorder of client-go sends each in a goroutine of its
+	// own, and drops those beyond a thousand.
+	pace, burst = 200, 50
+	// trickle is the time between two events while more workloads wait.
+	trickle = 50 * time.Millisecond
+)
+
+// Later is a recorder that lets pins go first. In a change to thousands of workloads, their events would cost the API server as much as the
+// pins themselves. Warnings, of which there are few, are not delayed. It keeps references, not objects, and loses nothing.
+type Later struct {
+	next   events.EventRecorder
+	scheme *runtime.Scheme
+	// waiting returns how many workloads wait for their turn.
+	waiting func() int
+	limit   *rate.Limiter
+
+	mu    sync.Mutex
+	queue []normal
+	// more has a value if there is something in the queue that Start does not know of.
+	more chan struct{}
+}
+
+// normal is an event that can wait.
+type normal struct {
+	regarding, related   runtime.Object
+	reason, action, note string
+	args                 []any
+}
+
+// NewLater returns a recorder that sends to another one. It needs to be started.
+func NewLater(next events.EventRecorder, scheme *runtime.Scheme, waiting func() int) *Later {
+	return &Later{next: next, scheme: scheme, waiting: waiting, limit: rate.NewLimiter(pace, burst), more: make(chan struct{}, 1)}
+}
+
+// Eventf takes an event.
+func (l *Later) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	about, err := ref.GetReference(l.scheme, regarding)
+	if kind != corev1.EventTypeNormal || err != nil {
+		l.next.Eventf(regarding, related, kind, reason, action, note, args...)
+		return
+	}
+	event := normal{regarding: about, reason: reason, action: action, note: note, args: args}
+	if related != nil {
+		// Without a reference to it, the event has none, as with the recorder itself.
+		if to, err := ref.GetReference(l.scheme, related); err == nil {
+			event.related = to
+		}
+	}
+	l.mu.Lock()
+	l.queue = append(l.queue, event)
+	l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+// NeedLeaderElection returns false, because the webhook of every replica sends notices.
+func (*Later) NeedLeaderElection() bool { return false }
+
+// Start sends events until ctx ends, and then those that are left.
+func (l *Later) Start(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-l.more:
+		}
+		for _, event := range l.take() {
+			l.pause(ctx)
+			l.send(event)
+		}
+	}
+	for _, event := range l.take() {
+		l.send(event)
+	}
+	return nil
+}
+
+func (l *Later) take() []normal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.queue
+	l.queue = nil
+	return slices.Clip(taken)
+}
+
+// pause waits until the next event may be sent.
+func (l *Later) pause(ctx context.Context) {
+	if l.waiting() > fewWait {
+		select {
+		case <-ctx.Done():
+		case <-time.After(trickle):
+		}
+		return
+	}
+	// It fails only if ctx ends, and then nothing waits any more.
+	_ = l.limit.Wait(ctx)
+}
+
+func (l *Later) send(e normal) {
+	l.next.Eventf(e.regarding, e.related, corev1.EventTypeNormal, e.reason, e.action, e.note, e.args...)
+}
