@@ -136,8 +136,7 @@ func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) e
 // would still have the old data in its cache (rule 8); the revision needs another name.
 func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owner Owner) (pin.Pin, bool, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
-	meta := Metadata(ref)
-	err := s.live.Get(ctx, ref.key(), meta)
+	meta, err := s.lookUp(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		s.known.Remove(ref)
 		return pin.Pin{}, false, nil
@@ -168,6 +167,24 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 		return pin.Pin{}, false, err
 	}
 	return pin.Pin{Revision: name, Number: raised}, true, nil
+}
+
+// lookUpPatience bounds a read that several callers share, since none of them may end it for the others.
+const lookUpPatience = 10 * time.Second
+
+// lookUp reads the metadata of a revision from the API server. All workloads that are about to be pinned to it share a read: otherwise, a
+// change to thousands of them would take one read each.
+func (s *Store) lookUp(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
+	shared, err := s.lookUps.join(ctx, ref.String(), func() (*metav1.PartialObjectMetadata, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpPatience)
+		defer cancel()
+		meta := Metadata(ref)
+		return meta, s.live.Get(ctx, ref.key(), meta)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shared.DeepCopy(), nil
 }
 
 // mayExist reports whether a revision of this name has been seen, either in the cache or by this process.

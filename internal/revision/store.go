@@ -49,6 +49,8 @@ type Store struct {
 
 	// flights lets the many workloads of one source share one read or write that is in progress.
 	flights singleflight.Group
+	// lookUps are reads of revisions that are about to be pinned.
+	lookUps rounds[*metav1.PartialObjectMetadata]
 	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
 	snapshots *lru.Cache
 	// verified has, by UID, the proof of revisions whose data was read or created here.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 
 // lateRecorder writes down when events come, and what they are about.
 type lateRecorder struct {
+	mu sync.Mutex
 	recorder
 	at    []time.Duration
 	types []string
@@ -26,9 +28,23 @@ type lateRecorder struct {
 }
 
 func (r *lateRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.recorder.Eventf(regarding, related, kind, reason, action, format, args...)
 	r.at = append(r.at, time.Since(r.begun))
 	r.types = append(r.types, fmt.Sprintf("%T", regarding))
+}
+
+// have returns what came up to now, and when.
+func (r *lateRecorder) have() (texts, types []string, at []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events), slices.Clone(r.types), slices.Clone(r.at)
+}
+
+func (r *lateRecorder) count() int {
+	_, _, at := r.have()
+	return len(at)
 }
 
 // later runs a recorder, as long as do takes, while so many workloads wait.
@@ -58,12 +74,13 @@ func TestEventsComeAtOnceIfNothingWaits(t *testing.T) {
 	later(t, func() int { return fewWait }, func(l *Later, sent *lateRecorder) {
 		pinned(l, burst)
 		synctest.Wait()
-		if len(sent.at) != burst || slices.Max(sent.at) != 0 {
-			t.Errorf("%d events came, the last after %s", len(sent.at), slices.Max(sent.at))
+		_, types, at := sent.have()
+		if len(at) != burst || slices.Max(at) != 0 {
+			t.Errorf("they came after %v", at)
 		}
 		// It keeps references in place of objects.
-		if sent.types[0] != "*v1.ObjectReference" {
-			t.Errorf("the first is about a %s", sent.types[0])
+		if types[0] != "*v1.ObjectReference" {
+			t.Errorf("the first is about a %s", types[0])
 		}
 	})
 }
@@ -75,20 +92,21 @@ func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
 		pinned(l, 3000)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := len(sent.at); n == 0 || n > int(time.Second/trickle) {
+		if n := sent.count(); n == 0 || n > int(time.Second/trickle) {
 			t.Errorf("%d events came within a second", n)
 		}
 		l.Eventf(gen.Deployment("api"), nil, corev1.EventTypeWarning, "SourceMissing", "Plan", "gone")
-		if last := sent.events[len(sent.events)-1]; !strings.Contains(last, "SourceMissing") {
-			t.Errorf("the warning waits; the last is %s", last)
+		if texts, _, _ := sent.have(); !strings.Contains(texts[len(texts)-1], "SourceMissing") {
+			t.Errorf("the warning waits: %q", texts)
 		}
 		waiting.Store(0)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(sent.at) != 3001 {
-			t.Errorf("%d events came", len(sent.at))
+		_, _, at := sent.have()
+		if len(at) != 3001 {
+			t.Errorf("%d events came", len(at))
 		}
-		if took := slices.Max(sent.at); took < 3000/pace*time.Second/2 || took > 2*3000/pace*time.Second {
+		if took := slices.Max(at); took < 3000/pace*time.Second/2 || took > 2*3000/pace*time.Second {
 			t.Errorf("the last came after %s", took)
 		}
 	})
@@ -101,7 +119,7 @@ func TestNoEventIsLostAtTheEnd(t *testing.T) {
 		pinned(l, 100)
 		synctest.Wait()
 	})
-	if len(sent.at) != 100 {
-		t.Errorf("%d events came", len(sent.at))
+	if n := sent.count(); n != 100 {
+		t.Errorf("%d events came", n)
 	}
 }
