@@ -239,7 +239,8 @@ func sameSet(a, b []string) bool {
 const (
 	// gatherPerOwner and gatherMost determine how long events of a revision's users are gathered before its owners are written: the more
 	// owners it has, the longer. The first owner is written at once, so that garbage collection always finds one. A thousand workloads
-	// that share a source cause a few writes, not a thousand (rule 12).
+	// that share a source cause a few writes, not a thousand (rule 12). What the anchor owns is in no hurry, and each look at it reads all
+	// its users.
 	gatherPerOwner = 10 * time.Millisecond
 	gatherMost     = 500 * time.Millisecond
 )
@@ -256,9 +257,17 @@ func (r *Revisions) enqueue(ctx context.Context, namespace, text string, pinned 
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(meta), meta)
 	switch {
 	case err == nil && kept(meta):
-		q.AddAfter(ref, min(gatherMost, time.Duration(len(meta.OwnerReferences))*gatherPerOwner))
+		q.AddAfter(ref, r.gathers(meta))
 	case pinned:
 		// It is not in the cache: it is new, or deleted. Either way it has no known owner.
 		q.Add(ref)
 	}
+}
+
+// gathers returns how long events of the users of a revision are gathered.
+func (r *Revisions) gathers(meta client.Object) time.Duration {
+	if r.Store.Anchored(meta) {
+		return gatherMost
+	}
+	return min(gatherMost, time.Duration(len(meta.GetOwnerReferences()))*gatherPerOwner)
 }
