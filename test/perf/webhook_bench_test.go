@@ -4,6 +4,7 @@ package perf
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,8 @@ const (
 // BenchmarkWebhook measures what the workload webhook adds to requests that arrive at a steady rate: patches of a new image,
 // with a server-side dry run, since real ones would measure the Deployment controller. One Deployment tracks its ConfigMap,
 // which changed, so that each request is planned again with two live reads; another is not tracked. The floor is the same
-// patch in confrev's own namespace, which the webhook does not select. With all confrevs dead, none may be refused.
+// patch in confrev's own namespace, which the webhook does not select. With all confrevs dead, none may be refused. How often the API server
+// called the webhooks for workloads, its own metrics say.
 func BenchmarkWebhook(b *testing.B) {
 	w := newWorld(b)
 	w.Must(w.TryCreate(configMap("app", "v")))
@@ -38,7 +40,7 @@ func BenchmarkWebhook(b *testing.B) {
 		outside.Namespace = env.Namespace
 		w.Must(cluster.Client.Create(w.Ctx, outside))
 
-		t := newTable(b, "patch of the image, dry run, "+fmt.Sprint(webhookRate)+"/s", "p50", "p99", "refused")
+		t := newTable(b, "patch of the image, dry run, "+fmt.Sprint(webhookRate)+"/s", "p50", "p99", "refused", "webhook calls")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
 		w.atRate(t, "not tracked", w.NS, "plain")
 		w.atRate(t, "tracked, planned again", w.NS, "web-0")
@@ -74,6 +76,7 @@ func (w *world) atRate(t *table, what, namespace, name string) {
 		refused int
 		lastErr error
 	)
+	called := w.webhookCalls()
 	tick := time.NewTicker(time.Second / webhookRate)
 	defer tick.Stop()
 	for i := range int(webhookTime.Seconds() * webhookRate) {
@@ -93,10 +96,23 @@ func (w *world) atRate(t *table, what, namespace, name string) {
 		})
 	}
 	group.Wait()
-	t.row(what, middle(taken), quantile(taken, 0.99), refused)
+	t.row(what, middle(taken), quantile(taken, 0.99), refused, int(w.webhookCalls()-called))
 	if lastErr != nil {
 		w.Errorf("%s: %d refused: %v", what, refused, lastErr)
 	}
+}
+
+// webhookCalls returns how often the API server has asked confrev about workloads. It does not count calls that nothing answered.
+func (w *world) webhookCalls() (calls float64) {
+	w.Helper()
+	text, err := cluster.Kubectl(w.Ctx, "get", "--raw", "/metrics")
+	w.Must(err)
+	metrics, err := env.ParseMetrics(strings.NewReader(text))
+	w.Must(err)
+	for _, name := range []string{"pin-workloads.confrev.io", "pin-single-workloads.confrev.io"} {
+		calls += metrics.Sum("apiserver_admission_webhook_request_total", "name", name)
+	}
+	return calls
 }
 
 // firstDeploys is how many Deployments are deployed for the first time, in each order.
