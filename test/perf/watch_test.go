@@ -100,13 +100,26 @@ func (t *templates) changed(annotation string, names ...string) []time.Time {
 // changedEach does the same, and calls yield at each of them, counted from 0, so that something can be done in between.
 func (t *templates) changedEach(annotation string, names []string) iter.Seq2[int, time.Time] {
 	return func(yield func(int, time.Time) bool) {
+		n := 0
+		for _, at := range t.changedNames(annotation, names) {
+			if !yield(n, at) {
+				return
+			}
+			n++
+		}
+	}
+}
+
+// changedNames does the same, and calls yield with the name of each.
+func (t *templates) changedNames(annotation string, names []string) iter.Seq2[string, time.Time] {
+	return func(yield func(string, time.Time) bool) {
 		t.w.Helper()
 		wanted := map[string]bool{}
 		for _, name := range names {
 			wanted[name] = true
 		}
 		timeout := time.After(max(patience, t.w.Patience))
-		for n := 0; len(wanted) > 0; {
+		for len(wanted) > 0 {
 			select {
 			case s, ok := <-t.events:
 				if !ok {
@@ -116,10 +129,9 @@ func (t *templates) changedEach(annotation string, names []string) iter.Seq2[int
 				t.seen[s.name] = s.annotations
 				if changed {
 					delete(wanted, s.name)
-					if !yield(n, s.at) {
+					if !yield(s.name, s.at) {
 						return
 					}
-					n++
 				}
 			case <-timeout:
 				t.w.Fatalf("%d of %d workloads still not changed in time", len(wanted), len(names))
