@@ -11,11 +11,24 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"confrev.io/confrev/internal/notice/sink"
+	"confrev.io/confrev/internal/reconcile"
 )
 
-// newRecorder returns what records events in a namespace, or in all. Before Kubernetes 1.35, an administrator of a namespace has no rights on
+// newRecorder returns what records events in a namespace, or in all, as soon as few workloads wait.
+func newRecorder(ctx context.Context, manager ctrl.Manager, namespace string, backlog *reconcile.Backlog) (events.EventRecorder, error) {
+	recorder, err := recorderOf(ctx, manager, namespace)
+	if err != nil {
+		return nil, err
+	}
+	later := sink.NewLater(recorder, manager.GetScheme(), backlog.Waiting)
+	return later, manager.Add(later)
+}
+
+// recorderOf returns what records events in a namespace, or in all. Before Kubernetes 1.35, an administrator of a namespace has no rights on
 // events.k8s.io to grant, and the chart grants those on the core API's events there.
-func newRecorder(ctx context.Context, manager ctrl.Manager, namespace string) (events.EventRecorder, error) {
+func recorderOf(ctx context.Context, manager ctrl.Manager, namespace string) (events.EventRecorder, error) {
 	recorder := manager.GetEventRecorder("confrev")
 	if namespace == "" {
 		return recorder, nil

@@ -160,16 +160,12 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	if !o.Secrets {
 		store.WithoutSecrets()
 	}
-	recorder, err := newRecorder(ctx, manager, o.Within())
+	backlog := &reconcile.Backlog{}
+	recorder, err := newRecorder(ctx, manager, o.Within(), backlog)
 	if err != nil {
 		return nil, err
 	}
-	backlog := &reconcile.Backlog{}
-	later := sink.NewLater(recorder, manager.GetScheme(), backlog.Waiting)
-	if err := manager.Add(later); err != nil {
-		return nil, err
-	}
-	notices := notice.Sinks{sink.Events(later), sink.Metrics(), sink.Log()}
+	notices := notice.Sinks{sink.Events(recorder), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := trigger.New(o.Triggers(), manager.GetClient(), manager.GetAPIReader())
 	revisions := &reconcile.Revisions{

@@ -68,7 +68,7 @@ func TestKeysHaveRoundsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// A round goes on for the others when one of them ends.
+// A round continues for the others when one of them ends.
 func TestNoOneEndsARoundForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r rounds[int]

@@ -94,7 +94,7 @@ func (w *world) burstFloor(templates *templates) []time.Duration {
 	return taken
 }
 
-// replicaSets says how many Deployments have how many ReplicaSets.
+// replicaSets returns how many Deployments have how many ReplicaSets.
 func (w *world) replicaSets() string {
 	w.Helper()
 	all := &appsv1.ReplicaSetList{}

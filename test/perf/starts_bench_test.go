@@ -34,7 +34,7 @@ const (
 )
 
 // BenchmarkWrongStarts counts pods that start with another configuration than the one their holder was rolled out with, while ConfigMaps are
-// edited, nodes go away with their pods, and the controller is killed again and again. Beside confrev: a checksum in an annotation of the
+// edited, nodes go away with their pods, and the controller is killed again and again. Next to confrev: a checksum in an annotation of the
 // template, written with each edit, as charts do; and, if CONFREV_STARTS_COMMAND is set, the controller that this command starts, for workloads
 // with the annotation CONFREV_STARTS_ANNOTATION (key=value). CONFREV_STARTS is the number of starts to count.
 func BenchmarkWrongStarts(b *testing.B) {
@@ -75,7 +75,7 @@ func (checksum) start(context.Context) error               { return nil }
 func (checksum) stop()                                     {}
 func (c *commanded) edited(*world, string, []string) error { return nil }
 
-// checksum is no controller: whoever edits also rolls out.
+// checksum is no controller: the one who edits also rolls out.
 type checksum struct{}
 
 func (checksum) edited(w *world, value string, users []string) error {
