@@ -5,10 +5,12 @@ FUZZTIME ?= 5000x
 TEST_CLUSTER ?= e2e
 BENCH_CLUSTER ?= bench
 NODE_CLUSTER ?= node
+RELIABILITY_CLUSTER ?= reliability
 MATRIX ?= 1.30 1.31 1.32 1.33 1.34 1.35 1.36
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
+export CONFREV_RELIABILITY_CLUSTER = $(RELIABILITY_CLUSTER)
 cluster = go run -C hack/cluster .
 tool = $$($(cluster) path $(1))
 release = go run -C hack/release . --source $(CURDIR)
@@ -167,9 +169,14 @@ node: tools ## Tests with a real kubelet and containers, where the machine allow
 	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node ./test/demo || status=$$?; \
 	for name in $(NODE_CLUSTER) $(NODE_CLUSTER)-story; do $(cluster) down --name $$name || status=$$?; done; exit $$status
 
+.PHONY: reliability
+reliability: ## Each fault of the network, an end at each write, lost leaders, and restarts of the control plane, on one (takes about an hour); RUN='-run Name' chooses
+	status=0; go test -tags reliability -count=1 -v -timeout 150m $(RUN) ./test/reliability || status=$$?; \
+	$(cluster) down --name $(RELIABILITY_CLUSTER) && exit $$status
+
 .PHONY: bench
 bench: ## Figures of speed and memory, on a real control plane
-	status=0; go test -tags perf -count=1 -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/perf || status=$$?; \
+	status=0; go test -tags perf -count=1 -timeout 90m -run '^$$' -bench . -benchtime 1x ./test/perf || status=$$?; \
 	$(cluster) down --name $(BENCH_CLUSTER) && exit $$status
 
 .PHONY: cluster-up

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -119,12 +120,30 @@ func (c *Cluster) Node(ctx context.Context, verb string, args ...string) error {
 }
 
 // NodePID returns the id of the real node's first process, with which all others end.
-func (c *Cluster) NodePID() (int, error) {
-	content, err := os.ReadFile(filepath.Join(filepath.Dir(c.Kubeconfig), "pids", "node.pid"))
+func (c *Cluster) NodePID() (int, error) { return c.pid("node") }
+
+// pid returns the id of a process of the cluster.
+func (c *Cluster) pid(process string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(filepath.Dir(c.Kubeconfig), "pids", process+".pid"))
 	if err != nil {
 		return 0, err
 	}
-	return strconv.Atoi(string(content))
+	return strconv.Atoi(strings.TrimSpace(string(content)))
+}
+
+// KillProcess ends a process of the control plane at once (SIGKILL): kube-apiserver, etcd.
+func (c *Cluster) KillProcess(process string) error {
+	pid, err := c.pid(process)
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// Revive starts the processes of the control plane again that have ended, and waits until the API server is ready.
+func (c *Cluster) Revive(ctx context.Context, progress *os.File) error {
+	_, err := hackCluster(ctx, progress, "up", "--name", c.Name)
+	return err
 }
 
 // OnRealNode makes a pod run on the real node. The key is that of its label and taint.

@@ -1,0 +1,149 @@
+//go:build reliability
+
+package reliability
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"confrev.io/confrev/test/faults"
+	"confrev.io/confrev/test/gen"
+)
+
+// seed is that of all faults. A test that fails with it fails again with it, as far as what happens at the same time permits.
+const seed = 1
+
+// chances are how probable each fault is where it is the only one: as often as lets the story end within a minute.
+var chances = faults.Chances{
+	faults.Latency: 0.5, faults.TooMany: 0.2, faults.Conflict: 0.3, faults.ServerError: 0.2, faults.Unavailable: 0.2,
+	faults.LostAnswer: 0.3, faults.Repeat: 0.5, faults.Hold: 0.3, faults.Break: 0.1, faults.Expire: 0.05,
+}
+
+// Rules 2, 3, 4, 5, 13 and 21: a story of edits, an undo and a deploy has the same end with each of the faults in turn, and with all of them, as it
+// has without any. No rollout is doubled by a write whose answer was lost, no hold is lost with an event, and no revision is missing or left over.
+func TestTheStoryHasTheSameEndWithEachFault(t *testing.T) {
+	var want string
+	t.Run("none", func(t *testing.T) {
+		m := alone(t, "story-none", faults.Options{})
+		w := newWorld(t)
+		w.prepareStory()
+		w.story()
+		w.endOfStory()
+		w.stays(3*time.Second, func() string {
+			if now := w.state(true); now != want {
+				want = now
+				return "the state changes"
+			}
+			return ""
+		})
+		t.Logf("%d writes; the end:\n%s", len(m.proxy.Writes()), want)
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, kind := range faults.Kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			withFaults(t, faults.Chances{kind: chances[kind]}, want)
+		})
+	}
+	t.Run("all", func(t *testing.T) {
+		all := faults.Chances{}
+		for kind, chance := range chances {
+			all[kind] = chance / 5
+		}
+		withFaults(t, all, want)
+	})
+}
+
+func withFaults(t *testing.T, of faults.Chances, want string) {
+	m := alone(t, "story", faults.Options{Seed: seed})
+	w := newWorld(t)
+	w.prepareStory()
+	m.proxy.Set(of)
+	began := time.Now()
+	w.story()
+	same := func() string {
+		if now := w.state(true); now != want {
+			return "it is\n" + now + "\nwant\n" + want
+		}
+		return ""
+	}
+	w.Eventually("the same end as without faults", same)
+	took := time.Since(began)
+	// What comes late must change nothing: it has dealt with all when it has dealt with a later change.
+	w.Barrier()
+	if complaint := same(); complaint != "" {
+		t.Error(complaint)
+	}
+	counts := m.proxy.Counts()
+	t.Logf("%s, %d writes, faults: %v", took.Round(time.Second), len(m.proxy.Writes()), counts)
+	for kind := range of {
+		if counts[kind] == 0 {
+			t.Errorf("no %s: this shows nothing", kind)
+		}
+	}
+	m.proxy.Set(nil)
+}
+
+// prepareStory creates what the story is about: ten Deployments and a StatefulSet that use one ConfigMap and keep one old template each.
+func (w *world) prepareStory() {
+	w.Helper()
+	w.Create(configMap(source, "0"), statefulSet("set", gen.HistoryLimit(1)))
+	for i := range 10 {
+		w.Create(deployment("web-"+strconv.Itoa(i), gen.HistoryLimit(1)))
+	}
+	w.waitPinned("0")
+}
+
+// Which Deployments are rolled back, and deployed.
+const undone, deployed = "web-0", "web-1"
+
+// story is what users do: each waits for what was done before.
+func (w *world) story() {
+	w.Helper()
+	for _, value := range []string{"1", "2", "3"} {
+		w.Edit(source, color, value)
+		w.waitPinned(value)
+	}
+	w.Undo(undone)
+	w.Eventually(undone+" is held", func() string { return w.notHeld(undone) })
+	w.deploy(deployed, "app:2")
+	w.Eventually("all are rolled out", func() string { return w.notPinned("3", map[string]string{undone: "2"}) })
+}
+
+// endOfStory waits for the end as it must be, without a look at how it was with other runs.
+func (w *world) endOfStory() {
+	w.Helper()
+	w.Eventually("the end", func() string {
+		for _, s := range w.subjects() {
+			// The first template, three edits, and one of the two more.
+			want := "4"
+			if slices.Contains([]string{undone, deployed}, s.GetName()) {
+				want = "5"
+			}
+			if s.rollouts != want {
+				w.Fatalf("%s has rolled out %s times, want %s", s, s.rollouts, want)
+			}
+			if _, ok := s.Object.(*appsv1.Deployment); ok && s.GetGeneration() != mustNumber(want) {
+				w.Fatalf("%s is at generation %d, want %s", s, s.GetGeneration(), want)
+			}
+		}
+		if n := len(w.Revisions(source)); n != 2 {
+			return fmt.Sprintf("%d revisions, want the last two", n)
+		}
+		return ""
+	})
+}
+
+func mustNumber(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}

@@ -1,0 +1,89 @@
+//go:build reliability
+
+package reliability
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+)
+
+// state returns what is to be the same however confrev came there, a line for each object, in the words of this package: no uid, no time, no
+// resourceVersion. rollouts adds how often each workload has rolled out.
+func (w *world) state(rollouts bool) string {
+	w.Helper()
+	all := &corev1.ConfigMapList{}
+	w.List(all)
+	values := map[string]string{}
+	for _, cm := range all.Items {
+		values[cm.Name] = cm.Data[color]
+	}
+	var lines []string
+	for _, s := range w.subjects() {
+		line := fmt.Sprintf("%s has %s", s, w.pinsOf(s, values))
+		if hashes := s.template.Annotations[keys.Hashes]; hashes != "" {
+			line += ", hashes " + hashes
+		}
+		if rollouts {
+			line += ", rollouts " + s.rollouts
+		}
+		lines = append(lines, line)
+	}
+	for _, cm := range all.Items {
+		if line := describe(&cm); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// pinsOf describes the pins and holds of a workload by contents.
+func (w *world) pinsOf(s subject, values map[string]string) string {
+	w.Helper()
+	pins, err := pin.Parse(s.template.Annotations[keys.Pins])
+	w.Must(err)
+	var parts []string
+	for _, of := range pins.Sources() {
+		parts = append(parts, fmt.Sprintf("%s=%q@%d", of, values[pins[of].Revision], pins[of].Number))
+	}
+	notes, err := pin.ParseNotes(s.GetAnnotations()[keys.Held])
+	w.Must(err)
+	for of, note := range notes {
+		parts = append(parts, fmt.Sprintf("%s held from %q@%d (stopped: %t)", of, values[note.From.Revision], note.From.Number, note.Stop != 0))
+	}
+	slices.Sort(parts)
+	if len(parts) == 0 {
+		return "no pins"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describe describes a ConfigMap that is confrev's, or that it owns something of.
+func describe(cm *corev1.ConfigMap) string {
+	if cm.Name == "barrier" || cm.Annotations[keys.SourceName] == "barrier" || cm.Name == "kube-root-ca.crt" {
+		return ""
+	}
+	var owners []string
+	for _, o := range cm.OwnerReferences {
+		owners = append(owners, ownerName(o))
+	}
+	slices.Sort(owners)
+	what := "source " + cm.Name
+	if number := cm.Annotations[keys.Number]; number != "" {
+		what = fmt.Sprintf("revision %s@%s", cm.Annotations[keys.SourceName], number)
+		if strings.Contains(cm.Annotations[keys.Propagation], `"stops":1`) {
+			what += ", stopped"
+		}
+	}
+	return fmt.Sprintf("%s: %q, owners %q, finalizers %q", what, cm.Data[color], owners, cm.Finalizers)
+}
+
+// ownerName is the name of an owner. The name of a holder follows from its template.
+func ownerName(o metav1.OwnerReference) string { return strings.ToLower(o.Kind) + "/" + o.Name }
