@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// Options say how a proxy behaves. Only the seed has a default that one may want: that of a run is printed by who makes it.
+// Options say how a proxy behaves. Only the seed has a default that one may want: a test prints its own.
 type Options struct {
 	// Seed is that of the generator by which faults come.
 	Seed uint64
@@ -152,7 +152,7 @@ func (p *Proxy) Kubeconfig(from, to string) error {
 	return clientcmd.WriteToFile(*config, to)
 }
 
-// Cut parts the client from the API server until Mend: its connections close, and new ones do at once. Unlike other faults, this one befalls leases
+// Cut parts the client from the API server until Reconnect: its connections close, and new ones do at once. Unlike other faults, this one befalls leases
 // as well. Requests that the API server has already received take effect.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -164,8 +164,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Mend ends what Cut began.
-func (p *Proxy) Mend() {
+// Reconnect ends what Cut began.
+func (p *Proxy) Reconnect() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = false
@@ -185,7 +185,7 @@ func (p *Proxy) connected(connection net.Conn, state http.ConnState) {
 	}
 }
 
-// serve is what befalls a request before it reaches the API server.
+// serve passes a request on, unless a fault befalls it before it reaches the API server.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if p.isCut() {
 		panic(http.ErrAbortHandler)

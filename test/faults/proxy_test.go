@@ -164,7 +164,7 @@ func TestFaultsComeByTheirChance(t *testing.T) {
 	}
 }
 
-func TestCutAndMend(t *testing.T) {
+func TestCutAndReconnect(t *testing.T) {
 	s := newAPIServer(t)
 	p, c := s.start(Options{})
 	watching, cancel := p.watch(t, "application/json")
@@ -176,7 +176,7 @@ func TestCutAndMend(t *testing.T) {
 	if status, _, _ := s.ask(c, http.MethodGet, p.URL+path); status != 0 {
 		t.Errorf("got through: %d", status)
 	}
-	p.Mend()
+	p.Reconnect()
 	if status, _, body := s.ask(c, http.MethodGet, p.URL+path); status != http.StatusOK {
 		t.Errorf("does not get through: %s", body)
 	}

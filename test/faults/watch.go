@@ -17,7 +17,7 @@ func isWatch(r *http.Request) bool {
 	return r.Method == http.MethodGet && slices.Contains([]string{"true", "1"}, r.URL.Query().Get("watch"))
 }
 
-// continues reports whether a watch goes on from where another one was. Others begin with what there is.
+// continues reports whether a watch begins where another one ended. Others begin with what there is.
 func continues(r *http.Request) bool {
 	return !slices.Contains([]string{"", "0"}, r.URL.Query().Get("resourceVersion"))
 }

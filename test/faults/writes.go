@@ -151,7 +151,7 @@ func (c *crash) kill() {
 	close(c.died)
 }
 
-// answered is what befalls the API server's answer.
+// answered lets faults befall the API server's answer.
 func (p *Proxy) answered(response *http.Response) error {
 	r := response.Request
 	succeeded := response.StatusCode < http.StatusMultipleChoices

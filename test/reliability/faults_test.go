@@ -103,7 +103,7 @@ func (w *world) prepareStory() {
 // Which Deployments are rolled back, and deployed.
 const undone, deployed = "web-0", "web-1"
 
-// story is what users do: each waits for what was done before.
+// story does what users do: each step waits for what was done before.
 func (w *world) story() {
 	w.Helper()
 	for _, value := range []string{"1", "2", "3"} {

@@ -85,5 +85,5 @@ func describe(cm *corev1.ConfigMap) string {
 	return fmt.Sprintf("%s: %q, owners %q, finalizers %q", what, cm.Data[color], owners, cm.Finalizers)
 }
 
-// ownerName is the name of an owner. The name of a holder follows from its template.
+// ownerName returns the name of an owner. That of a holder follows from its template.
 func ownerName(o metav1.OwnerReference) string { return strings.ToLower(o.Kind) + "/" + o.Name }

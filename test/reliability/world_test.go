@@ -155,7 +155,7 @@ func (w *world) annotate(obj client.Object, name, key, value string) {
 	w.Must(cluster.Client.Patch(w.Ctx, obj, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))))
 }
 
-// deploy gives a Deployment another image.
+// deploy changes the image of a Deployment.
 func (w *world) deploy(name, image string) {
 	w.Helper()
 	w.Kubectl("set", "image", "deployment/"+name, "app="+image)
