@@ -167,7 +167,7 @@ func TestFaultsComeByTheirChance(t *testing.T) {
 func TestCutAndReconnect(t *testing.T) {
 	s := newAPIServer(t)
 	p, c := s.start(Options{})
-	watching, cancel := p.watch(t, "application/json")
+	watching, cancel := s.through(t, p, "application/json")
 	defer cancel()
 	s.events <- "before"
 	watching.has("before")

@@ -31,7 +31,9 @@ type apiServer struct {
 	// events are the names of the ConfigMaps that a watch shows, each as added.
 	events chan string
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// watches is how many there are at the moment.
+	watches  int
 	requests []string
 	tokens   []string
 }
@@ -75,6 +77,8 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", media+";stream=watch")
 	w.WriteHeader(http.StatusOK)
+	s.count(1)
+	defer s.count(-1)
 	for {
 		if err := http.NewResponseController(w).Flush(); err != nil {
 			return
@@ -92,6 +96,13 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+func (s *apiServer) count(by int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches += by
+	return s.watches
 }
 
 func added(name string, inProtobuf bool) ([]byte, error) {

@@ -28,13 +28,18 @@ type watching struct {
 	watch.Interface
 }
 
-// watch watches through the proxy.
-func (p *Proxy) watch(t *testing.T, media string) (*watching, context.CancelFunc) {
+// through watches through a proxy, once the API server knows that earlier watches have ended: they would take the events.
+func (s *apiServer) through(t *testing.T, p *Proxy, media string) (*watching, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w, err := p.tryWatch(ctx, media)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for began := time.Now(); s.count(0) != 1; time.Sleep(time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("the API server has %d watches", s.count(0))
+		}
 	}
 	return &watching{t, w}, cancel
 }
@@ -107,7 +112,7 @@ func each(t *testing.T, do func(t *testing.T, s *apiServer, p *Proxy, media stri
 
 func TestEventsPass(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := p.watch(t, media)
+		w, cancel := s.through(t, p, media)
 		for _, name := range []string{"a", "b", "c"} {
 			s.events <- name
 		}
@@ -119,7 +124,7 @@ func TestEventsPass(t *testing.T) {
 
 func TestEventsAreRepeated(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := p.watch(t, media)
+		w, cancel := s.through(t, p, media)
 		defer cancel()
 		p.Next(Repeat, 1)
 		s.events <- "a"
@@ -130,7 +135,7 @@ func TestEventsAreRepeated(t *testing.T) {
 
 func TestEventsAreHeldBackInTheirOrder(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := p.watch(t, media)
+		w, cancel := s.through(t, p, media)
 		defer cancel()
 		p.Next(Hold, 3)
 		began := time.Now()
@@ -147,14 +152,14 @@ func TestEventsAreHeldBackInTheirOrder(t *testing.T) {
 
 func TestAWatchBreaksOff(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := p.watch(t, media)
+		w, cancel := s.through(t, p, media)
 		defer cancel()
 		s.events <- "a"
 		w.has("a")
 		p.Next(Break, 1)
 		s.events <- "b"
 		w.ends()
-		again, cancel := p.watch(t, media)
+		again, cancel := s.through(t, p, media)
 		defer cancel()
 		s.events <- "c"
 		again.has("c")
@@ -166,7 +171,7 @@ func TestAWatchExpires(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
 		ways := map[string]int{}
 		for range 20 {
-			w, cancel := p.watch(t, media)
+			w, cancel := s.through(t, p, media)
 			p.Next(Expire, 1)
 			s.events <- "dropped"
 			event, open := w.next()
@@ -184,7 +189,7 @@ func TestAWatchExpires(t *testing.T) {
 			}
 			cancel()
 			// It knows the resourceVersion of a new list.
-			again, cancel := p.watch(t, media)
+			again, cancel := s.through(t, p, media)
 			s.events <- "later"
 			again.has("later")
 			cancel()
