@@ -167,7 +167,7 @@ func TestFaultsComeByTheirChance(t *testing.T) {
 func TestCutAndReconnect(t *testing.T) {
 	s := newAPIServer(t)
 	p, c := s.start(Options{})
-	watching, cancel := s.through(t, p, "application/json")
+	watching, cancel := s.through(t, p, "application/json", later)
 	defer cancel()
 	s.events <- "before"
 	watching.has("before")

@@ -24,6 +24,9 @@ import (
 
 const path = "/api/v1/namespaces/ns/configmaps"
 
+// listed is the name of the last event that shows what there was when a watch began.
+const listed = "listed"
+
 // apiServer answers like an API server, as far as these tests look.
 type apiServer struct {
 	*httptest.Server
@@ -107,6 +110,9 @@ func (s *apiServer) count(by int) int {
 
 func added(name string, inProtobuf bool) ([]byte, error) {
 	cm := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if name == listed {
+		cm.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+	}
 	if !inProtobuf {
 		object, err := json.Marshal(cm)
 		return fmt.Appendf(nil, "{\"type\":\"ADDED\",\"object\":%s}\n", object), err

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // errBroken ends a watch in the middle of an event.
@@ -44,6 +46,9 @@ type stream struct {
 	from  io.ReadCloser
 	to    *io.PipeWriter
 	what  string
+	// lists is true while the watch still shows what there was when it began. It is not interrupted meanwhile: with a chance for each event, one that
+	// shows many would never come to its end.
+	lists bool
 }
 
 // stream puts itself between the events of a watch and the client.
@@ -54,6 +59,7 @@ func (p *Proxy) stream(response *http.Response) error {
 	}
 	reader, writer := io.Pipe()
 	s := &stream{Proxy: p, codec: codec, from: response.Body, to: writer, what: watched(response.Request)}
+	s.lists = response.Request.URL.Query().Get("sendInitialEvents") == "true"
 	ctx := response.Request.Context()
 	go func() { writer.CloseWithError(s.run(ctx)) }()
 	response.Body = &joined{Reader: reader, closers: []io.Closer{reader, response.Body}}
@@ -89,6 +95,11 @@ func (s *stream) run(ctx context.Context) error {
 
 // pass passes an event on, or what a fault makes of it.
 func (s *stream) pass(ctx context.Context, frame []byte) error {
+	if s.lists {
+		s.lists = !bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey))
+		_, err := s.to.Write(frame)
+		return err
+	}
 	if s.befalls(Hold) && !wait(ctx, s.upTo(s.options.MaxHold)) {
 		return ctx.Err()
 	}

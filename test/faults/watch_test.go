@@ -22,6 +22,12 @@ const patience = 10 * time.Second
 // media are how clients ask for watches.
 var media = []string{"application/json", "application/vnd.kubernetes.protobuf"}
 
+// later are the options of a watch that continues, fromStart those of one that first shows what there is.
+var (
+	later     = metav1.ListOptions{ResourceVersion: "7"}
+	fromStart = metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+)
+
 // watching is a watch of client-go.
 type watching struct {
 	*testing.T
@@ -29,10 +35,10 @@ type watching struct {
 }
 
 // through watches through a proxy, once the API server knows that earlier watches have ended: they would take the events.
-func (s *apiServer) through(t *testing.T, p *Proxy, media string) (*watching, context.CancelFunc) {
+func (s *apiServer) through(t *testing.T, p *Proxy, media string, options metav1.ListOptions) (*watching, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w, err := p.tryWatch(ctx, media)
+	w, err := p.tryWatch(ctx, media, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +50,14 @@ func (s *apiServer) through(t *testing.T, p *Proxy, media string) (*watching, co
 	return &watching{t, w}, cancel
 }
 
-func (p *Proxy) tryWatch(ctx context.Context, media string) (watch.Interface, error) {
+func (p *Proxy) tryWatch(ctx context.Context, media string, options metav1.ListOptions) (watch.Interface, error) {
 	config := p.Config("of the client")
 	config.ContentType = media
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	return c.CoreV1().ConfigMaps("ns").Watch(ctx, metav1.ListOptions{ResourceVersion: "7"})
+	return c.CoreV1().ConfigMaps("ns").Watch(ctx, options)
 }
 
 func (w *watching) next() (watch.Event, bool) {
@@ -112,7 +118,7 @@ func each(t *testing.T, do func(t *testing.T, s *apiServer, p *Proxy, media stri
 
 func TestEventsPass(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := s.through(t, p, media)
+		w, cancel := s.through(t, p, media, later)
 		for _, name := range []string{"a", "b", "c"} {
 			s.events <- name
 		}
@@ -124,7 +130,7 @@ func TestEventsPass(t *testing.T) {
 
 func TestEventsAreRepeated(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := s.through(t, p, media)
+		w, cancel := s.through(t, p, media, later)
 		defer cancel()
 		p.Next(Repeat, 1)
 		s.events <- "a"
@@ -135,7 +141,7 @@ func TestEventsAreRepeated(t *testing.T) {
 
 func TestEventsAreHeldBackInTheirOrder(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := s.through(t, p, media)
+		w, cancel := s.through(t, p, media, later)
 		defer cancel()
 		p.Next(Hold, 3)
 		began := time.Now()
@@ -152,14 +158,14 @@ func TestEventsAreHeldBackInTheirOrder(t *testing.T) {
 
 func TestAWatchBreaksOff(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
-		w, cancel := s.through(t, p, media)
+		w, cancel := s.through(t, p, media, later)
 		defer cancel()
 		s.events <- "a"
 		w.has("a")
 		p.Next(Break, 1)
 		s.events <- "b"
 		w.ends()
-		again, cancel := s.through(t, p, media)
+		again, cancel := s.through(t, p, media, later)
 		defer cancel()
 		s.events <- "c"
 		again.has("c")
@@ -171,7 +177,7 @@ func TestAWatchExpires(t *testing.T) {
 	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
 		ways := map[string]int{}
 		for range 20 {
-			w, cancel := s.through(t, p, media)
+			w, cancel := s.through(t, p, media, later)
 			p.Next(Expire, 1)
 			s.events <- "dropped"
 			event, open := w.next()
@@ -182,14 +188,14 @@ func TestAWatchExpires(t *testing.T) {
 				w.ends()
 				ways["by an event"]++
 			} else {
-				if _, err := p.tryWatch(t.Context(), media); !apierrors.IsResourceExpired(err) {
+				if _, err := p.tryWatch(t.Context(), media, later); !apierrors.IsResourceExpired(err) {
 					t.Fatalf("the watch can be continued: %v", err)
 				}
 				ways["when it asks again"]++
 			}
 			cancel()
 			// It knows the resourceVersion of a new list.
-			again, cancel := s.through(t, p, media)
+			again, cancel := s.through(t, p, media, later)
 			s.events <- "later"
 			again.has("later")
 			cancel()
@@ -197,6 +203,19 @@ func TestAWatchExpires(t *testing.T) {
 		if len(ways) != 2 {
 			t.Errorf("it expired %v", ways)
 		}
+	})
+}
+
+func TestAWatchThatStillListsIsNotInterrupted(t *testing.T) {
+	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
+		w, cancel := s.through(t, p, media, fromStart)
+		defer cancel()
+		p.Next(Break, 1)
+		s.events <- "a"
+		s.events <- listed
+		w.has("a", listed)
+		s.events <- "b"
+		w.ends()
 	})
 }
 

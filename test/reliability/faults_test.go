@@ -18,10 +18,10 @@ import (
 // seed is that of all faults. A test that fails with it fails again with it, as far as what happens at the same time permits.
 const seed = 1
 
-// chances are how probable each fault is where it is the only one: as often as lets the story end within a minute.
+// chances are how probable each fault is where it is the only one. A client waits the longer, the more often its watch has ended.
 var chances = faults.Chances{
 	faults.Latency: 0.5, faults.TooMany: 0.2, faults.Conflict: 0.3, faults.ServerError: 0.2, faults.Unavailable: 0.2,
-	faults.LostAnswer: 0.3, faults.Repeat: 0.5, faults.Hold: 0.3, faults.Break: 0.1, faults.Expire: 0.05,
+	faults.LostAnswer: 0.3, faults.Repeat: 0.5, faults.Hold: 0.05, faults.Break: 0.02, faults.Expire: 0.02,
 }
 
 // Rules 2, 3, 4, 5, 13 and 21: a story of edits, an undo and a deploy has the same end with each of the faults in turn, and with all of them, as it
