@@ -96,6 +96,9 @@ func basics(o Options) ctrl.Options {
 }
 
 func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
+	if options.LeaderElect {
+		config.Wrap((&fence{now: time.Now}).wrap)
+	}
 	all := basics(options)
 	all.LeaderElection, all.LeaderElectionID, all.LeaderElectionNamespace = options.LeaderElect, options.Lease(), options.Namespace
 	// The process ends right after the manager does, so a successor need not wait for the lease to run out.
