@@ -23,8 +23,9 @@ const (
 	// Conflict refuses an update, patch or delete with 409. The API server does that also to a patch without a precondition, when others keep
 	// writing the object. (Not to a create: there, 409 is a statement about the object.)
 	Conflict Kind = "409"
-	// ServerError and Unavailable refuse a request with 500 and 503.
+	// ServerError refuses a request with 500.
 	ServerError Kind = "500"
+	// Unavailable refuses a request with 503.
 	Unavailable Kind = "503"
 	// LostAnswer closes the connection after a write took effect, instead of answering.
 	LostAnswer Kind = "answer lost"

@@ -32,6 +32,9 @@ func (w Write) In(namespace string) bool {
 // OfLease reports whether a write was to a lease.
 func (w Write) OfLease() bool { return strings.HasPrefix(w.Path, "/apis/coordination.k8s.io/") }
 
+// OfEvent reports whether a write was an event.
+func (w Write) OfEvent() bool { return strings.HasPrefix(w.Path, "/apis/events.k8s.io/") }
+
 // Writes returns those that took effect through this proxy, in the order of their answers.
 func (p *Proxy) Writes() []Write {
 	p.mu.Lock()
