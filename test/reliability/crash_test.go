@@ -81,14 +81,21 @@ func (s scenario) enumerate(t *testing.T, m *member, answered bool, want string)
 		}
 		t.Run(fmt.Sprint("write ", all+1), func(t *testing.T) {
 			c := &crashing{member: m, at: all + 1, answered: answered, disarmed: make(chan struct{}), restarted: make(chan error, 1)}
-			over = !c.play(t, s, want)
-			if !over {
-				all++
-			}
-			if !over && !t.Failed() {
-				same++
-			}
+			// Also when the test fails.
+			defer func() {
+				over = !c.reached()
+				if !over {
+					all++
+				}
+				if !over && !t.Failed() {
+					same++
+				}
+			}()
+			c.play(t, s, want)
 		})
+	}
+	if all == 0 {
+		t.Error("confrev wrote nothing: this shows nothing")
 	}
 	t.Logf("%d of %d crash points have the same end", same, all)
 }
@@ -105,8 +112,11 @@ type crashing struct {
 	disarmed  chan struct{}
 }
 
-// play plays a scenario once, and reports whether it came to the write at which confrev was to end.
-func (c *crashing) play(t *testing.T, s scenario, want string) (reached bool) {
+// reached reports whether the scenario came to the write at which confrev was to end, once it is over.
+func (c *crashing) reached() bool { return c.died != nil }
+
+// play plays a scenario once.
+func (c *crashing) play(t *testing.T, s scenario, want string) {
 	w := newWorld(t)
 	// There are many points, and what does not come within a minute does not come.
 	w.Patience = time.Minute
@@ -123,7 +133,7 @@ func (c *crashing) play(t *testing.T, s scenario, want string) (reached bool) {
 		if err := <-c.restarted; err != nil {
 			t.Error(err)
 		}
-		if reached = c.died != nil; reached {
+		if c.reached() {
 			t.Logf("confrev ended at%s", list([]faults.Write{c.died.After}, w.NS))
 		}
 	}()
@@ -139,7 +149,6 @@ func (c *crashing) play(t *testing.T, s scenario, want string) (reached bool) {
 	if complaint := same(); complaint != "" {
 		t.Error("later, " + complaint)
 	}
-	return false
 }
 
 // restart starts confrev again once it has ended.

@@ -46,14 +46,18 @@ var scenarios = map[string]scenario{
 		done:     func(w *world) string { return w.notPinned("B", nil) },
 		rollouts: true,
 	},
-	// Rule 21.
-	"an undo, which is held": {
+	// Rules 4 and 21. The webhook would note the hold in the user's own request, and confrev write nothing.
+	"an undo that the webhook missed": {
 		prepare: func(w *world) {
 			w.has("A", deployment("a"), deployment("b"))
 			w.Edit(source, color, "B")
 			w.waitPinned("B")
 		},
-		act: func(w *world) { w.Undo("a") },
+		act: func(w *world) {
+			cluster.CutWebhook()
+			defer cluster.MendWebhook()
+			w.Undo("a")
+		},
 		done: func(w *world) string {
 			if complaint := w.notHeld("a"); complaint != "" {
 				return complaint

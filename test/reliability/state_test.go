@@ -5,8 +5,10 @@ package reliability
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -36,6 +38,9 @@ func (w *world) state(rollouts bool) string {
 		lines = append(lines, line)
 	}
 	for _, cm := range all.Items {
+		if !rollouts {
+			w.foldHolders(&cm)
+		}
 		if line := describe(&cm); line != "" {
 			lines = append(lines, line)
 		}
@@ -63,6 +68,28 @@ func (w *world) pinsOf(s subject, values map[string]string) string {
 		return "no pins"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// foldHolders replaces the holders among the owners of a revision, where one rollout more may be, with whether they are those that pin it.
+func (w *world) foldHolders(cm *corev1.ConfigMap) {
+	w.Helper()
+	var own, pin []string
+	cm.OwnerReferences = slices.DeleteFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool {
+		if o.Kind == "ReplicaSet" {
+			own = append(own, o.Name)
+		}
+		return o.Kind == "ReplicaSet" || o.Kind == "ControllerRevision"
+	})
+	sets := &appsv1.ReplicaSetList{}
+	w.List(sets)
+	for _, rs := range sets.Items {
+		if strings.Contains(rs.Spec.Template.Annotations[keys.Pins], "="+cm.Name+"@") {
+			pin = append(pin, rs.Name)
+		}
+	}
+	slices.Sort(own)
+	slices.Sort(pin)
+	cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{Kind: "holders", Name: strconv.FormatBool(slices.Equal(own, pin))})
 }
 
 // describe describes a ConfigMap that is confrev's, or that it owns something of.
