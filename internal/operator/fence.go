@@ -9,8 +9,13 @@ import (
 	"time"
 )
 
-// leaseDuration is for how long a leader leads without renewing its lease: no other replica leads earlier.
-const leaseDuration = 15 * time.Second
+const (
+	// leaseDuration is for how long a leader leads without renewing its lease: no other replica leads earlier.
+	leaseDuration = 15 * time.Second
+	// lookForLease is the time between two looks at the lease, up to 2.2 times as long with client-go's jitter: so long after the lease has run out
+	// or was released, no one leads.
+	lookForLease = 800 * time.Millisecond
+)
 
 // errFenced is what a write gets of a process that led, once another may lead.
 var errFenced = errors.New("this replica led, and has not renewed its lease in time, so another one may lead: it writes no more, and ends")
@@ -34,7 +39,9 @@ func (f *fence) wrap(next http.RoundTripper) http.RoundTripper { return fenced{f
 func (f *fence) passed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.renewed.IsZero() && f.now().Sub(f.renewed) >= leaseDuration
+	now := f.now()
+	// The monotonic clock stands still while a machine is suspended, and the other one can be set back.
+	return !f.renewed.IsZero() && max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0))) >= leaseDuration
 }
 
 // fenced is a transport whose writes are refused beyond the fence.

@@ -101,6 +101,7 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	}
 	all := basics(options)
 	all.LeaderElection, all.LeaderElectionID, all.LeaderElectionNamespace = options.LeaderElect, options.Lease(), options.Namespace
+	all.LeaseDuration, all.RetryPeriod = new(leaseDuration), new(lookForLease)
 	// The process ends right after the manager does, so a successor need not wait for the lease to run out.
 	all.LeaderElectionReleaseOnCancel = true
 	all.HealthProbeBindAddress, all.Metrics = options.HealthAddress, metricsServer(options)

@@ -170,12 +170,11 @@ func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, 
 
 func (r *Revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {
 	added, err := r.Store.Attach(ctx, obj, r.owners(users))
-	if err != nil || added == 0 {
-		return err
+	if added > 0 {
+		metricOwners.Add(float64(added))
+		log.FromContext(ctx).V(1).Info("attached owners", "owners", added)
 	}
-	metricOwners.Add(float64(added))
-	log.FromContext(ctx).V(1).Info("attached owners", "owners", added)
-	return nil
+	return err
 }
 
 func (r *Revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata, inUse func(context.Context) (bool, error)) (time.Duration, error) {

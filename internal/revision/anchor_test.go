@@ -3,6 +3,7 @@ package revision
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -335,6 +336,27 @@ func TestTheUsersTakeTheAnchorsPlace(t *testing.T) {
 				t.Errorf("owners (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Rule 12: an owner that cannot be read keeps no other one from becoming an owner, and is tried again.
+func TestAttachAddsTheOwnersThatCouldBeRead(t *testing.T) {
+	objects, owners := replicaSets(3)
+	store, c, sent := storeOf(t, append(objects, ownedBy())...)
+	store.live = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
+			if key.Name == "web-001" {
+				return apierrors.NewInternalError(errors.New("no"))
+			}
+			return c.Get(ctx, key, obj, options...)
+		},
+	})
+	added, err := store.Attach(t.Context(), metadataOf(t, c), owners)
+	if added != 2 || err == nil || !strings.Contains(err.Error(), "web-001") || len(*sent) != 1 {
+		t.Errorf("added %d in %d writes: %v", added, len(*sent), err)
+	}
+	if diff := cmp.Diff([]string{"web-000", "web-002"}, ownerNames(metadataOf(t, c))); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
 	}
 }
 

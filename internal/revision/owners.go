@@ -2,6 +2,7 @@ package revision
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,27 +50,33 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	if len(revision.OwnerReferences)+len(lacking) > MaxOwners {
 		return 1, s.anchor(ctx, revision)
 	}
+	// Those that could be read become owners even if others could not: the revision might be deleted while the others are tried again.
 	references, err := s.withLiving(ctx, revision.Namespace, revision.OwnerReferences, lacking)
 	added := len(references) - len(revision.OwnerReferences)
-	if err != nil || added == 0 {
+	if added == 0 {
 		return 0, err
 	}
-	return added, s.setOwners(ctx, revision, references)
+	if written := s.setOwners(ctx, revision, references); written != nil {
+		return 0, errors.Join(written, err)
+	}
+	return added, err
 }
 
-// withLiving returns owner references together with those of the owners that are alive.
+// withLiving returns owner references together with those of the owners that are alive. Its error is about owners that could not be read, which
+// are left out.
 func (s *Store) withLiving(ctx context.Context, namespace string, references []metav1.OwnerReference, owners []Owner) ([]metav1.OwnerReference, error) {
 	references = slices.Clone(references)
+	var errs []error
 	for _, owner := range owners {
 		alive, err := s.isAlive(ctx, namespace, owner)
 		if err != nil {
-			return nil, err
+			errs = append(errs, fmt.Errorf("look up %s %s, which uses a revision: %w", owner.Kind, owner.Name, err))
 		}
 		if alive {
 			references = append(references, owner.reference())
 		}
 	}
-	return references, nil
+	return references, errors.Join(errs...)
 }
 
 // setOwners replaces the owners of a revision or an attached source. It replaces the whole list, and the condition of patch

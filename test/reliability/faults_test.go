@@ -19,9 +19,8 @@ import (
 const seed = 1
 
 // chances are how probable each fault is where it is the only one. A client waits the longer, the more often its watch has ended.
-// And before owners are written, all of them are read live: with two dozen of them and 500 for every fifth request, none were within four minutes.
 var chances = faults.Chances{
-	faults.Latency: 0.5, faults.TooMany: 0.2, faults.Conflict: 0.3, faults.ServerError: 0.05, faults.Unavailable: 0.05,
+	faults.Latency: 0.5, faults.TooMany: 0.2, faults.Conflict: 0.3, faults.ServerError: 0.2, faults.Unavailable: 0.2,
 	faults.LostAnswer: 0.3, faults.Repeat: 0.5, faults.Hold: 0.05, faults.Break: 0.02, faults.Expire: 0.02,
 }
 
