@@ -6,11 +6,13 @@ TEST_CLUSTER ?= e2e
 BENCH_CLUSTER ?= bench
 NODE_CLUSTER ?= node
 RELIABILITY_CLUSTER ?= reliability
+CHAOS_CLUSTER ?= chaos
 MATRIX ?= 1.30 1.31 1.32 1.33 1.34 1.35 1.36
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
 export CONFREV_RELIABILITY_CLUSTER = $(RELIABILITY_CLUSTER)
+export CONFREV_CHAOS_CLUSTER = $(CHAOS_CLUSTER)
 cluster = go run -C hack/cluster .
 tool = $$($(cluster) path $(1))
 release = go run -C hack/release . --source $(CURDIR)
@@ -19,10 +21,10 @@ times = $(CURDIR)/.times
 binaries = $(CURDIR)/bin/e2e
 gotest = go run ./hack/gotest run $(times)/$@
 # What tests start (API servers, confrev, kubectl, Helm, compilers) trades memory for a fifth of its processor time.
-test e2e e2e-alone e2e-shared unit lint verify render-corpus node: export GOGC ?= 400
-test e2e e2e-alone e2e-shared unit lint verify render-corpus node: export GOMEMLIMIT ?= 3GiB
+test e2e e2e-alone e2e-shared unit lint verify render-corpus node chaos: export GOGC ?= 400
+test e2e e2e-alone e2e-shared unit lint verify render-corpus node chaos: export GOMEMLIMIT ?= 3GiB
 # A program with the race detector sleeps for a second when it ends, and the tests end confrev a hundred times.
-test e2e e2e-alone e2e-shared unit: export GORACE ?= atexit_sleep_ms=10
+test e2e e2e-alone e2e-shared unit chaos: export GORACE ?= atexit_sleep_ms=10
 
 .DEFAULT_GOAL := help
 
@@ -173,6 +175,17 @@ node: tools ## Tests with a real kubelet and containers, where the machine allow
 reliability: ## Each fault of the network, an end at each write, lost leaders, and restarts of the control plane, on one (takes about an hour); RUN='-run Name' chooses
 	status=0; go test -tags reliability -count=1 -v -timeout 150m $(RUN) ./test/reliability || status=$$?; \
 	$(cluster) down --name $(RELIABILITY_CLUSTER) && exit $$status
+
+# Run directly, since go test would not show the summary of histories that pass.
+.PHONY: chaos
+chaos: tools ## Random histories on a real control plane, with faults, each checked; HISTORIES=5000, SEED=… repeats a run
+	@go test -c -tags chaos -o $(CURDIR)/bin/chaos.test ./test/chaos
+	@status=0; (cd test/chaos && CONFREV_CHAOS_HISTORIES=$(HISTORIES) CONFREV_CHAOS_SEED=$(SEED) $(CURDIR)/bin/chaos.test) || status=$$?; \
+	$(cluster) down --name $(CHAOS_CLUSTER) && exit $$status
+
+.PHONY: chaos-short
+chaos-short: ## As many of them as happen in about two minutes
+	@$(MAKE) --no-print-directory chaos HISTORIES=$(or $(HISTORIES),60)
 
 .PHONY: bench
 bench: ## Figures of speed and memory, on a real control plane

@@ -1,0 +1,111 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// checkGone asks who used a revision at the very moment in which it went: what came later found it gone, and had it made again.
+func (j *journal) checkGone(ctx context.Context, e entry) {
+	total.revisions.Add(1)
+	users, err := usersAt(ctx, j.namespace, e)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			j.complain("who used %s when it went at %d: %v", e.ref, e.version, err)
+		}
+		return
+	}
+	for _, user := range users {
+		j.complain("%s went at %d while %s uses it", e.ref, e.version, user)
+	}
+}
+
+// usersAt lists the living objects that used a revision when it went.
+func usersAt(ctx context.Context, namespace string, e entry) (users []ref, err error) {
+	c, err := watcher()
+	if err != nil {
+		return nil, err
+	}
+	then := &client.ListOptions{Raw: &metav1.ListOptions{
+		ResourceVersion: strconv.FormatInt(e.version, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact}}
+	all := map[types.UID]*unstructured.Unstructured{}
+	for _, kind := range slices.Concat(holderKinds, workloadKinds, []string{"pod"}) {
+		list := listOf(kind)
+		if err := c.List(ctx, list, client.InNamespace(namespace), then); err != nil {
+			return nil, fmt.Errorf("list %s at %d: %w", kind, e.version, err)
+		}
+		for i := range list.Items {
+			all[list.Items[i].GetUID()] = &list.Items[i]
+		}
+	}
+	for _, obj := range all {
+		if usedBy(obj)[string(e.ref)] && lives(obj, all) {
+			users = append(users, refOf(obj))
+		}
+	}
+	return users, nil
+}
+
+// lives reports whether an object is to stay. What is being deleted is not, nor is what goes with its controller. A pod alone is not
+// a user (rule 13).
+func lives(obj *unstructured.Unstructured, all map[types.UID]*unstructured.Unstructured) bool {
+	if obj.GetDeletionTimestamp() != nil && !slices.Contains(obj.GetFinalizers(), "orphan") {
+		return false
+	}
+	owner := metav1.GetControllerOf(obj)
+	if owner == nil {
+		return obj.GetKind() != "Pod"
+	}
+	controller, ok := all[owner.UID]
+	return ok && lives(controller, all)
+}
+
+// leftovers complains of what is left and unused, or used and not there (invariant 3).
+func (p *play) leftovers() string {
+	c, err := watcher()
+	if err != nil {
+		return err.Error()
+	}
+	used, there := map[string]ref{}, map[string]bool{}
+	for _, kind := range slices.Concat(holderKinds, workloadKinds, sourceKinds) {
+		list := listOf(kind)
+		if err := c.List(p.Ctx, list, client.InNamespace(p.NS)); err != nil {
+			return err.Error()
+		}
+		for _, obj := range list.Items {
+			if slices.Contains(sourceKinds, kind) {
+				if isRevision(&obj) && !p.exists[refOf(&obj)] {
+					there[string(refOf(&obj))] = true
+				}
+				continue
+			}
+			for name := range usedBy(&obj) {
+				used[name] = refOf(&obj)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if _, ok := used[name]; !ok {
+			return name + " is left, and nothing uses it"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		// What no one ever copied, because someone wrote a pin by hand, is not there.
+		if sourceOf(ref(name).name()) != "" && !there[name] && !strings.Contains(noPin, ref(name).name()) {
+			return fmt.Sprintf("%s uses %s, which does not exist", used[name], name)
+		}
+	}
+	return ""
+}
