@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +20,7 @@ import (
 // end lets everything come to rest: nothing waits any longer, the sources get a last content, and all that use them have it
 // (invariant 7). Then another change is one rollout and nothing else (4), and nothing unused is left (3).
 func (p *play) end() {
-	p.line("# The end: nothing waits, and all sources change once more.")
+	p.line("# The end: nothing waits, and all sources change again.")
 	p.Must(p.release())
 	p.editAll("last")
 	p.Eventually("all have the last content", p.notConverged("last"))
@@ -114,12 +115,37 @@ func (p *play) hasNot(obj *unstructured.Unstructured, value string) string {
 		if err != nil {
 			return err.Error()
 		}
-		want := source(use.source, value, "")
-		if field(got.Object, "data", "k") != field(want.Object, "data", "k") {
+		want := field(source(use.source, value, "").Object, "data", "k")
+		if value == present {
+			now, err := p.read(use.source)
+			if err != nil {
+				return err.Error()
+			}
+			want = field(now.Object, "data", "k")
+		}
+		if field(got.Object, "data", "k") != want {
 			return fmt.Sprintf("%s has other content", revision)
 		}
 	}
 	return p.podsLack(obj)
+}
+
+// present stands for the value that a source has.
+const present = ""
+
+// await waits until a workload has rolled out what its sources contain, as a person does who looks at what happens, but not for long:
+// it may be held, or wait.
+func await(p *play, s step) error {
+	p.line("kubectl rollout status %s --timeout=3s", s.on)
+	complaint := p.Poll(3*time.Second, func() string {
+		obj, err := p.read(s.on)
+		if err != nil {
+			return err.Error()
+		}
+		return p.hasNot(obj, present)
+	})
+	p.note("%s", complaint)
+	return nil
 }
 
 // notRestarted complains while a workload in mode restart still has pins of its sources, or pods that are not of its template.

@@ -5,11 +5,13 @@
 // suspended and replaced.
 //
 // A history is data, drawn before anything happens, so that rapid can shrink one that fails. It is printed as a script. Each
-// history has a namespace of its own, and many run at the same time against one confrev.
+// history has a namespace of its own, and many run at the same time against one confrev. A history that found a fault becomes a
+// file in testdata; those run first.
 //
 // Environment: CONFREV_CHAOS_HISTORIES is how many histories run, CONFREV_CHAOS_PARALLEL how many at a time, CONFREV_CHAOS_SEED
-// repeats a run, CONFREV_CHAOS_HISTORY is a file with the one history to run, CONFREV_CHAOS_CLUSTER names the cluster, and
-// CONFREV_CHAOS_DIR is where the evidence of failures goes.
+// repeats a run, CONFREV_CHAOS_HISTORY is a file with the one history to run, CONFREV_CHAOS_CLUSTER names the cluster,
+// CONFREV_CHAOS_BINARY is another confrev than this tree's, CONFREV_CHAOS_SHRINK bounds the time for shrinking a history that
+// failed, and CONFREV_CHAOS_DIR is where the evidence of failures goes.
 package chaos
 
 import (
@@ -94,9 +96,11 @@ func run(m *testing.M) (code int, err error) {
 	if err := cluster.Install(ctx, "secrets.enabled=true", "failFast.enabled=true", "failFast.evictStuckPods=true"); err != nil {
 		return 1, err
 	}
-	binary, err := cluster.Build(ctx, "confrev", true)
-	if err != nil {
-		return 1, err
+	binary := os.Getenv("CONFREV_CHAOS_BINARY")
+	if binary == "" {
+		if binary, err = cluster.Build(ctx, "confrev", true); err != nil {
+			return 1, err
+		}
 	}
 	if err := process.start(ctx, binary); err != nil {
 		return 1, err

@@ -56,7 +56,7 @@ func refOf(obj *unstructured.Unstructured) ref {
 	return ref(strings.ToLower(obj.GetKind()) + "/" + obj.GetName())
 }
 
-// templatePath is where objects of a kind have their pod template. A pod is its own.
+// templatePath returns the path of the pod template in objects of a kind. A pod is its own.
 func templatePath(kind string) []string {
 	switch kind {
 	case "cronjob":

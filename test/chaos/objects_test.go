@@ -99,7 +99,8 @@ func spec(r ref, template map[string]any) map[string]any {
 
 // template returns a pod template that takes a whole source as its environment and as a volume, and single keys as variables.
 func template(app string, uses []use) map[string]any {
-	container := map[string]any{"name": "app", "image": "app:1"}
+	// Argo Rollouts' controller adds the resources to a template that lacks them.
+	container := map[string]any{"name": "app", "image": "app:1", "resources": map[string]any{}}
 	var env, envFrom, volumes []any
 	for _, use := range uses {
 		name := use.source.name()

@@ -21,8 +21,8 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// Faults separate confrev from the API server: Cut makes every request fail and every watch end, and Mend ends that. A proxy between
-// the two implements it; set faults before verbs is filled, and point the proxy at the API server in processes.start.
+// Faults separate confrev from the API server: From Cut to the other call, every request fails, and watches end.
+// A proxy between the two implements it; set faults before verbs is filled, and point the proxy at the API server in processes.start.
 type Faults interface {
 	Cut() error
 	Mend() error
@@ -56,7 +56,7 @@ func (p *processes) start(ctx context.Context, binary string) error {
 	return errors.Join(p.awaitLeader(ctx, ""), cluster.WaitWebhook(ctx))
 }
 
-// lease is that of confrev's leader.
+// lease reads the Lease of confrev's leader.
 func lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	l := &coordinationv1.Lease{}
 	return l, cluster.Client.Get(ctx, client.ObjectKey{Namespace: env.Namespace, Name: "confrev"}, l)

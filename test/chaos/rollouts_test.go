@@ -63,7 +63,7 @@ func dataChanged(entries []entry, u use) (versions []int64) {
 	return versions
 }
 
-// weightOf is how many rollouts of a workload confrev may make because a user did something with it. If the webhook does not answer,
+// weightOf returns how many rollouts of a workload confrev may make because a user did something with it. If the webhook does not answer,
 // what it would have added to the request is one more rollout (rules 2 and 7); with injection template it is two (references.md), and
 // an undo may bring back old settings (rule 21). What does not concern the template is no reason.
 func weightOf(verb string) int {
@@ -110,7 +110,7 @@ func (p *play) causes(entries []entry, w entry) (all []change) {
 	return all
 }
 
-// settingCause is what a write to a source that says something about changes to it may cause.
+// settingCause returns what a write to a source that says something about changes to it may cause.
 func (p *play) settingCause(step int) int {
 	if step == len(p.history) || slices.Contains([]string{"unset", "freeze", "advance", "spread"}, p.history[step].verb) {
 		return 1

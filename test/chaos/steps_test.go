@@ -139,7 +139,8 @@ func init() {
 		// Only with Faults.
 		"partition": {values: []string{"0", "1", "2", "4"}, do: partition, fault: true},
 		// Time.
-		"wait": {weight: 22, values: []string{"20ms", "80ms", "150ms", "300ms", "700ms", "1500ms"}, do: pass},
+		"await": {weight: 16, on: isWorkload, do: await},
+		"wait":  {weight: 16, values: []string{"20ms", "80ms", "150ms", "300ms", "700ms", "1500ms"}, do: pass},
 	}
 	if faults != nil {
 		partitions := verbs["partition"]
@@ -159,25 +160,47 @@ func weighted(objects []ref) (all []string) {
 	return all
 }
 
-// histories that are drawn begin with their sources and a few workloads.
+// anyOf draws one of some values. rapid prefers the first ones, and the table says how often each step is to happen.
+func anyOf[T any](t *rapid.T, values []T, label string) T {
+	index := 0
+	for range 12 {
+		index *= 2
+		if rapid.Bool().Draw(t, label) {
+			index++
+		}
+	}
+	return values[index%len(values)]
+}
+
+// Histories that are drawn begin with their sources and a few workloads.
 var anyHistory = rapid.Custom(func(t *rapid.T) history {
-	members := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(cast))), 1, 3, rapid.ID[ref]).Draw(t, "members")
+	members := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) ref {
+		return anyOf(t, slices.Sorted(maps.Keys(cast)), "member")
+	}), 1, 3, rapid.ID[ref]).Draw(t, "members")
 	var all history
 	for _, r := range slices.Concat(sources, members) {
 		all = append(all, step{verb: "create", on: r})
 	}
 	objects := slices.Concat(sources, members)
-	names := rapid.SampledFrom(weighted(objects))
-	drawn := rapid.Custom(func(t *rapid.T) step {
-		s := step{verb: names.Draw(t, "verb")}
+	names := weighted(objects)
+	drawn := rapid.Custom(func(t *rapid.T) history {
+		s := step{verb: anyOf(t, names, "verb")}
 		v := verbs[s.verb]
 		if v.on != nil {
-			s.on = rapid.SampledFrom(slices.DeleteFunc(slices.Clone(objects), func(r ref) bool { return !v.on(r) })).Draw(t, "on")
+			s.on = anyOf(t, slices.DeleteFunc(slices.Clone(objects), func(r ref) bool { return !v.on(r) }), "on")
 		}
 		if len(v.values) > 0 {
-			s.value = rapid.SampledFrom(v.values).Draw(t, "value")
+			s.value = anyOf(t, v.values, "value")
 		}
-		return s
+		if s.verb == "undo" && rapid.Bool().Draw(t, "of a change") {
+			// Otherwise, there is hardly ever something to undo.
+			changed := step{verb: "edit", on: anyOf(t, cast[s.on], "changed").source, value: anyOf(t, []string{"a", "b", "c"}, "value")}
+			return history{changed, {verb: "await", on: s.on}, s}
+		}
+		return history{s}
 	})
-	return append(all, rapid.SliceOfN(drawn, 8, 25).Draw(t, "steps")...)
+	for _, steps := range rapid.SliceOfN(drawn, 8, 22).Draw(t, "steps") {
+		all = append(all, steps...)
+	}
+	return all
 })
