@@ -185,7 +185,7 @@ chaos: tools ## Random histories on a real control plane, with faults, each chec
 
 .PHONY: chaos-short
 chaos-short: ## As many of them as happen in about two minutes
-	@$(MAKE) --no-print-directory chaos HISTORIES=$(or $(HISTORIES),60)
+	@$(MAKE) --no-print-directory chaos HISTORIES=$(or $(HISTORIES),36)
 
 .PHONY: bench
 bench: ## Figures of speed and memory, on a real control plane

@@ -58,12 +58,17 @@ type witness struct {
 
 // Fatalf writes the history as a script, what was seen, and what confrev logged about it, and ends the test.
 func (w *witness) Fatalf(format string, args ...any) {
-	w.T.Helper()
+	w.Helper()
 	w.said = fmt.Sprintf(format, args...)
-	where := "nowhere"
 	if w.play != nil {
-		var err error
-		if where, err = w.play.keep(w.said); err != nil {
+		// What ended the test may be a consequence of what the watches saw.
+		for _, wrong := range w.play.found() {
+			if !strings.Contains(w.said, wrong) {
+				w.said += "\n" + wrong
+			}
+		}
+		where, err := w.play.keep(w.said)
+		if err != nil {
 			where = err.Error()
 		}
 		w.said += "\n\nThe history (evidence in " + where + "):\n" + w.play.history.String() + "\nAs a script:\n" + w.play.text()

@@ -90,6 +90,13 @@ func (j *journal) complain(format string, args ...any) {
 	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
 }
 
+// found returns what was found wrong so far.
+func (j *journal) found() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.wrong)
+}
+
 func (j *journal) see(ctx context.Context, event watch.Event) {
 	obj, ok := event.Object.(*unstructured.Unstructured)
 	if !ok || event.Type == watch.Error {
@@ -199,8 +206,8 @@ func describe(e entry) string {
 	annotations := e.obj.GetAnnotations()
 	confrev := []string{}
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		if strings.HasPrefix(key, "confrev.io/") {
-			confrev = append(confrev, strings.TrimPrefix(key, "confrev.io/")+"="+annotations[key])
+		if name, ok := strings.CutPrefix(key, "confrev.io/"); ok {
+			confrev = append(confrev, name+"="+annotations[key])
 		}
 	}
 	text := fmt.Sprintf("generation=%d %s", e.obj.GetGeneration(), strings.Join(confrev, " "))
