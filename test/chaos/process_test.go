@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -165,11 +164,11 @@ func suspend(p *play, s step) error {
 
 // freezeProcess stops a process while do runs.
 func freezeProcess(pid int, do func()) error {
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+	if err := env.Suspend(pid); err != nil {
 		return err
 	}
 	do()
-	return syscall.Kill(pid, syscall.SIGCONT)
+	return env.Resume(pid)
 }
 
 // failover starts a second confrev and ends the first, or suspends it until the second leads, so that there are two that take

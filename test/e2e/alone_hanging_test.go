@@ -5,21 +5,23 @@ package e2e
 import (
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"confrev.io/confrev/test/env"
 )
 
 // hang suspends confrev: it accepts connections and answers none. The function that it returns, and the test's end, let it continue.
 func hang(t *testing.T) (goOn func()) {
 	t.Helper()
-	signal := func(s syscall.Signal) {
-		if err := syscall.Kill(confrev.PID(), s); err != nil {
+	if err := env.Suspend(confrev.PID()); err != nil {
+		t.Fatal(err)
+	}
+	goOn = func() {
+		if err := env.Resume(confrev.PID()); err != nil {
 			t.Error(err)
 		}
 	}
-	signal(syscall.SIGSTOP)
-	goOn = func() { signal(syscall.SIGCONT) }
 	t.Cleanup(goOn)
 	return goOn
 }

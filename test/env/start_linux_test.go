@@ -81,3 +81,31 @@ func TestWhatIsStartedEndsWithItsProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A process that was told to stop may run for a while. A suspended one does not.
+func TestASuspendedProcessDoesNothing(t *testing.T) {
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	if err := Start(busy); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = busy.Process.Kill(), busy.Wait() })
+	if running, err := runningThread(busy.Process.Pid); err != nil || running == "" {
+		t.Fatalf("it does not run: %v", err)
+	}
+	if err := Suspend(busy.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if running, err := runningThread(busy.Process.Pid); err != nil || running != "" {
+		t.Errorf("it runs: %s %v", running, err)
+	}
+	if err := Resume(busy.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := busy.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = busy.Wait()
+	if err := Suspend(busy.Process.Pid); err == nil {
+		t.Error("a process that has ended was suspended")
+	}
+}

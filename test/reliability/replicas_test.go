@@ -5,7 +5,6 @@ package reliability
 import (
 	"fmt"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,11 +109,11 @@ func (r *replicas) editUntilEnded(m *member) (last string) {
 // A leader that is suspended beyond its lease, and then resumed, must not write: another one leads.
 func TestALeaderThatWasSuspendedWritesNothing(t *testing.T) {
 	r := newReplicas(t, "suspended")
-	r.Must(syscall.Kill(r.leader.PID(), syscall.SIGSTOP))
+	r.Must(env.Suspend(r.leader.PID()))
 	// Else it would not end with the test.
 	defer func() {
 		if !r.leader.Ended() {
-			r.Must(syscall.Kill(r.leader.PID(), syscall.SIGCONT))
+			r.Must(env.Resume(r.leader.PID()))
 		}
 	}()
 	stopped := time.Now()
@@ -123,7 +122,7 @@ func TestALeaderThatWasSuspendedWritesNothing(t *testing.T) {
 	r.Logf("suspended: %s from the stop until all are pinned; the lease is %s", time.Since(stopped).Round(10*time.Millisecond), r.lease())
 
 	resumed := time.Now()
-	r.Must(syscall.Kill(r.leader.PID(), syscall.SIGCONT))
+	r.Must(env.Resume(r.leader.PID()))
 	last := r.editUntilEnded(r.leader)
 	r.ends(r.leader, resumed)
 	r.waitPinned(last)
