@@ -179,7 +179,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	if err := revisions.SetUp(manager); err != nil {
 		return nil, fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
-	handler := &webhook.Workloads{Gate: gate, Notices: notices, Elected: manager.Elected()}
+	handler := &webhook.Workloads{Gate: gate, Notices: notices}
 	fleet := newFleet(manager, o)
 	engine := func(kind workload.Kind) *rollout.Engine {
 		e := &rollout.Engine{

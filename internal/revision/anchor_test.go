@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,9 +183,6 @@ func TestAnchorReplacesManyOwners(t *testing.T) {
 			if last := got.OwnerReferences[len(got.OwnerReferences)-1]; !cmp.Equal(want, last) || len(got.OwnerReferences) > 2 {
 				t.Errorf("owners %+v", got.OwnerReferences)
 			}
-			if !store.ownedByWorkload(got) {
-				t.Error("an anchored revision counts as never used")
-			}
 			writes := len(*sent)
 			if added, err := store.Attach(t.Context(), got, owners); added != 0 || err != nil || len(*sent) != writes {
 				t.Errorf("an anchored revision got owners: %d, %v", added, err)
@@ -193,37 +191,37 @@ func TestAnchorReplacesManyOwners(t *testing.T) {
 	}
 }
 
-// Rule 12: who pins without a controller makes sure that the revision does not go with its other users. Where it has none, nothing
-// collects it.
-func TestOwnersAreAddedAtOnceWithoutController(t *testing.T) {
+// Rule 12: whatever pins a revision makes sure first that it is not deleted with its other users. Where it has no owners, nothing collects it.
+func TestAWorkloadOwnsWhatItIsAboutToPin(t *testing.T) {
 	_, full := replicaSets(MaxOwners)
 	first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
 	second := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second", UID: "2"}
+	holder := Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "3"}
+	other := Owner{APIVersion: "v1", Kind: "Other", Name: "other", UID: "9"}
 	anchor := Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: "uid-of-anchor"}
-	atOnce := func(o Owner) Owner { o.AtOnce = true; return o }
-	created := atOnce(Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second"})
+	created := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second"}
 	tests := map[string]struct {
 		has   []Owner
 		joins Owner
 		want  []string
-		other bool // Something else has the anchor's name.
+		taken bool // Something else has the anchor's name.
 	}{
-		"the controller's, and no owner yet":         {nil, second, []string{"second"}, false},
-		"the controller's, next to another workload": {[]Owner{first}, second, []string{"first"}, false},
-		"at once, next to another workload":          {[]Owner{first}, atOnce(second), []string{"first", "second"}, false},
-		"at once, and no owner yet":                  {nil, atOnce(second), nil, false},
-		"at once, and it is one":                     {[]Owner{first, second}, atOnce(second), []string{"first", "second"}, false},
-		"at once, next to the anchor":                {[]Owner{first, anchor}, atOnce(second), []string{"first", AnchorName}, false},
-		"being created, next to another workload":    {[]Owner{first}, created, []string{"first", AnchorName}, false},
-		"being created, and no owner yet":            {nil, created, nil, false},
-		"being created, next to the anchor":          {[]Owner{first, anchor}, created, []string{"first", AnchorName}, false},
-		"being created, and there is no anchor":      {[]Owner{first}, created, []string{"first"}, true},
-		"at once, next to as many as there may be":   {full, atOnce(second), append(namesOf(full), AnchorName), false},
+		"next to another workload":                {[]Owner{first}, second, []string{"first", "second"}, false},
+		"next to a holder":                        {[]Owner{holder}, second, []string{"web-1", "second"}, false},
+		"no owner yet":                            {nil, second, nil, false},
+		"it is one":                               {[]Owner{first, second}, second, []string{"first", "second"}, false},
+		"next to the anchor":                      {[]Owner{first, anchor}, second, []string{"first", AnchorName}, false},
+		"being created, next to another workload": {[]Owner{first}, created, []string{"first", AnchorName}, false},
+		"being created, and no owner yet":         {nil, created, nil, false},
+		"being created, next to the anchor":       {[]Owner{first, anchor}, created, []string{"first", AnchorName}, false},
+		"being created, and there is no anchor":   {[]Owner{first}, created, []string{"first"}, true},
+		"next to as many as there may be":         {append([]Owner{other}, full[1:]...), second, []string{"other", AnchorName}, false},
+		"next to as many as there may be, and the anchor's name is taken": {full, second, namesOf(full), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			source, mark := gen.ConfigMap("app", map[string]string{"k": "v"}), ours
-			if test.other {
+			if test.taken {
 				mark = nil
 			}
 			store, c, _ := storeOf(t, source, ownedBy(test.has...), anchorObject(mark))
@@ -233,6 +231,29 @@ func TestOwnersAreAddedAtOnceWithoutController(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, ownerNames(metadataOf(t, c))); diff != "" {
 				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Rule 12: a revision is created with the owners that pin it, unless some do not exist yet: their revision must not be deleted with the others.
+func TestOwnersOfANewRevision(t *testing.T) {
+	web := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "1"}
+	api := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "api", UID: "2"}
+	_, many := replicaSets(MaxOwners + 1)
+	tests := map[string]struct {
+		owners []Owner
+		want   int
+	}{
+		"two workloads":                      {[]Owner{web, api}, 2},
+		"one of them is about to be created": {[]Owner{web, {APIVersion: "apps/v1", Kind: "Deployment", Name: "new"}}, 0},
+		"as many as there may be":            {many[1:], MaxOwners},
+		"more than a revision may list":      {many, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := len(firstOwners(test.owners)); got != test.want {
+				t.Errorf("%d owners, want %d", got, test.want)
 			}
 		})
 	}
@@ -271,7 +292,7 @@ func TestManyJoinAtTheSameTime(t *testing.T) {
 	var failed atomic.Int64
 	for i := range workloads {
 		all.Go(func() {
-			owner := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("uid-", i)), AtOnce: true}
+			owner := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("uid-", i))}
 			for range 3 { // as the webhook does
 				_, _, err := stores[i%2].Ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, owner)
 				if err == nil {
@@ -288,6 +309,40 @@ func TestManyJoinAtTheSameTime(t *testing.T) {
 	if got := len(metadataOf(t, c).OwnerReferences); got != workloads+1 || failed.Load() > 0 {
 		t.Errorf("%d owners, %d failed", got, failed.Load())
 	}
+}
+
+// Rule 12: workloads that one process is about to pin at the same time become owners in a few writes, and each is one before it pins.
+func TestOwnersThatJoinTogetherShareAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
+		var writes atomic.Int64
+		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(gen.ConfigMap("app", map[string]string{"k": "v"}), ownedBy(first)).
+			WithInterceptorFuncs(interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					writes.Add(1)
+					time.Sleep(time.Second)
+					return c.Patch(ctx, obj, patch, opts...)
+				},
+			}).Build()
+		store := NewStore(c, c, c, time.Now, appsKinds{}, 10)
+		seen := observed(t, c)
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				owner := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("web-", i), UID: types.UID(fmt.Sprint("uid-", i))}
+				if _, _, err := store.Ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, owner); err != nil {
+					t.Error(err)
+				}
+				if !slices.Contains(ownerNames(metadataOf(t, c)), owner.Name) {
+					t.Errorf("%s may pin the revision, and does not own it", owner.Name)
+				}
+			})
+		}
+		all.Wait()
+		if got := writes.Load(); got > 3 {
+			t.Errorf("%d writes", got)
+		}
+	})
 }
 
 // Rule 14: the anchor goes once all users are known, and few.

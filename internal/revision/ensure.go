@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,29 +26,41 @@ import (
 // revision. It is called right before a pin is written, and reads from the API server, not from the cache (rule 9). number is the
 // lowest number that the revision must have (rule 5).
 //
-// owner is the workload that will pin the revision. It owns the revision from the start, before any holder can. Otherwise, when old
-// content is used again, the garbage collector could delete its revision together with the last of its former holders, before
-// confrev has seen the new holder, or while confrev is down (rule 12). Only a workload that is just being created cannot own the
-// revision, because it has no UID yet.
+// owner is the workload that will pin the revision. It owns the revision before it pins it, and before any holder can. Otherwise the garbage
+// collector could delete the revision together with the last of its other users, before confrev has seen the new holder, or while confrev is
+// down (rule 12). A workload that is just being created cannot own the revision, because it has no UID yet.
+//
+// Workloads that are about to pin the same revision at the same time share what this takes, so that a change to thousands of them takes a few
+// writes of owners.
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
-	// Each owner has a flight of its own, because an owner that joined another's flight would not own the revision.
-	flight := fmt.Sprintf("ensure %s %s %d %s", source, seen.Snapshot.Version, number, owner.UID)
-	shared, err, _ := s.flights.Do(flight, func() (any, error) {
-		// Of all callers that share the flight, only the one whose function runs created the revision.
-		p, made, err := s.ensure(ctx, source, seen, number, owner)
-		created = made
-		return p, err
+	round := fmt.Sprintf("%s %s %s %d", source, seen.Snapshot.Version, seen.Name, number)
+	shared, err := s.ensured.join(ctx, round, owner, func(owners []Owner) (*prepared, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ensurePatience)
+		defer cancel()
+		p, made, err := s.ensure(ctx, source, seen, number, owners)
+		all := &prepared{pin: p}
+		all.untold.Store(made)
+		return all, err
 	})
 	if err != nil {
 		return pin.Pin{}, false, err
 	}
-	return shared.(pin.Pin), created, nil
+	return shared.pin, shared.untold.CompareAndSwap(true, false), nil
 }
 
-func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (pin.Pin, bool, error) {
+// ensurePatience bounds what several callers share, since none of them may end it for the others.
+const ensurePatience = 30 * time.Second
+
+// prepared is a revision that several workloads may pin. untold is true until one of them has learned that it was created.
+type prepared struct {
+	pin    pin.Pin
+	untold atomic.Bool
+}
+
+func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owners []Owner) (pin.Pin, bool, error) {
 	// The first creation of a name should cost one request, so check first only if something is known to exist.
 	if s.mayExist(seen, Ref{source.Kind, source.Namespace, seen.Name}) {
-		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number, owner); ok || err != nil {
+		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number, owners); ok || err != nil {
 			return p, false, err
 		}
 	}
@@ -62,14 +75,14 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 		return pin.Pin{}, false, err
 	}
 	for name := range content.RevisionNames(source.Name, seen.Hash) {
-		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, owner))
+		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, firstOwners(owners)...))
 		if err == nil {
 			return p, true, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return pin.Pin{}, false, err
 		}
-		if p, ok, err := s.reuse(ctx, source, seen, name, number, owner); ok || err != nil {
+		if p, ok, err := s.reuse(ctx, source, seen, name, number, owners); ok || err != nil {
 			return p, false, err
 		}
 	}
@@ -134,9 +147,10 @@ func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) e
 // reuse checks whether the object with the given name is a revision with the observed content, and prepares it for being pinned. It
 // returns false if there is no such object or if it is something else. Another object is never overwritten, because the kubelet
 // would still have the old data in its cache (rule 8); the revision needs another name.
-func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owner Owner) (pin.Pin, bool, error) {
+func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owners []Owner) (pin.Pin, bool, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
-	meta, err := s.lookUp(ctx, ref)
+	meta := Metadata(ref)
+	err := s.live.Get(ctx, ref.key(), meta)
 	if apierrors.IsNotFound(err) {
 		s.known.Remove(ref)
 		return pin.Pin{}, false, nil
@@ -159,32 +173,10 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 			return pin.Pin{}, false, err
 		}
 	}
-	err = s.refresh(ctx, meta, raised, seen.Snapshot.Version, &owner)
-	if IsChanged(err) && owner.AtOnce {
-		err = s.refreshInTurn(ctx, ref, raised, seen.Snapshot.Version, owner)
-	}
-	if err != nil {
+	if err := s.prepare(ctx, meta, raised, seen.Snapshot.Version, owners); err != nil {
 		return pin.Pin{}, false, err
 	}
 	return pin.Pin{Revision: name, Number: raised}, true, nil
-}
-
-// lookUpPatience bounds a read that several callers share, since none of them may end it for the others.
-const lookUpPatience = 10 * time.Second
-
-// lookUp reads the metadata of a revision from the API server. All workloads that are about to be pinned to it share a read: otherwise, a
-// change to thousands of them would take one read each.
-func (s *Store) lookUp(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
-	shared, err := s.lookUps.join(ctx, ref.String(), func() (*metav1.PartialObjectMetadata, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUpPatience)
-		defer cancel()
-		meta := Metadata(ref)
-		return meta, s.live.Get(ctx, ref.key(), meta)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return shared.DeepCopy(), nil
 }
 
 // mayExist reports whether a revision of this name has been seen, either in the cache or by this process.
@@ -249,9 +241,9 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
 }
 
-// refresh writes the annotations of a revision that have changed, if any. If owner is not nil, the revision is about to be pinned:
-// refresh then renews it, so that the sweeper does not delete it, and makes sure that some workload owns it.
-func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owner *Owner) error {
+// refresh writes the annotations of a revision that have changed, if any. If there are owners, they are about to pin the revision: refresh then
+// renews it, so that the sweeper does not delete it, and makes sure that garbage collection does not either.
+func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) error {
 	annotations := map[string]any{}
 	if number(meta) < raised {
 		annotations[keys.Number] = strconv.FormatInt(raised, 10)
@@ -259,14 +251,12 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	if meta.Annotations[keys.SourceVersion] != version {
 		annotations[keys.SourceVersion] = version
 	}
-	if owner != nil && s.now().Sub(s.renewed(meta)) >= renewInterval {
+	if len(owners) > 0 && s.now().Sub(s.renewed(meta)) >= renewInterval {
 		annotations[keys.Renewed] = s.stamp()
 	}
 	metadata := map[string]any{"annotations": annotations}
-	if owner != nil {
-		if err := s.ownForPinning(ctx, meta, *owner, metadata); err != nil {
-			return err
-		}
+	if err := s.ownForPinning(ctx, meta, owners, metadata); err != nil {
+		return err
 	}
 	if len(annotations) == 0 && len(metadata) == 1 {
 		return nil
@@ -278,26 +268,26 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	})
 }
 
-// turnAttempts is how often to try a write that conflicts with those of other replicas.
-const turnAttempts = 5
+// conflicts is how often in a row others may write a revision that is about to be pinned: other replicas for their workloads, and the
+// controller, which gathers owners.
+const conflicts = 5
 
-// refreshInTurn does what refresh does for workloads that are deployed at the same time and share a source. Each must become an
-// owner at once, and each write makes the others' writes conflict.
-func (s *Store) refreshInTurn(ctx context.Context, ref Ref, raised int64, version string, owner Owner) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	err := NewChanged("revision %s", ref)
-	for range turnAttempts {
-		meta := Metadata(ref)
-		if err := s.live.Get(ctx, ref.key(), meta); err != nil {
-			return fmt.Errorf("look up revision %s: %w", ref, err)
-		}
-		if meta.DeletionTimestamp != nil || !s.Proven(meta) || number(meta) > raised {
-			return NewChanged("revision %s", ref)
-		}
-		if err = s.refresh(ctx, meta, raised, version, &owner); !IsChanged(err) {
+// prepare does what refresh does for workloads that are about to pin a revision, and tries again after conflicts with other writers.
+func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) error {
+	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
+	err := s.refresh(ctx, meta, raised, version, owners)
+	for range conflicts {
+		if !IsChanged(err) {
 			break
 		}
+		meta = Metadata(ref)
+		if err := s.live.Get(ctx, ref.key(), meta); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("look up revision %s: %w", ref, err)
+		}
+		if meta.UID == "" || meta.DeletionTimestamp != nil || !s.Proven(meta) || number(meta) > raised {
+			return NewChanged("revision %s", ref)
+		}
+		err = s.refresh(ctx, meta, raised, version, owners)
 	}
 	return err
 }

@@ -37,6 +37,7 @@ func TestWhoJoinsAWriteOwnsTheRevision(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				made := claiming(nameOfValue("a", 0), "a", "a")
 				made.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+				made.OwnerReferences = []metav1.OwnerReference{Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "earlier", UID: "3"}.reference()}
 				ref := Ref{pin.ConfigMap, gen.Namespace, "app"}
 				pinned := pin.Pin{Revision: made.Name, Number: 8}
 				var store *Store
@@ -48,7 +49,7 @@ func TestWhoJoinsAWriteOwnsTheRevision(t *testing.T) {
 					WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 						if writes++; writes == 1 {
 							go func() {
-								_, _, err := store.Ensure(ctx, ref, seen, pinned.Number, mine)
+								_, _, err := store.Ensure(t.Context(), ref, seen, pinned.Number, mine)
 								joined <- err
 							}()
 							// Until it waits for this write, or is done with its own.

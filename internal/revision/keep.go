@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,8 +18,8 @@ import (
 
 // Keep makes sure, right before a workload pins an existing revision again (rule 9), that the revision exists, belongs to the
 // source and is not being deleted, and that it is not deleted with its other users before confrev sees a holder of this workload
-// (rules 12 and 13). shown is true if a holder of the workload pins the revision already. Then it is enough that the workload owns
-// the revision, and Keep writes nothing else.
+// (rules 12 and 13). shown is true if a holder of the workload pins the revision already. Then it is enough that garbage
+// collection keeps the revision for the workload, and Keep writes nothing else.
 func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner Owner, shown bool) error {
 	meta, _, err := s.Verify(ctx, source, revision)
 	if err != nil {
@@ -30,24 +29,12 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 		// The revision may be pinned, but confrev must not change its owners.
 		return err
 	}
-	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
-	if owner.AtOnce || owner.UID == "" {
-		if err := s.ownForPinning(ctx, meta, owner, metadata); err != nil {
-			return err
-		}
-		return s.patch(ctx, meta, metadata)
-	}
-	lacking := missingOwners(meta, []Owner{owner})
-	owned := s.Anchored(meta) || len(lacking) == 0
-	switch {
-	case owned && shown:
+	if owner.UID != "" && shown && !s.lacksOwners(meta, []Owner{owner}) {
 		return nil
-	case !owned && len(meta.OwnerReferences) >= MaxOwners:
-		_, err := s.Attach(ctx, meta, lacking)
-		return err
 	}
-	if !owned {
-		metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+	metadata := map[string]any{"annotations": map[string]any{keys.Renewed: s.stamp()}}
+	if err := s.ownForPinning(ctx, meta, []Owner{owner}, metadata); err != nil {
+		return err
 	}
 	return s.patch(ctx, meta, metadata)
 }

@@ -19,15 +19,12 @@ import (
 	"confrev.io/confrev/internal/pin"
 )
 
-// Owner is a holder or a workload that should own a revision (rule 12).
+// Owner is a holder or a workload that should own a revision (rule 12). A workload without a UID is about to be created.
 type Owner struct {
 	APIVersion string
 	Kind       string
 	Name       string
 	UID        types.UID
-	// AtOnce is true for a workload that the webhook pins. It must own the revision even if the controller, which gathers owners, is
-	// not running. If it has no UID, it is about to be created.
-	AtOnce bool
 }
 
 // MaxOwners is the number of owners that a revision may list. Each takes about 200 bytes, each write sends all of them, and an
@@ -106,51 +103,75 @@ func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata
 	})
 }
 
-// ownForPinning adds to a patch the owner that a revision lacks, so that garbage collection keeps it for a workload that is about to
-// pin it. An owned object is deleted with its owners, so only what is proven to be a revision gets any.
+// ownForPinning adds to a patch the owners that a revision lacks, so that garbage collection keeps it for workloads that are about to pin it,
+// whatever happens to its other users and to confrev. An owned object is deleted with its owners, so only what is proven to be a revision
+// gets any. Of a workload that is only about to be created, the anchor takes the place: garbage collection would take an owner that does not
+// exist yet for one that is gone.
 //
-// For the controller it is enough that some workload is an owner, because it gathers the others right after. Callers that cannot
-// rely on that add the workload itself, or the anchor if the workload is only about to be created: garbage collection would take an
-// owner that does not exist yet for one that is gone. A revision without owners gets none: garbage collection ignores it, whereas
-// if this workload became its only owner, it would be deleted with this workload, although other new workloads may pin it too.
-func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMetadata, owner Owner, metadata map[string]any) error {
-	lacks := !s.ownedByWorkload(meta) && owner.UID != ""
-	if owner.AtOnce {
-		lacks = len(meta.OwnerReferences) > 0 && !s.Anchored(meta) && len(missingOwners(meta, []Owner{owner})) > 0
-	}
-	if !lacks {
+// A revision without owners gets none: garbage collection ignores it, whereas if these workloads became its only owners, it would be deleted
+// with them, although others may have pinned it when they were created. The controller gathers its users.
+func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMetadata, owners []Owner, metadata map[string]any) error {
+	if !s.lacksOwners(meta, owners) {
 		return nil
 	}
 	if derived, err := s.Derived(ctx, meta); err != nil || !derived {
 		return err
 	}
-	if owner.UID == "" || len(meta.OwnerReferences) >= MaxOwners {
+	references, lacking := slices.Clone(meta.OwnerReferences), missingOwners(meta, owners)
+	joining := existing(lacking)
+	tooMany := len(references)+len(joining) > MaxOwners
+	if tooMany || len(joining) < len(lacking) {
 		anchor, err := s.ensureAnchor(ctx, meta.Namespace)
-		if err != nil && !IsChanged(err) {
-			// For example, another object has the anchor's name. The pin is more important than an owner.
-			log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", meta.Name)
-			return nil
-		}
-		if err != nil {
+		if IsChanged(err) {
 			return err
 		}
-		owner = anchor
+		if err != nil {
+			// For example, another object has the anchor's name. The pins are more important than owners.
+			log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", meta.Name)
+			joining = joining[:max(0, min(len(joining), MaxOwners-len(references)))]
+		} else {
+			joining = []Owner{anchor}
+			if tooMany {
+				references = slices.DeleteFunc(references, s.kinds.IsUser)
+			}
+		}
 	}
-	metadata["ownerReferences"] = append(slices.Clone(meta.OwnerReferences), owner.reference())
+	if len(joining) > 0 {
+		metadata["ownerReferences"] = append(references, referencesTo(joining)...)
+	}
 	return nil
 }
 
-// ownedByWorkload reports whether some workload owns a revision, or the anchor on behalf of many.
-func (s *Store) ownedByWorkload(revision client.Object) bool {
-	return s.Anchored(revision) || slices.ContainsFunc(revision.GetOwnerReferences(), s.kinds.IsWorkload)
+// lacksOwners reports whether garbage collection may delete a revision although some of the given workloads pin it.
+func (s *Store) lacksOwners(revision client.Object, owners []Owner) bool {
+	return len(revision.GetOwnerReferences()) > 0 && !s.Anchored(revision) && len(missingOwners(revision, owners)) > 0
 }
 
+// firstOwners returns the owners of a revision that is created for workloads that are about to pin it. It has none, so that nothing collects
+// it, until the controller knows all users, if some do not exist yet or if they are too many.
+func firstOwners(owners []Owner) []Owner {
+	if len(existing(owners)) < len(owners) || len(owners) > MaxOwners {
+		return nil
+	}
+	return owners
+}
+
+// existing returns those that are not only about to be created.
+func existing(owners []Owner) []Owner {
+	return slices.DeleteFunc(slices.Clone(owners), func(o Owner) bool { return o.UID == "" })
+}
+
+// missingOwners returns those that do not own a revision, each once.
 func missingOwners(revision client.Object, owners []Owner) []Owner {
 	have := map[types.UID]bool{}
 	for _, reference := range revision.GetOwnerReferences() {
 		have[reference.UID] = true
 	}
-	return slices.DeleteFunc(slices.Clone(owners), func(o Owner) bool { return have[o.UID] })
+	return slices.DeleteFunc(slices.Clone(owners), func(o Owner) bool {
+		listed := have[o.UID]
+		have[o.UID] = true
+		return listed
+	})
 }
 
 // isAlive reports whether the API server has this object, not a later one of the same name, and is not deleting it.
@@ -170,6 +191,13 @@ func (o Owner) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: &no, BlockOwnerDeletion: &no,
 	}
+}
+
+func referencesTo(owners []Owner) (references []metav1.OwnerReference) {
+	for _, owner := range owners {
+		references = append(references, owner.reference())
+	}
+	return references
 }
 
 // AddOwner reads a source or revision from the API server, adds an owner to it, and reports whether the owner was missing. It

@@ -137,12 +137,7 @@ func object(source client.Object, seen Snapshot, name string, number int64, owne
 	if cause, ok := source.GetAnnotations()[keys.ChangeCause]; ok {
 		meta.Annotations[keys.ChangeCause] = cause
 	}
-	for _, owner := range owners {
-		if owner.UID == "" {
-			continue
-		}
-		meta.OwnerReferences = append(meta.OwnerReferences, owner.reference())
-	}
+	meta.OwnerReferences = referencesTo(owners)
 	immutable := true
 	if secret, ok := source.(*corev1.Secret); ok {
 		return &corev1.Secret{ObjectMeta: meta, Immutable: &immutable, Type: secret.Type, Data: secret.Data}

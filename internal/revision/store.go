@@ -49,8 +49,8 @@ type Store struct {
 
 	// flights lets the many workloads of one source share one read or write that is in progress.
 	flights singleflight.Group
-	// lookUps are reads of revisions that are about to be pinned.
-	lookUps rounds[*metav1.PartialObjectMetadata]
+	// ensured prepares revisions for all workloads that are about to pin them at the same time.
+	ensured rounds[Owner, *prepared]
 	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
 	snapshots *lru.Cache
 	// verified has, by UID, the proof of revisions whose data was read or created here.
@@ -65,8 +65,6 @@ type Store struct {
 	labels *lru.Cache
 	// recordsLock guards the creation of entries of changes, labels and keys.
 	recordsLock sync.Mutex
-	// turn is held by a writer that adds an owner after conflicts with others.
-	turn sync.Mutex
 	// keys has, by namespace, the key of its hashes.
 	keys *lru.Cache
 	// done has writes that need not be repeated while the cache lags behind them.

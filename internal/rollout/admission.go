@@ -29,8 +29,6 @@ type Request struct {
 	DryRun      bool
 	// Unresolved is true while nothing resolves pins. Then the reconciler writes the pins that only admission resolves.
 	Unresolved bool
-	// ownAtOnce is true if no controller may be running that would add the workload to a revision's owners later.
-	OwnAtOnce bool
 }
 
 // answer is the response to a request: the operations of a JSON patch, warnings for the user, and notices of what was created for it.
@@ -166,11 +164,10 @@ func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Objec
 	return made, append(said, refused...), err
 }
 
-// ownerOf returns the workload of a request, as an owner of the revisions that it pins. Where this process does not lead, perhaps no controller
-// runs to add it later. A workload that is being created has no UID yet, whatever a forged request says.
+// ownerOf returns the workload of a request, as an owner of the revisions that it pins. A workload that is being created has no UID yet, whatever
+// a forged request says.
 func (r *Engine) ownerOf(obj client.Object, q Request) revision.Owner {
 	owner := r.owner(obj)
-	owner.AtOnce = q.OwnAtOnce
 	if q.Old == nil {
 		owner.UID = ""
 	}

@@ -34,14 +34,13 @@ import (
 // world is an API server for the workload webhook: it counts what is read and written.
 type admissionWorld struct {
 	*Engine
-	ownAtOnce     bool
 	client        client.WithWatch
 	reads, writes int
 }
 
 func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Object) *admissionWorld {
 	t.Helper()
-	w := &admissionWorld{ownAtOnce: true}
+	w := &admissionWorld{}
 	w.client = fake.NewClientBuilder().WithObjects(objects...).
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
 		WithIndex(revision.NewMetadata(pin.Secret), revision.BySource, revision.IndexBySource(pin.Secret)).
@@ -68,7 +67,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 
 // ask sends a request to the use case, and returns the operations that it needs and what its user should know.
 func (w *admissionWorld) ask(ctx context.Context, obj, old client.Object, dryRun bool) ([]jsonpatch.Operation, []notice.Notice, error) {
-	answer, err := w.Admit(ctx, Request{Object: obj, Old: old, DryRun: dryRun, OwnAtOnce: w.ownAtOnce})
+	answer, err := w.Admit(ctx, Request{Object: obj, Old: old, DryRun: dryRun})
 	return answer.Patch, answer.Warnings, err
 }
 
@@ -359,8 +358,8 @@ func TestAdmissionSpendsNoBudget(t *testing.T) {
 	}
 }
 
-// Rule 12: a workload that is pinned to another's revision owns it too, since no controller may run. What is being created has no UID,
-// whatever a forged request says: an owner that is not there would take the revision along.
+// Rule 12: a workload that is pinned to another's revision owns it too. What is being created has no UID, whatever a forged request says: an owner
+// that does not exist would not keep the revision.
 func TestPinToForeignRevisionKeepsIt(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "uid-of-other"}
 	anchor := revision.AnchorName
@@ -369,15 +368,11 @@ func TestPinToForeignRevisionKeepsIt(t *testing.T) {
 		source   string
 		obj, old client.Object
 		want     []string
-		leads    bool
 	}{
-		"an update, where it leads":            {"b", gen.Web("1"), gen.Web("1", gen.Tracking("none")), []string{"other"}, true},
-		"a creation, where it leads":           {"b", gen.Web("1"), nil, []string{"other"}, true},
-		"one that chooses it, where it leads":  {"c", gen.Web("1", chosen), nil, []string{"other"}, true},
-		"an update":                            {"b", gen.Web("1"), gen.Web("1", gen.Tracking("none")), []string{"other", "web"}, false},
-		"an update that chooses it":            {"c", gen.Web("1", chosen), gen.Web("1", gen.Pinned(gen.PinOfApp("a", "1"))), []string{"other", "web"}, false},
-		"a creation, with a UID of its own":    {"b", gen.Web("1"), nil, []string{"other", anchor}, false},
-		"a creation that chooses it, the same": {"c", gen.Web("1", chosen), nil, []string{"other", anchor}, false},
+		"an update":                            {"b", gen.Web("1"), gen.Web("1", gen.Tracking("none")), []string{"other", "web"}},
+		"an update that chooses it":            {"c", gen.Web("1", chosen), gen.Web("1", gen.Pinned(gen.PinOfApp("a", "1"))), []string{"other", "web"}},
+		"a creation, with a UID of its own":    {"b", gen.Web("1"), nil, []string{"other", anchor}},
+		"a creation that chooses it, the same": {"c", gen.Web("1", chosen), nil, []string{"other", anchor}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +380,6 @@ func TestPinToForeignRevisionKeepsIt(t *testing.T) {
 			shared.UID, shared.OwnerReferences = "uid-of-shared", []metav1.OwnerReference{other}
 			w := newAdmissionWorld(t, workload.Deployment, gen.App(test.source), shared)
 			w.Kinds.Add(workload.Deployment)
-			w.ownAtOnce = !test.leads
 			if _, _, err := w.ask(t.Context(), test.obj, w.serve(t, test.old), false); err != nil {
 				t.Fatal(err)
 			}

@@ -57,13 +57,14 @@ func revisionNameOf(value string) string {
 	return content.RevisionName("app", content.FromConfigMap(gen.ConfigMap("app", map[string]string{"v": value})).Hash(), 0)
 }
 
-// madeOf makes a revision of ConfigMap app that no one owns.
+// madeOf makes a revision of ConfigMap app that only another workload owns.
 func madeOf(name, number, value string) *corev1.ConfigMap {
 	made := gen.ConfigMap(name, map[string]string{"v": value})
 	hash := content.FromConfigMap(made).Hash()
 	made.Labels = map[string]string{keys.Content: string(hash)}
 	made.Annotations = map[string]string{keys.SourceName: "app", keys.Number: number}
 	made.Immutable = new(true)
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "uid-of-other"}}
 	return made
 }
 
@@ -98,7 +99,7 @@ func TestSteeringBackHoldsAtOnce(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: appA}, kept); err != nil {
 		t.Fatal(err)
 	}
-	if len(kept.OwnerReferences) != 1 || kept.OwnerReferences[0].Name != "web" || kept.Annotations[keys.Renewed] == "" {
+	if len(kept.OwnerReferences) != 2 || kept.OwnerReferences[1].Name != "web" || kept.Annotations[keys.Renewed] == "" {
 		t.Errorf("the revision has the owners %v and was renewed at %q", kept.OwnerReferences, kept.Annotations[keys.Renewed])
 	}
 }

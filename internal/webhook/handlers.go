@@ -31,8 +31,6 @@ import (
 type Workloads struct {
 	Gate    *gate.Gate
 	Notices notice.Sink
-	// Elected is closed once the reconcilers run in this process.
-	Elected <-chan struct{}
 
 	mu      sync.RWMutex
 	engines map[schema.GroupKind]*rollout.Engine
@@ -99,21 +97,12 @@ func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request 
 		}
 	}
 	answer, err := engine.Admit(ctx, rollout.Request{
-		Object: obj, Old: old, DryRun: request.DryRun != nil && *request.DryRun, Unresolved: w.Gate.Problem() != nil, OwnAtOnce: !w.leads(),
+		Object: obj, Old: old, DryRun: request.DryRun != nil && *request.DryRun, Unresolved: w.Gate.Problem() != nil,
 	})
 	for _, made := range answer.Made {
 		w.Notices.Send(ctx, made)
 	}
 	return answer.Patch, texts(answer.Warnings), err
-}
-
-func (w *Workloads) leads() bool {
-	select {
-	case <-w.Elected:
-		return true
-	default:
-		return false
-	}
 }
 
 // maxWarning is the length of the longest warning, in bytes. The API server cuts longer ones if there are many.
