@@ -160,7 +160,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		}
 	}
 	kinds := &workload.Kinds{}
-	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour)
+	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour).Sparing(o.Grace)
 	if !o.Secrets {
 		store.WithoutSecrets()
 	}

@@ -187,7 +187,7 @@ func addOptions(cmd *cobra.Command, o *Options) {
 	set.DurationVar(&o.Settle, "settle", 2*time.Second,
 		"how long a workload's sources must be quiet before a change to them rolls out, so that several changes are one rollout; "+
 			"at most five times as long in all. The annotation confrev.io/settle overrides it")
-	set.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted")
+	set.DurationVar(&o.Grace, "grace", 10*time.Minute, "how long a revision that nothing uses is kept before it is deleted; less than "+revision.PinWindow.String()+" is too short where writes may take that long")
 	addSecrets(cmd, &o.Options)
 	set.BoolVar(&o.FailFast, "fail-fast", false, "notice when pods of a workload crash that takes a change which spreads, instead of waiting for the workload's "+
 		"deadline; it needs the right to list pods (chart value failFast.enabled)")
@@ -310,6 +310,9 @@ func (o Options) Lease() string {
 	return "confrev"
 }
 
+// leastGrace is the least time that revisions without users are kept.
+const leastGrace = 5 * time.Second
+
 // Validate reports what is wrong with the options, in the words of the command line's flags.
 func (o Options) Validate() error {
 	var problems []error
@@ -319,7 +322,7 @@ func (o Options) Validate() error {
 		}
 	}
 	require(o.Settle >= 0, "--settle=%s: want 0 or more", o.Settle)
-	require(o.Grace >= revision.PinWindow, "--grace=%s: want %s or more", o.Grace, revision.PinWindow)
+	require(o.Grace >= leastGrace, "--grace=%s: want %s or more", o.Grace, leastGrace)
 	require(o.Workers >= 1, "--workers=%d: want 1 or more", o.Workers)
 	require(o.RevisionsPerHour >= 1, "--revisions-per-hour=%d: want 1 or more", o.RevisionsPerHour)
 	require(o.RolloutsPerHour >= 1, "--rollouts-per-hour=%d: want 1 or more", o.RolloutsPerHour)

@@ -10,7 +10,6 @@ import (
 
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 )
 
@@ -37,8 +36,8 @@ func TestOptions(t *testing.T) {
 		"good ones":               {func(*Options) {}, ""},
 		"no settling":             {func(o *Options) { o.Settle = 0 }, ""},
 		"a negative settle time":  {func(o *Options) { o.Settle = -1 }, "--settle"},
-		"a grace time too short":  {func(o *Options) { o.Grace = revision.PinWindow - 1 }, "--grace"},
-		"the least grace time":    {func(o *Options) { o.Grace = revision.PinWindow }, ""},
+		"a grace time too short":  {func(o *Options) { o.Grace = leastGrace - 1 }, "--grace"},
+		"the least grace time":    {func(o *Options) { o.Grace = leastGrace }, ""},
 		"no workers":              {func(o *Options) { o.Workers = 0 }, "--workers"},
 		"no revisions at all":     {func(o *Options) { o.RevisionsPerHour = 0 }, "--revisions-per-hour"},
 		"no rollouts at all":      {func(o *Options) { o.RolloutsPerHour = 0 }, "--rollouts-per-hour"},

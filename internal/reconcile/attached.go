@@ -93,7 +93,7 @@ func without(finalizers []string) []string {
 }
 
 // unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
-const unusedFor = revision.PinWindow
+const unusedFor = 5 * time.Second
 
 // sweepAttached deletes a source that confrev attached and that nothing uses any longer. Owners that a user added are not a reason to delete
 // anything. A source without owners was never used by a workload: whatever its annotations say, something that confrev does not know may

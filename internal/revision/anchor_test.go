@@ -361,12 +361,12 @@ func TestTheUsersTakeTheAnchorsPlace(t *testing.T) {
 		waits    time.Duration
 		complete bool // It was asked.
 	}{
-		"all known":                      {[]Owner{deployment, owners[0]}, time.Minute, false, []string{"other", "web", "web-000"}, 0, true},
-		"one of them is gone":            {[]Owner{deployment, gone}, time.Minute, false, []string{"other", "web"}, 0, true},
-		"all workloads are gone":         {[]Owner{gone, owners[0]}, time.Minute, false, nil, 0, true},
-		"others use it too":              {[]Owner{deployment}, time.Minute, true, nil, 0, true},
+		"all known":                      {[]Owner{deployment, owners[0]}, 2 * PinWindow, false, []string{"other", "web", "web-000"}, 0, true},
+		"one of them is gone":            {[]Owner{deployment, gone}, 2 * PinWindow, false, []string{"other", "web"}, 0, true},
+		"all workloads are gone":         {[]Owner{gone, owners[0]}, 2 * PinWindow, false, nil, 0, true},
+		"others use it too":              {[]Owner{deployment}, 2 * PinWindow, true, nil, 0, true},
 		"it was just about to be pinned": {[]Owner{deployment}, time.Second, false, nil, PinWindow - time.Second, false},
-		"there are many":                 {append([]Owner{deployment}, owners[:MaxOwners/2]...), time.Minute, false, nil, 0, false},
+		"there are many":                 {append([]Owner{deployment}, owners[:MaxOwners/2]...), 2 * PinWindow, false, nil, 0, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -508,14 +508,17 @@ func TestSweep(t *testing.T) {
 		used    bool
 		deleted bool
 		waits   time.Duration
+		spares  time.Duration
 	}{
+		"it is to be spared for less":         {owners: []Owner{deployment}, age: 2 * time.Second, spares: time.Second, deleted: true},
+		"it is to be spared for too long":     {owners: []Owner{deployment}, age: 2 * PinWindow, spares: time.Hour, deleted: true},
 		"no one ever owned it, for long":      {age: 2 * grace, deleted: true},
 		"no one ever owned it, but it is new": {age: grace - time.Minute, waits: time.Minute},
 		"someone uses it":                     {age: 2 * grace, used: true, waits: grace},
-		"its workload owns it":                {owners: []Owner{deployment}, age: time.Minute, deleted: true},
+		"its workload owns it":                {owners: []Owner{deployment}, age: 2 * PinWindow, deleted: true},
 		"its workload just pins it":           {owners: []Owner{deployment}, age: time.Second, waits: PinWindow - time.Second},
-		"the anchor owns it":                  {owners: []Owner{anchor}, age: time.Minute, deleted: true},
-		"the anchor owns it, and it is used":  {owners: []Owner{anchor}, age: time.Minute, used: true, waits: PinWindow},
+		"the anchor owns it":                  {owners: []Owner{anchor}, age: 2 * PinWindow, deleted: true},
+		"the anchor owns it, and it is used":  {owners: []Owner{anchor}, age: 2 * PinWindow, used: true, waits: PinWindow},
 		"a holder owns it":                    {owners: []Owner{deployment, replicaSet}, age: 2 * grace},
 		"a holder and the anchor own it":      {owners: []Owner{anchor, replicaSet}, age: 2 * grace},
 	}
@@ -525,6 +528,9 @@ func TestSweep(t *testing.T) {
 			made := ownedBy(test.owners...)
 			made.CreationTimestamp = metav1.NewTime(begin)
 			store, c, _ := storeOf(t, made)
+			if test.spares > 0 {
+				store.Sparing(test.spares)
+			}
 			store.now = func() time.Time { return begin.Add(test.age) }
 			deleted, wait, err := store.Sweep(t.Context(), metadataOf(t, c), grace, func(context.Context) (bool, error) { return test.used, nil })
 			if err != nil || deleted != test.deleted || wait != test.waits {

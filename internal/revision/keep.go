@@ -82,8 +82,16 @@ func (s Snapshot) names(source, name string) bool {
 	return content.Names(source, s.Hash, name) || s.PlainHash != "" && content.Names(source, s.PlainHash, name)
 }
 
-// PinWindow is how long the sweeper spares a revision that is about to be pinned. The pin is written within milliseconds.
-const PinWindow = 5 * time.Second
+// PinWindow is how long the sweeper spares a revision that is about to be pinned, unless it is told otherwise. The pin is usually written within
+// milliseconds. But other webhooks may take their time, or the machine be overloaded, and the API server ends a request only after a minute
+// (its flag --request-timeout). The rest is for this process, between its two requests.
+const PinWindow = 90 * time.Second
+
+// Sparing makes the Store spare revisions that are about to be pinned for less time than PinWindow. It returns the Store.
+func (s *Store) Sparing(window time.Duration) *Store {
+	s.pinWindow = min(window, PinWindow)
+	return s
+}
 
 // Sweep deletes a revision that nothing pins any more, after inUse has asked the API server and found nothing that names it (rule
 // 13). It spares a revision that no workload has ever owned for the grace time. It reports whether it deleted the revision, or
@@ -99,7 +107,7 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 		}
 	}
 	if len(revision.OwnerReferences) > 0 {
-		grace = PinWindow
+		grace = s.pinWindow
 	}
 	if wait := s.renewed(revision).Add(grace).Sub(s.now()); wait > 0 {
 		return false, wait, nil

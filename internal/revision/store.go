@@ -44,6 +44,8 @@ type Store struct {
 	kinds  Kinds
 	// perHour is how often a source may get a new current revision (rule 11).
 	perHour int
+	// pinWindow is how long a revision is spared that is about to be pinned.
+	pinWindow time.Duration
 	// secretsCached is true if cached has the metadata of Secrets, asUser if the rights are those of a user, and not of confrev.
 	secretsCached, asUser bool
 
@@ -85,7 +87,7 @@ type Kinds interface {
 // the API server. perHour is how often a source may get a new current revision within an hour.
 func NewStore(cached, live client.Reader, writer client.Writer, now func() time.Time, kinds Kinds, perHour int) *Store {
 	return &Store{
-		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, secretsCached: true,
+		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, pinWindow: PinWindow, secretsCached: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered),
 	}

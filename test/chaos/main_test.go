@@ -33,7 +33,7 @@ import (
 // The settle and grace times of the confrev under test. They are as short as they can be: a history takes as long as its waits.
 const (
 	settle = 100 * time.Millisecond
-	grace  = 5 * time.Second
+	grace  = 30 * time.Second
 )
 
 var (

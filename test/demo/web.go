@@ -79,6 +79,7 @@ func events(reason string) string { return get("events", "--field-selector reaso
 
 // webStory is about a Deployment.
 var webStory = story{
+	flags: []string{"--grace=" + grace},
 	about: `the steps show what happens to one Deployment and its ConfigMap. All of that takes less than a minute.`,
 	steps: []step{
 		simulated.deployed(), simulated.edited(), noDifference, simulated.stuck(), simulated.replaced(),
@@ -90,8 +91,8 @@ var webStory = story{
 		simulated.undone(), simulated.held(), simulated.repaired(),
 		{
 			name: "Old revisions go with their ReplicaSets",
-			says: `Each revision is owned by the ReplicaSets that pin it, so revisionHistoryLimit bounds both. Keep one old ReplicaSet only,
-and edit twice:`,
+			says: `Each revision is owned by the ReplicaSets that pin it, so revisionHistoryLimit bounds both. (confrev keeps what was just about to
+be pinned for 90 seconds, or less if --grace says so, as here.) Keep one old ReplicaSet only, and edit twice:`,
 			does: []action{does(revisions, `kubectl patch deployment web -p '{"spec":{"revisionHistoryLimit":1}}'`),
 				simulated.edit("fourth", pageFourth), rolledOut("fourth"), simulated.edit("fifth", pageFifth), rolledOut("fifth"),
 				until("what no ReplicaSet pins is gone", copies("web", "{{fourth}}", "{{fifth}}")), does(revisions)},
