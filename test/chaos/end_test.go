@@ -22,6 +22,7 @@ import (
 func (p *play) end() {
 	p.line("# The end: nothing waits, and all sources change again.")
 	p.Must(p.release())
+	p.Eventually("who opted in to restarts was seen", p.notSeen)
 	p.editAll("last")
 	p.Eventually("all have the last content", p.notConverged("last"))
 	p.Must(p.complete())
@@ -75,6 +76,28 @@ func (p *play) editAll(value string) {
 	for _, r := range sources {
 		p.Must(editSource("k")(p, step{verb: "edit", on: r, value: value}))
 	}
+}
+
+// notSeen complains while confrev has not noted what a workload in mode restart had when it opted in: what was edited before then restarts
+// nothing, since opting in is not a rollout. Its webhook notes that within the request, unless it is too late.
+func (p *play) notSeen() string {
+	for _, r := range p.workloads() {
+		obj, err := p.read(r)
+		if err != nil {
+			return err.Error()
+		}
+		annotations := obj.GetAnnotations()
+		if annotations[keys.Track] != "all" || annotations[keys.Mode] != "restart" {
+			continue
+		}
+		noted := annotations[keys.Hashes] + field(templateOf(obj), "metadata", "annotations", keys.Hashes)
+		for _, use := range cast[r] {
+			if !strings.Contains(noted, string(use.source)+"=") {
+				return fmt.Sprintf("%s: nothing is noted of %s", r, use.source)
+			}
+		}
+	}
+	return ""
 }
 
 // notConverged returns what complains while a tracked workload does not have a value.
