@@ -163,11 +163,13 @@ test-matrix: ## End-to-end tests on each version of Kubernetes, on clusters of i
 render-corpus: ## Render the manifests and charts of some Go modules; what comes out must be what went in, with new names
 	HELM=$(call tool,helm) $(gotest) -tags corpus -count=1 -v -timeout 20m ./test/corpus
 
+# What the story's images have is compiled before the tests' clock starts: on a new and busy machine, that takes longer than they may.
 .PHONY: node
 node: tools ## Tests with a real kubelet and containers, where the machine allows it; RUN='-run Name' chooses
 	@$(cluster) node check || { \
 		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
 		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
+	CGO_ENABLED=0 go build -trimpath ./cmd/... || exit; \
 	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node ./test/demo || status=$$?; \
 	for name in $(NODE_CLUSTER) $(NODE_CLUSTER)-story; do $(cluster) down --name $$name || status=$$?; done; exit $$status
 
