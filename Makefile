@@ -109,6 +109,13 @@ lint: ## golangci-lint, actionlint, and the words that docs/style.md tells write
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/dashboard/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
+# The pure core: what decides, without a client, a clock or a context.
+core = $(addprefix ./internal/,pin podspec content waiting spread plan audit optin)
+
+.PHONY: coverage
+coverage: ## What share of the pure core's statements its own tests execute, and which functions are below COVERAGE percent (95)
+	go run ./hack/coverage $(or $(COVERAGE),95) $(core)
+
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities in what confrev calls, where their database can be reached
 	hack/vulncheck "$(call tool,govulncheck)"
