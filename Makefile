@@ -118,6 +118,12 @@ core = $(addprefix ./internal/,pin podspec content waiting spread plan audit opt
 coverage: ## What share of the pure core's statements its own tests execute, and which functions are below COVERAGE percent (95)
 	go run ./hack/coverage $(or $(COVERAGE),95) $(core)
 
+# Each mutant costs a run of its package's tests, so this takes hours for all: those of plan take half a minute.
+.PHONY: mutation
+mutation: ## Mutants of the pure core that its tests do not notice (takes hours; MUTATE=./internal/waiting for one package)
+	@gremlins=$(call tool,gremlins); for package in $(or $(MUTATE),$(core)); do echo "== $$package"; \
+		$$gremlins unleash --workers 1 --timeout-coefficient 5 --invert-logical --output-statuses lct $$package || exit; done
+
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities in what confrev calls, where their database can be reached
 	hack/vulncheck "$(call tool,govulncheck)"
