@@ -92,7 +92,7 @@ func (w *world) measureStart(done func()) start {
 	return s
 }
 
-// age gives each Deployment as many ReplicaSets as it has after so many rollouts of images: copies of its last one with other images. Revisions
+// age adds ReplicaSets to each Deployment, until it has as many as after so many rollouts of images: copies of its last one with other images. Revisions
 // of the Deployment are not counted in them, so that they are older than what it has.
 func (w *world) age(history int) {
 	w.Helper()

@@ -117,7 +117,7 @@ func (w *world) sample() sample {
 	}
 }
 
-// steps says what was done how often.
+// steps returns what was done how often.
 func (w *world) steps() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(w.done)) {
