@@ -62,11 +62,12 @@ func (c *Cluster) withoutControlPlane(ctx context.Context, progress *os.File, do
 // waitGone waits until a process is gone, or only waits for its parent.
 func waitGone(ctx context.Context, pid int) error {
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		process, err := procfs.NewProc(pid)
-		if err != nil {
-			return true, nil
+		// Without an error, it is there.
+		process, gone := procfs.NewProc(pid)
+		if gone != nil {
+			return true, nil //nolint:nilerr // That is what is waited for.
 		}
-		stat, err := process.Stat()
-		return err != nil || stat.State == "Z" || stat.State == "X", nil
+		stat, gone := process.Stat()
+		return gone != nil || stat.State == "Z" || stat.State == "X", nil //nolint:nilerr // As above.
 	})
 }
