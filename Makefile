@@ -7,12 +7,14 @@ BENCH_CLUSTER ?= bench
 NODE_CLUSTER ?= node
 RELIABILITY_CLUSTER ?= reliability
 CHAOS_CLUSTER ?= chaos
+SOAK_CLUSTER ?= soak
 MATRIX ?= 1.30 1.31 1.32 1.33 1.34 1.35 1.36
 export CONFREV_TEST_CLUSTER = $(TEST_CLUSTER)
 export CONFREV_BENCH_CLUSTER = $(BENCH_CLUSTER)
 export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
 export CONFREV_RELIABILITY_CLUSTER = $(RELIABILITY_CLUSTER)
 export CONFREV_CHAOS_CLUSTER = $(CHAOS_CLUSTER)
+export CONFREV_SOAK_CLUSTER = $(SOAK_CLUSTER)
 cluster = go run -C hack/cluster .
 tool = $$($(cluster) path $(1))
 release = go run -C hack/release . --source $(CURDIR)
@@ -109,6 +111,19 @@ lint: ## golangci-lint, actionlint, and the words that docs/style.md tells write
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/dashboard/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
 		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
 
+# The pure core: what decides, without a client, a clock or a context.
+core = $(addprefix ./internal/,pin podspec content waiting spread plan audit optin)
+
+.PHONY: coverage
+coverage: ## What share of the pure core's statements its own tests execute, and which functions are below COVERAGE percent (95)
+	go run ./hack/coverage $(or $(COVERAGE),95) $(core)
+
+# Each mutant costs a run of its package's tests, so this takes hours for all: those of plan take half a minute.
+.PHONY: mutation
+mutation: ## Mutants of the pure core that its tests do not notice (takes hours; MUTATE=./internal/waiting for one package)
+	@gremlins=$(call tool,gremlins); for package in $(or $(MUTATE),$(core)); do echo "== $$package"; \
+		$$gremlins unleash --workers 1 --timeout-coefficient 5 --invert-logical --output-statuses lct $$package || exit; done
+
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities in what confrev calls, where their database can be reached
 	hack/vulncheck "$(call tool,govulncheck)"
@@ -190,9 +205,16 @@ chaos-short: ## As many of them as happen in about two minutes
 	@$(MAKE) --no-print-directory chaos HISTORIES=$(or $(HISTORIES),36)
 
 .PHONY: bench
-bench: ## Figures of speed and memory, on a real control plane
-	status=0; go test -tags perf -count=1 -timeout 90m -run '^$$' -bench . -benchtime 1x ./test/perf || status=$$?; \
+bench: ## Figures of speed and memory, on a real control plane, with their goals; BENCH='Start/workloads=10000' chooses, also what takes long
+	status=0; go test -tags perf -count=1 -timeout $(or $(TIMEOUT),90m) -run '^$$' -bench '$(or $(BENCH),.)' -benchtime 1x ./test/perf || status=$$?; \
 	$(cluster) down --name $(BENCH_CLUSTER) && exit $$status
+
+# Run directly, since go test would not show the samples while they are taken.
+.PHONY: soak
+soak: ## A steady mix of edits, deploys, undos, scale-ups and deletions for DURATION (1h): nothing that confrev takes may grow without bound
+	@go test -c -tags soak -o $(CURDIR)/bin/soak.test ./test/soak
+	@status=0; (cd test/soak && CONFREV_SOAK_DURATION=$(or $(DURATION),1h) $(CURDIR)/bin/soak.test -test.timeout 0 -test.run TestSoak) || status=$$?; \
+	$(cluster) down --name $(SOAK_CLUSTER) && exit $$status
 
 .PHONY: cluster-up
 cluster-up: ## A real control plane on this machine (NAME=…, KUBERNETES=1.35, ARGO_ROLLOUTS=1, NODE=real)

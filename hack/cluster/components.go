@@ -21,6 +21,7 @@ var (
 	moduleLint         = module{"golangci-lint", "github.com/golangci/golangci-lint/v2"}
 	moduleActionlint   = module{"actionlint", "github.com/rhysd/actionlint"}
 	moduleGovulncheck  = module{"govulncheck", "golang.org/x/vuln"}
+	moduleGremlins     = module{"gremlins", "github.com/go-gremlins/gremlins"}
 	moduleFluxSSA      = module{"flux-ssa", "github.com/fluxcd/pkg/ssa"}
 	moduleGitopsEngine = module{"gitops-engine", "github.com/argoproj/argo-cd/v3"}
 	moduleContainerd   = module{"containerd", "github.com/containerd/containerd/v2"}
@@ -52,6 +53,7 @@ var components = []component{
 	{name: "golangci-lint", module: moduleLint, pkg: "github.com/golangci/golangci-lint/v2/cmd/golangci-lint"},
 	{name: "actionlint", module: moduleActionlint, pkg: "github.com/rhysd/actionlint/cmd/actionlint"},
 	{name: "govulncheck", module: moduleGovulncheck, pkg: "golang.org/x/vuln/cmd/govulncheck"},
+	{name: "gremlins", module: moduleGremlins, pkg: "github.com/go-gremlins/gremlins/cmd/gremlins"},
 	{name: "rollouts-controller", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller"},
 	{name: "kubectl-argo-rollouts", module: moduleRollouts, pkg: "github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts"},
 	{name: "kubelet", module: moduleKubernetes, pkg: "k8s.io/kubernetes/cmd/kubelet"},

@@ -60,6 +60,9 @@ type Gate struct {
 	// trusted is since when API servers have trusted the pod webhook; zero while they do not.
 	trusted time.Time
 
+	// ahead are the times that are ahead of this clock.
+	ahead map[string]sighting
+
 	// shut is true if the gate never opens.
 	shut bool
 
@@ -199,10 +202,30 @@ func (g *Gate) policies(ctx context.Context, parts []Part) error {
 }
 
 func (g *Gate) isSettled(kind, name string, since time.Time) error {
-	if g.now().Sub(since) < settled {
+	now := g.now()
+	if since.After(now) {
+		since = g.firstSeen(kind+" "+name, since, now)
+	}
+	if now.Sub(since) < settled {
 		return fmt.Errorf("%s %s is new; waiting until every API server acts on it", kind, name)
 	}
 	return nil
+}
+
+// sighting is when a time was first seen.
+type sighting struct{ since, at time.Time }
+
+// firstSeen returns when a time was first seen that is ahead of this clock. Clocks differ: with one that is an hour behind that of the API server,
+// nothing would be pinned for an hour after an upgrade of the chart.
+func (g *Gate) firstSeen(what string, since, now time.Time) time.Time {
+	if known, ok := g.ahead[what]; ok && known.since.Equal(since) && !known.at.After(now) {
+		return known.at
+	}
+	if g.ahead == nil {
+		g.ahead = map[string]sighting{}
+	}
+	g.ahead[what] = sighting{since, now}
+	return now
 }
 
 func isMissing(kind, name string) error {

@@ -220,6 +220,31 @@ func TestGateWaitsForNewTrustOnly(t *testing.T) {
 	}
 }
 
+// With a clock that is an hour behind, the policies seem to be of the future. Then their age counts from when they were first seen, one after the
+// other; after a change, it starts again.
+func TestGateOpensWithAClockThatIsBehind(t *testing.T) {
+	clock := now
+	gate := NewGate(readerOf(true, resolving(-3600), refusing(-3600)), "confrev", func() time.Time { return clock })
+	if seen := gate.look(t.Context()); seen.problem == nil || !strings.Contains(seen.problem.Error(), "is new") {
+		t.Fatalf("at first: %v", seen.problem)
+	}
+	waited := time.Duration(0)
+	for ; gate.look(t.Context()).problem != nil && waited < time.Minute; waited += time.Second {
+		clock = clock.Add(time.Second)
+	}
+	if waited < settled || waited > 4*settled {
+		t.Errorf("it opened after %s", waited)
+	}
+	gate.reader = readerOf(true, resolving(-3700), refusing(-3600))
+	if seen := gate.look(t.Context()); seen.problem == nil {
+		t.Error("a policy that was replaced counts as old")
+	}
+	clock = clock.Add(-time.Hour)
+	if seen := gate.look(t.Context()); seen.problem == nil {
+		t.Error("after a jump of the clock, nothing is known of ages")
+	}
+}
+
 func TestHost(t *testing.T) {
 	address := "https://localhost:9443/resolve-pins"
 	tests := map[string]struct {

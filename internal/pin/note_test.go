@@ -51,6 +51,7 @@ func TestNotesThatAreMalformedAreNone(t *testing.T) {
 		"twice":                   "configmap/app=app-b@2;on=app-a@1,configmap/app=app-c@3;on=app-a@1",
 		"half of it":              "configmap/app=app-b@2;on=app-a@1,",
 		"a number too long":       "configmap/app=app-b@2;on=app-a@1000000000000000",
+		"an order too high":       "configmap/app=app-b@2;on=app-a@1;stop=1@9999999999999999999",
 	} {
 		if got, err := pin.ParseNotes(text); err == nil || len(got) > 0 {
 			t.Errorf("%s: %v, %v", name, got, err)

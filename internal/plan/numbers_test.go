@@ -28,3 +28,25 @@ func TestNumbersThatNoPinCanHoldCountAsNone(t *testing.T) {
 		})
 	}
 }
+
+// Rule 5: the present content has the highest number, its own if it has that already.
+func TestFollowingNumber(t *testing.T) {
+	number := func(name string, n int64) plan.Revision { return plan.Revision{Name: name, Number: n} }
+	for name, test := range map[string]struct {
+		revisions []plan.Revision
+		want      int64
+	}{
+		"there are none":                  {nil, 1},
+		"it has the highest":              {[]plan.Revision{number("app-now", 3), number("app-old", 2)}, 3},
+		"another has the highest":         {[]plan.Revision{number("app-now", 2), number("app-old", 3)}, 4},
+		"another has the same":            {[]plan.Revision{number("app-now", 3), number("app-old", 3)}, 4},
+		"it is new":                       {[]plan.Revision{number("app-old", 3)}, 4},
+		"a number that no pin can hold":   {[]plan.Revision{number("app-old", 1_000_000_000_000_000)}, 1},
+		"its own is one that no pin can":  {[]plan.Revision{number("app-now", 1<<63-1), number("app-old", 3)}, 4},
+		"it has one, and nothing else is": {[]plan.Revision{number("app-now", 7)}, 7},
+	} {
+		if got := (plan.Source{Name: "app-now", Revisions: test.revisions}).FollowingNumber(); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}

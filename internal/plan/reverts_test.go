@@ -59,3 +59,16 @@ func TestReverts(t *testing.T) {
 		}
 	})
 }
+
+// What the API server does not keep is not written again soon, however rarely it was.
+func TestWhatIsNotKeptIsNotWrittenAgain(t *testing.T) {
+	begin := time.Unix(1_800_000_000, 0)
+	var r Reverts
+	r.Pruned("a", begin)
+	if wait := r.Backoff("a", MaxReverts, begin.Add(time.Second)); wait <= 0 || !r.Lost {
+		t.Errorf("it waits %s, lost: %t", wait, r.Lost)
+	}
+	if wait := r.Backoff("b", MaxReverts, begin.Add(time.Second)); wait != 0 {
+		t.Errorf("another change waits %s", wait)
+	}
+}

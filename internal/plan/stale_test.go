@@ -37,3 +37,24 @@ func TestStale(t *testing.T) {
 		})
 	}
 }
+
+// Rule 6: pods of a template that pins the absence of a source that exists now would never see it.
+func TestPinsAbsence(t *testing.T) {
+	for name, test := range map[string]struct {
+		standing plan.Standing
+		pinned   bool
+		want     bool
+	}{
+		"it appeared, and its absence is pinned": {plan.Appeared, true, true},
+		"it appeared, and nothing is pinned":     {plan.Appeared, false, false},
+		"it is not tracked":                      {plan.Untracked, true, false},
+	} {
+		in := plan.Input{Unfollowed: map[pin.Source]plan.Standing{app: test.standing}, Pins: pin.Set{}}
+		if test.pinned {
+			in.Pins[app] = gen.Pins("configmap/app=app-x@1")[app]
+		}
+		if got := in.PinsAbsence(); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

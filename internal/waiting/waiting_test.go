@@ -234,3 +234,45 @@ func FuzzParseWindow(f *testing.F) {
 		}
 	})
 }
+
+// Rules 37 and 38.
+func TestWaitForATurn(t *testing.T) {
+	turn := func(reason waiting.Reason) waiting.Wait { return waiting.Turn(reason, "by", "configmap/app", time.Time{}) }
+	for name, test := range map[string]struct {
+		turns         []waiting.Wait
+		alone, deploy waiting.Reason
+	}{
+		"nothing spreads":                       {},
+		"a wave":                                {turns: []waiting.Wait{turn(waiting.Wave)}, alone: waiting.Wave, deploy: waiting.Wave},
+		"a deploy does not wait for a budget":   {turns: []waiting.Wait{turn(waiting.Budget)}, alone: waiting.Budget},
+		"a deploy waits for what is left":       {turns: []waiting.Wait{turn(waiting.Budget), turn(waiting.Baking)}, alone: waiting.Baking, deploy: waiting.Baking},
+		"the most urgent of several is said":    {turns: []waiting.Wait{turn(waiting.Baking), turn(waiting.Stage), turn(waiting.Wave)}, alone: waiting.Stage, deploy: waiting.Stage},
+		"what waits for a person is not a turn": {turns: []waiting.Wait{waiting.ForStop("configmap/app"), {Reason: waiting.Manual}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(test.turns)
+			if got := waiting.ForTurn(test.turns, false).Reason; got != test.alone {
+				t.Errorf("waits for %q, want %q", got, test.alone)
+			}
+			if got := waiting.ForTurn(test.turns, true).Reason; got != test.deploy {
+				t.Errorf("a deploy waits for %q, want %q", got, test.deploy)
+			}
+			if !slices.Equal(before, test.turns) {
+				t.Errorf("the turns changed: %v", test.turns)
+			}
+		})
+	}
+}
+
+func TestTextOfATurn(t *testing.T) {
+	for want, wait := range map[string]waiting.Wait{
+		"until a person resumes it (annotation confrev.io/stop of configmap/app)":            waiting.ForStop("configmap/app"),
+		"for its turn (by; how far it is: kubectl confrev status configmap/app)":             waiting.Turn(waiting.Wave, "by", "configmap/app", time.Time{}),
+		"for a time at which every window is open, and none is in sight (annotation window)": {Reason: waiting.Window, By: "annotation window"},
+		"until the controller advances it": {},
+	} {
+		if got := wait.String(); got != want {
+			t.Errorf("%+v: %q, want %q", wait, got, want)
+		}
+	}
+}

@@ -26,9 +26,6 @@ import (
 	"confrev.io/confrev/test/gen"
 )
 
-// previousChart is the archive of an earlier version of the chart; testdata/previous/README.md says which.
-const previousChart = "test/e2e/testdata/previous/confrev.tgz"
-
 // lifecycle is a namespace with users of confrev, and confrev's release in another, in the hands of one version of Helm.
 type lifecycle struct {
 	*world
@@ -267,7 +264,7 @@ func (l *lifecycle) notInstalledByHalves() {
 // upgradedFromPrevious upgrades from the earlier chart, with values that a user set.
 func (l *lifecycle) upgradedFromPrevious() {
 	l.Helper()
-	l.do("install", append([]string{previousChart}, l.values...)...)
+	l.do("install", append([]string{env.PreviousChart}, l.values...)...)
 	err := l.try("upgrade", "charts/confrev", "--reuse-values")
 	l.refused(err, "upgrade with --reset-then-reuse-values in place of --reuse-values", "values of the earlier chart alone")
 	l.do("upgrade", "charts/confrev", "--reset-then-reuse-values")

@@ -3,36 +3,20 @@
 package e2e
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/test/env"
 )
-
-// previousPrograms builds the programs of the previous version, and returns the folder that they are in.
-func previousPrograms(t *testing.T) string {
-	t.Helper()
-	source, programs := t.TempDir(), t.TempDir()
-	run := func(dir, name string, args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-	}
-	run(env.Root(), "tar", "-xzf", filepath.Join("test", "e2e", "testdata", "previous", "source.tgz"), "-C", source)
-	run(source, "go", "build", "-o", programs+"/", "./cmd/confrev", "./cmd/kubectl-confrev")
-	return programs
-}
 
 // A plugin and a controller that are one version apart understand each other: what one writes, the other reads, and acts upon. To exchange
 // the controller rolls out nothing. Not parallel: the controller is exchanged.
 func TestPluginOneVersionApart(t *testing.T) {
-	programs := previousPrograms(t)
+	programs, err := cluster.BuildPrevious(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	w, _ := deployed(t)
 	b := w.editTo("B")
 	previous := filepath.Join(programs, "kubectl-confrev")

@@ -8,46 +8,86 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
 )
 
-// sharedEdits is how often the shared ConfigMap is edited.
-const sharedEdits = 5
+// sharedEdits is how often the shared ConfigMap is edited; of many workloads, manySharedEdits.
+const sharedEdits, manySharedEdits = 5, 3
+
+// many is how many workloads take long.
+const many = 3000
 
 // BenchmarkShared measures the times from the update of a ConfigMap having returned until a watch shows the first, the
 // median and the last pin of the Deployments that share it. The floor is a bare patch of each template and one more,
-// with 1, 4 and 16 in flight, while the Deployment controller is as busy as it is with confrev's.
+// with 1, 4 and 16 in flight, while the Deployment controller is as busy as it is with confrev's. CONFREV_BENCH_SHARED are other numbers
+// of Deployments.
 func BenchmarkShared(b *testing.B) {
-	for _, users := range []int{200, 1000} {
+	for _, users := range sizes(b, "CONFREV_BENCH_SHARED", "200,1000,3000,10000") {
 		b.Run(fmt.Sprintf("workloads=%d", users), func(b *testing.B) { benchmarkShared(b, users) })
 	}
 }
 
 func benchmarkShared(b *testing.B, users int) {
-	w := newWorld(b)
+	edits := sharedEdits
+	if users >= many {
+		long(b)
+		edits = manySharedEdits
+	}
+	w := newAnyWorld(b)
+	w.patientFor(users)
 	names := w.sharers(users)
 	confrev, templates := w.startPinning(workload.Deployment, names, "--settle", "0s", "--revisions-per-hour", "100000")
 	times := sharedTimes{}
 	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
 	for b.Loop() {
-		for i := range sharedEdits {
+		for i := range edits {
 			edited := w.edit("app", fmt.Sprint("value ", i))
-			times.add(edited, templates.changed(keys.Pins, names...))
+			times.add(edited, templates.changed(rolled, names...))
 			confrev.idle() // owners and events are part of it
+			w.caughtUp()
 		}
 	}
 	requests := w.requests(mark, len(times.last))
 	cpu = (confrev.cpu() - cpu) / time.Duration(len(times.last))
 	writes := owners()
-	revision := w.revisionOf(names[0])
+	var revision *corev1.ConfigMap
+	if driven == nil {
+		revision = w.revisionOf(names[0])
+	}
 	confrev.stop()
-	best := w.reportFloor(users, w.floors(users))
-	w.reportShared(users, times, best)
-	w.reportRequests(requests, cpu)
-	w.reportOwners(writes, revision, len(times.last))
+	s := measured(b, users)
+	w.reportFloor(s, users, w.floors(users))
+	w.reportShared(s, users, times)
+	w.reportRequests(s, requests, cpu)
+	if driven == nil {
+		w.reportOwners(s, writes, revision, len(times.last))
+	}
+}
+
+// patientFor makes waits as long as so many workloads may need on a busy machine.
+func (w *world) patientFor(workloads int) {
+	w.Patience = max(patience, time.Duration(workloads)*200*time.Millisecond)
+}
+
+// caughtUp waits until the Deployment controller has dealt with every Deployment.
+func (w *world) caughtUp() {
+	w.Helper()
+	w.Eventually("the Deployment controller has caught up", func() string {
+		all, behind := &appsv1.DeploymentList{}, 0
+		w.List(all)
+		for _, d := range all.Items {
+			if d.Status.ObservedGeneration < d.Generation {
+				behind++
+			}
+		}
+		if behind > 0 {
+			return fmt.Sprintf("%d of %d are behind", behind, len(all.Items))
+		}
+		return ""
+	})
 }
 
 func (w *world) sharers(users int) (names []string) {
@@ -84,8 +124,8 @@ func (w *world) revisionOf(name string) *corev1.ConfigMap {
 // inFlight are the numbers of patches at a time of which the floor is the best.
 var inFlight = []int{1, 4, 16}
 
-// floorRounds is how often each is measured; they take turns, so that a busy machine slows them all.
-const floorRounds = 3
+// floorRounds is how often each is measured; they take turns, so that a busy machine slows them all. Of many, it is manyFloorRounds.
+const floorRounds, manyFloorRounds = 3, 2
 
 // floors patches as many templates as an edit does, and one more in place of the revision.
 func (w *world) floors(users int) map[int][]time.Duration {
@@ -93,49 +133,54 @@ func (w *world) floors(users int) map[int][]time.Duration {
 	patches := users + 1
 	name := func(i int) string { return fmt.Sprint("floor-", i) }
 	w.many(patches, creating, func(i int) error { return w.TryCreate(untracked(name(i))) })
-	time.Sleep(quiet)
+	w.caughtUp()
 	taken := map[int][]time.Duration{}
-	for round := range floorRounds {
+	rounds := floorRounds
+	if users >= many {
+		rounds = manyFloorRounds
+	}
+	for round := range rounds {
 		for _, n := range inFlight {
 			begun := time.Now()
 			w.many(patches, n, func(i int) error { return w.patchTemplate(name(i), fmt.Sprint(round, "-", n)) })
 			taken[n] = append(taken[n], time.Since(begun))
-			time.Sleep(quiet) // the Deployment controller catches up
+			w.caughtUp()
 		}
 	}
 	return taken
 }
 
-func (w *world) reportFloor(users int, floors map[int][]time.Duration) (best time.Duration) {
+// reportFloor reports how long bare patches take, of which the floor is the best.
+func (w *world) reportFloor(s *scenario, users int, floors map[int][]time.Duration) {
+	best := inFlight[0]
 	t := newTable(w.B, fmt.Sprintf("%d bare patches", users+1), "median", "min", "max")
 	for _, n := range inFlight {
 		t.row(fmt.Sprintf("%d in flight", n), middle(floors[n]), quantile(floors[n], 0), quantile(floors[n], 1))
-		if m := middle(floors[n]); best == 0 || m < best {
-			best = m
+		if middle(floors[n]) < middle(floors[best]) {
+			best = n
 		}
 	}
 	t.print()
-	return best
+	s.least(fmt.Sprintf("%d patches, %d in flight", users+1, best), floors[best])
 }
 
-func (w *world) reportShared(users int, times sharedTimes, best time.Duration) {
+func (w *world) reportShared(s *scenario, users int, times sharedTimes) {
 	t := newTable(w.B, fmt.Sprintf("%d edits, %d Deployments", len(times.last), users), "median", "min", "max")
 	row := func(name string, d []time.Duration) {
 		t.row(name+" pin", middle(d), quantile(d, 0), quantile(d, 1))
-		w.ReportMetric(ms(middle(d)), name+"-ms")
 	}
 	row("first", times.first)
 	row("median", times.median)
 	row("last", times.last)
-	ratio := float64(middle(times.last)) / float64(best)
-	t.row("last pin, ratio to the floor", ratio)
 	t.print()
-	w.ReportMetric(ms(best), "floor-ms")
-	w.ReportMetric(ratio, "ratio")
+	s.took("last pin", times.last)
+	s.took("median pin", times.median)
+	s.took("first pin", times.first)
+	s.over("last over floor", middle(times.last))
 }
 
 // reportOwners prints what the owners of one shared revision cost. A write carries the whole list.
-func (w *world) reportOwners(writes []int, revision *corev1.ConfigMap, edits int) {
+func (w *world) reportOwners(s *scenario, writes []int, revision *corev1.ConfigMap, edits int) {
 	whole, err := json.Marshal(revision)
 	w.Must(err)
 	list, err := json.Marshal(revision.OwnerReferences)
@@ -147,6 +192,7 @@ func (w *world) reportOwners(writes []int, revision *corev1.ConfigMap, edits int
 	}
 	fmt.Printf("owners: %.1f writes per edit with %.1f KiB in all; in the end the revision has %d owners and %.1f KiB\nowners after each write: %d\n",
 		float64(len(writes))/float64(edits), sent/float64(edits)/1024, len(revision.OwnerReferences), float64(len(whole))/1024, writes)
-	w.ReportMetric(float64(len(writes))/float64(edits), "owner-writes")
-	w.ReportMetric(sent/float64(edits), "owner-bytes")
+	s.set("writes of owners", float64(len(writes))/float64(edits), "per edit")
+	s.set("owners sent", sent/float64(edits)/1024, "KiB per edit")
+	s.set("revision", float64(len(whole))/1024, "KiB")
 }

@@ -44,8 +44,9 @@ func benchmarkKind(b *testing.B, kind workload.Kind) {
 	t := newTable(b, fmt.Sprintf("%d edits", len(taken)), "median", "p95", "max")
 	t.row("edit → pin", middle(taken), quantile(taken, .95), quantile(taken, 1))
 	t.print()
-	w.ReportMetric(ms(middle(taken)), "median-ms")
-	w.reportRequests(w.requests(mark, len(taken)), (confrev.cpu()-cpu)/time.Duration(len(taken)))
+	s := measured(b, 1)
+	s.took("edit to pin", taken)
+	w.reportRequests(s, w.requests(mark, len(taken)), (confrev.cpu()-cpu)/time.Duration(len(taken)))
 }
 
 // object makes a tracked workload of a kind without pods: the template is that of a Deployment.

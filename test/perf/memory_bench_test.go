@@ -9,36 +9,53 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/workload"
 )
 
-const (
-	// unrelated is how many ConfigMaps, and how many Secrets, no one tracks.
-	unrelated = 2000
-	// unrelatedSize is the size of each, in bytes.
-	unrelatedSize = 20 << 10
-)
+// unrelated is how many ConfigMaps, and how many Secrets, no one tracks, with what size in bytes, and how many are tracked.
+type unrelated struct{ each, size, tracked int }
 
-// BenchmarkMemory measures what ConfigMaps and Secrets that no one tracks cost confrev, after it has started.
+// BenchmarkMemory measures what ConfigMaps and Secrets that no one tracks cost confrev, after it has started: none, small ones, and the same
+// with their full size. CONFREV_BENCH_OBJECTS and CONFREV_BENCH_KIB are other sizes of the longest one: how many ConfigMaps and Secrets there
+// are in all, and how large each is.
 func BenchmarkMemory(b *testing.B) {
-	b.Run("ConfigMaps", func(b *testing.B) { benchmarkMemory(b) })
-	b.Run("Secrets", func(b *testing.B) { benchmarkMemory(b, "--secrets") })
+	short := unrelated{each: 2000, size: 20 << 10}
+	b.Run("ConfigMaps", func(b *testing.B) { benchmarkMemory(b, short) })
+	b.Run("Secrets", func(b *testing.B) { benchmarkMemory(b, short, "--secrets") })
+	objects, kib := size(b, "CONFREV_BENCH_OBJECTS", 20_000), size(b, "CONFREV_BENCH_KIB", 100)
+	b.Run(fmt.Sprintf("objects=%d,KiB=%d", objects, kib), func(b *testing.B) {
+		long(b)
+		benchmarkMemory(b, unrelated{each: objects / 2, size: kib << 10, tracked: 50}, "--secrets")
+	})
 }
 
-func benchmarkMemory(b *testing.B, args ...string) {
+func benchmarkMemory(b *testing.B, u unrelated, args ...string) {
 	w := newWorld(b)
+	w.patientFor(2 * u.each)
+	if u.tracked > 0 {
+		confrev, _ := w.startPinning(workload.Deployment, w.tracked("web", u.tracked), args...)
+		confrev.stop()
+	}
 	empty := w.memoryAfterStart(args...)
-	w.unrelated()
+	w.fill(u.each, 1)
+	small := w.memoryAfterStart(args...)
+	w.fill(u.each, u.size)
 	full := w.memoryAfterStart(args...)
-	t := newTable(b, fmt.Sprintf("MiB; full = %d ConfigMaps, %d Secrets of %d KiB", unrelated, unrelated, unrelatedSize>>10),
-		"RSS", "peak RSS", "Go heap")
-	t.row("empty cluster", empty.now/mebibyte, empty.peak/mebibyte, empty.heap/mebibyte)
-	t.row("full", full.now/mebibyte, full.peak/mebibyte, full.heap/mebibyte)
+	t := newTable(b, fmt.Sprintf("MiB, of %d ConfigMaps and %d Secrets; %d tracked", u.each, u.each, u.tracked), "RSS", "peak RSS", "anonymous", "Go heap")
+	s := measured(b, 2*u.each)
+	for _, m := range []struct {
+		name string
+		memory
+	}{{"none", empty}, {"small", small}, {"full", full}} {
+		t.row(m.name, m.now/mebibyte, m.peak/mebibyte, m.anonymous/mebibyte, m.heap/mebibyte)
+		s.set(m.name+": resident", m.now/mebibyte, "MiB")
+		s.set(m.name+": peak resident", m.peak/mebibyte, "MiB")
+		s.set(m.name+": anonymous", m.anonymous/mebibyte, "MiB")
+	}
+	s.set("full over small: resident", full.now/small.now, times)
 	t.print()
-	b.ReportMetric(empty.now/mebibyte, "empty-MiB")
-	b.ReportMetric(empty.peak/mebibyte, "empty-peak-MiB")
-	b.ReportMetric(full.now/mebibyte, "full-MiB")
-	b.ReportMetric(full.peak/mebibyte, "full-peak-MiB")
-	b.ReportMetric(full.heap/mebibyte, "full-heap-MiB")
 }
 
 func (w *world) memoryAfterStart(args ...string) memory {
@@ -49,16 +66,26 @@ func (w *world) memoryAfterStart(args ...string) memory {
 	return confrev.memory()
 }
 
-func (w *world) unrelated() {
+// fill creates ConfigMaps and Secrets that no one tracks, or gives them another size.
+func (w *world) fill(each, size int) {
 	w.Helper()
-	filling := strings.Repeat("x", unrelatedSize)
-	w.many(unrelated, creating, func(i int) error {
+	filling := strings.Repeat("x", size)
+	w.many(each, creating, func(i int) error {
 		name := fmt.Sprint("unrelated-", i)
-		if err := w.TryCreate(configMap(name, filling)); err != nil {
-			return err
-		}
-		return w.TryCreate(&corev1.Secret{
+		for _, obj := range []client.Object{configMap(name, filling), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"key": filling},
-		})
+		}} {
+			obj.SetNamespace(w.NS)
+			err := cluster.Client.Create(w.Ctx, obj)
+			if err != nil {
+				// It is there already.
+				obj.SetResourceVersion("")
+				err = cluster.Client.Update(w.Ctx, obj)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

@@ -31,17 +31,17 @@ func compare(b *testing.B, with string, patch func(variant int) time.Duration) {
 			taken[i%2] = append(taken[i%2], patch(i%2))
 		}
 	}
-	b.ReportMetric(ms(middle(taken[0])), "without-ms")
-	b.ReportMetric(ms(middle(taken[1])), with)
-	b.ReportMetric(float64(middle(taken[1]))/float64(middle(taken[0])), "ratio")
-	b.ReportMetric(0, "ns/op") // the sum of both says nothing
+	s := measured(b, 1)
+	s.took(with, taken[1])
+	s.least("the same without", taken[0])
+	s.over("median over floor", middle(taken[1]))
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 const mebibyte = 1 << 20
 
-// table is what a benchmark prints for people. The same figures go to the benchmark's own line for tools.
+// table is what a benchmark prints for people when it has ended, with more than the figures that have goals.
 type table struct {
 	b    *testing.B
 	rows [][]string
@@ -76,25 +76,35 @@ func (t *table) print() {
 	if err := out.Flush(); err != nil {
 		t.b.Error(err)
 	}
-	t.b.ReportMetric(0, "ns/op") // the whole with its pauses says nothing
 }
 
 // tally counts requests by what they are: "patch deployments".
 type tally map[string]float64
 
-// requests tallies what confrev asked since a mark, except for watches, per so many edits.
+// since returns what the controller asked for since a mark, and whether that is not known, because the audit log was rotated.
+func (w *world) since(mark env.AuditMark) (all []env.Request, rotated bool) {
+	w.Helper()
+	if w.mark() < mark {
+		return nil, true
+	}
+	all, err := asked(mark)
+	w.Must(err)
+	return all, false
+}
+
+func withoutWatches(all []env.Request) []env.Request {
+	return slices.DeleteFunc(all, func(r env.Request) bool { return r.Verb == "watch" })
+}
+
+// requests tallies what the controller asked since a mark, except for watches, per so many edits.
 func (w *world) requests(since env.AuditMark, per int) tally {
 	w.Helper()
-	if w.mark() < since {
+	all, rotated := w.since(since)
+	if rotated {
 		w.Fatal("the audit log was rotated meanwhile, so requests cannot be counted; run again")
 	}
-	all, err := cluster.ConfrevRequests(since)
-	w.Must(err)
 	t := tally{}
-	for _, r := range all {
-		if r.Verb == "watch" {
-			continue
-		}
+	for _, r := range withoutWatches(all) {
 		what := r.Verb + " " + r.Object.Resource
 		if r.Response.Code >= 300 {
 			what += fmt.Sprintf(" (%d)", r.Response.Code)

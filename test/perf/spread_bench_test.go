@@ -42,17 +42,21 @@ func benchmarkSpread(b *testing.B, users int) {
 	confrev, templates := w.startPinning(workload.Deployment, names, "--settle", "0s", "--revisions-per-hour", "100000")
 	t := newTable(b, fmt.Sprintf("%d Deployments", users), "s until the last pin", "most in flight", "looks at workloads", "looks at the change", "CPU s")
 	for b.Loop() {
-		w.spread(t, "all at once", confrev, templates, names, 0)
+		_, floor := w.spread(t, "all at once", confrev, templates, names, 0)
 		w.Kubectl("annotate", "configmap/app", fmt.Sprintf("%s=%d", keys.MaxRolling, spreadBudget))
-		most := w.spread(t, fmt.Sprintf("%d at a time", spreadBudget), confrev, templates, names, 0)
-		killed := w.spread(t, "killed five times", confrev, templates, names, 5)
-		b.ReportMetric(float64(max(most, killed)), "most-in-flight")
+		most, took := w.spread(t, fmt.Sprintf("%d at a time", spreadBudget), confrev, templates, names, 0)
+		killed, _ := w.spread(t, "killed five times", confrev, templates, names, 5)
+		s := measured(b, users)
+		s.least("all at once", []time.Duration{floor})
+		s.took(fmt.Sprintf("%d at a time", spreadBudget), []time.Duration{took})
+		s.set("most in flight", float64(max(most, killed)), "")
 	}
 	t.print()
 }
 
-// spread edits the ConfigMap, waits until every Deployment has the change, and returns how many were in the middle of it at most.
-func (w *world) spread(t *table, what string, confrev *process, templates *templates, names []string, kills int) (most int) {
+// spread edits the ConfigMap, waits until every Deployment has the change, and returns how many were in the middle of it at most, and how long
+// it took.
+func (w *world) spread(t *table, what string, confrev *process, templates *templates, names []string, kills int) (most int, took time.Duration) {
 	w.Helper()
 	w.idleRollouts(names)
 	reconciled := func(controller string) float64 {
@@ -76,10 +80,10 @@ func (w *world) spread(t *table, what string, confrev *process, templates *templ
 	if kills > 0 {
 		// A process that was killed took its counters along.
 		t.row(what, last.Sub(edited).Seconds(), most, "", "", "")
-		return most
+		return most, last.Sub(edited)
 	}
 	t.row(what, last.Sub(edited).Seconds(), most, reconciled("deployment.apps")-looks, reconciled("spread")-changes, (confrev.cpu() - cpu).Seconds())
-	return most
+	return most, last.Sub(edited)
 }
 
 // idleRollouts waits until every Deployment is rolled out.

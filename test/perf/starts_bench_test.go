@@ -3,16 +3,10 @@
 package perf
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"strconv"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/workload"
-	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -35,23 +28,18 @@ const (
 
 // BenchmarkWrongStarts counts pods that start with another configuration than the one their holder was rolled out with, while ConfigMaps are
 // edited, nodes go away with their pods, and the controller is killed again and again. Next to confrev: a checksum in an annotation of the
-// template, written with each edit, as charts do; and, if CONFREV_STARTS_COMMAND is set, the controller that this command starts, for workloads
-// with the annotation CONFREV_STARTS_ANNOTATION (key=value). CONFREV_STARTS is the number of starts to count.
+// template, written with each edit, as charts do. CONFREV_STARTS is the number of starts to count.
 func BenchmarkWrongStarts(b *testing.B) {
-	b.Run("confrev", func(b *testing.B) {
-		benchmarkStarts(b, func(w *world) subject { return &pinning{w.start("--settle", "0s", "--revisions-per-hour", "100000")} },
-			gen.Tracking("all"))
+	b.Run(measuring(), func(b *testing.B) {
+		benchmarkStarts(b, func(w *world) subject {
+			if driven != nil {
+				return w.startOther().other
+			}
+			return &pinning{w.start("--settle", "0s", "--revisions-per-hour", "100000")}
+		}, optsIn()...)
 	})
 	b.Run("checksum", func(b *testing.B) {
 		benchmarkStarts(b, func(*world) subject { return checksum{} })
-	})
-	command, annotation := os.Getenv("CONFREV_STARTS_COMMAND"), os.Getenv("CONFREV_STARTS_ANNOTATION")
-	if command == "" {
-		return
-	}
-	key, value, _ := strings.Cut(annotation, "=")
-	b.Run("other", func(b *testing.B) {
-		benchmarkStarts(b, func(w *world) subject { return w.command(command) }, gen.Annotated(key, value))
 	})
 }
 
@@ -87,43 +75,9 @@ func (checksum) edited(w *world, value string, users []string) error {
 	return nil
 }
 
-// commanded is a controller that a command starts, with the admin's kubeconfig.
-type commanded struct {
-	w       *world
-	command string
-	running *exec.Cmd
-}
-
-func (w *world) command(command string) *commanded {
-	w.Helper()
-	c := &commanded{w: w, command: command}
-	w.Must(c.start(w.Ctx))
-	return c
-}
-
-func (c *commanded) start(context.Context) error {
-	c.running = exec.Command("sh", "-c", "exec "+c.command)
-	c.running.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
-	return env.Start(c.running)
-}
-
-func (c *commanded) kill() error {
-	if err := c.running.Process.Signal(syscall.SIGKILL); err != nil {
-		return err
-	}
-	// It was killed, so it ends with an error.
-	_ = c.running.Wait()
-	return nil
-}
-
-func (c *commanded) stop() { c.w.Must(c.kill()) }
-
 func benchmarkStarts(b *testing.B, begin func(*world) subject, options ...gen.DeploymentModifier) {
-	wanted, err := strconv.Atoi(cmp.Or(os.Getenv("CONFREV_STARTS"), "10000"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := newWorld(b)
+	wanted := size(b, "CONFREV_STARTS", 10_000)
+	w := newAnyWorld(b)
 	users := w.startable(options...)
 	s := begin(w)
 	defer s.stop()

@@ -221,8 +221,9 @@ func (w *world) reportStarts(s *starts) {
 	for _, example := range wrong[:min(3, len(wrong))] {
 		fmt.Println(example)
 	}
-	w.ReportMetric(float64(n), "starts")
-	w.ReportMetric(float64(len(wrong)), "wrong")
+	figures := measured(w.B, n)
+	figures.set("wrong starts", float64(len(wrong)), "")
+	figures.set("at most, with 95 %", rounded(100*upperBound(len(wrong), n)), "%")
 }
 
 // upperBound returns the share that k of n exceed with a probability of 5 % at most: exact for none, otherwise Wilson's one-sided bound.

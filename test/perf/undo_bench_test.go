@@ -4,7 +4,6 @@ package perf
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -35,18 +34,18 @@ func BenchmarkUndo(b *testing.B) {
 	}
 	w.Must(cluster.Install(w.Ctx, "secrets.enabled=true", "failFast.enabled=true"))
 	_, templates := w.startPinning(workload.Deployment, names, "--settle", "0s", "--fail-fast")
-	t := newTable(b, "s from the first sign until the pins are back", "undos", "median", "max")
+	t := newTable(b, "from the first sign until the pins are back", "undos", "median", "max")
 	for b.Loop() {
 		w.idleRollouts(names)
-		var took []float64
+		var took []time.Duration
 		for _, name := range names {
 			w.edit(name, "faulty")
 			templates.changed(keys.Pins, name)
 			sign := w.crashes(name)
-			took = append(took, templates.changed(keys.Pins, name)[0].Sub(sign).Seconds())
+			took = append(took, templates.changed(keys.Pins, name)[0].Sub(sign))
 		}
-		slices.Sort(took)
-		t.row("a crash", len(took), took[len(took)/2], took[len(took)-1])
+		t.row("a crash", len(took), middle(took), quantile(took, 1))
+		measured(b, undos).took("crash to undone", took)
 	}
 	t.print()
 }

@@ -3,8 +3,10 @@
 package perf
 
 import (
+	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"time"
 
@@ -83,7 +85,19 @@ func look(kind workload.Kind, obj runtime.Object) (sighting, error) {
 	if err != nil {
 		return sighting{}, err
 	}
-	return sighting{name: meta.GetName(), annotations: template.Annotations, at: at}, nil
+	annotations := template.Annotations
+	if driven != nil {
+		text, err := json.Marshal(template)
+		if err != nil {
+			return sighting{}, err
+		}
+		annotations = maps.Clone(annotations)
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[wholeTemplate] = string(text)
+	}
+	return sighting{name: meta.GetName(), annotations: annotations, at: at}, nil
 }
 
 // changed waits until an annotation of the named workloads' templates is another than at the last look, and returns when

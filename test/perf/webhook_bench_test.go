@@ -41,13 +41,19 @@ func BenchmarkWebhook(b *testing.B) {
 		w.Must(cluster.Client.Create(w.Ctx, outside))
 
 		t := newTable(b, "patch of the image, dry run, "+fmt.Sprint(webhookRate)+"/s", "p50", "p99", "refused", "webhook calls")
-		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
-		w.atRate(t, "not tracked", w.NS, "plain")
-		w.atRate(t, "tracked, planned again", w.NS, "web-0")
+		_, floor := w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
+		calls, plain := w.atRate(t, "not tracked", w.NS, "plain")
+		_, tracked := w.atRate(t, "tracked, planned again", w.NS, "web-0")
 		confrev.stop()
 		w.atRate(t, "tracked, all confrevs dead", w.NS, "web-0")
 		w.atRate(t, "floor: not selected", env.Namespace, "perf-floor")
 		t.print()
+		s := measured(b, len(tracked))
+		s.least("a patch that nothing selects", floor)
+		s.took("tracked", tracked)
+		s.over("tracked over floor", middle(tracked))
+		s.took("not tracked", plain)
+		s.set("webhook calls, not tracked", float64(calls), "")
 		w.Must(client.IgnoreNotFound(cluster.Client.Delete(w.Ctx, outside)))
 	}
 }
@@ -66,13 +72,12 @@ func (w *world) settled(name string) {
 	}
 }
 
-// atRate sends patches at the rate and notes how long they take.
-func (w *world) atRate(t *table, what, namespace, name string) {
+// atRate sends patches at the rate, and returns how often the webhook was called and how long they took.
+func (w *world) atRate(t *table, what, namespace, name string) (calls int, taken []time.Duration) {
 	w.Helper()
 	var (
 		group   sync.WaitGroup
 		mu      sync.Mutex
-		taken   []time.Duration
 		refused int
 		lastErr error
 	)
@@ -96,10 +101,12 @@ func (w *world) atRate(t *table, what, namespace, name string) {
 		})
 	}
 	group.Wait()
-	t.row(what, middle(taken), quantile(taken, 0.99), refused, int(w.webhookCalls()-called))
+	calls = int(w.webhookCalls() - called)
+	t.row(what, middle(taken), quantile(taken, 0.99), refused, calls)
 	if lastErr != nil {
 		w.Errorf("%s: %d refused: %v", what, refused, lastErr)
 	}
+	return calls, taken
 }
 
 // webhookCalls returns how often the API server has asked confrev about workloads. It does not count calls that nothing answered.
@@ -163,5 +170,7 @@ func (w *world) deployFirst(t *table, name string, workloadFirst bool) {
 		}
 	}
 	t.row(name, firstDeploys, extra, middle(taken), quantile(taken, 1))
-	w.ReportMetric(float64(extra), name+"-extra")
+	s := measured(w.B, firstDeploys)
+	s.took(name+" to pinned", taken)
+	s.set(name+", extra ReplicaSets", float64(extra), "")
 }

@@ -2,17 +2,26 @@
 
 // Package perf measures confrev on a real control plane (hack/cluster), with the chart's own rights. Its benchmarks
 // print figures and never fail for slowness: what a machine makes of them depends on what else runs on it, so each also
-// measures, in the same run, the floor that no one could beat.
+// measures, in the same run, the floor that no one could beat. At the end, a table shows all figures with their goals
+// (goals.yaml), and each scenario prints a line of JSON.
+//
+// Benchmarks that take long run only if -bench is a pattern that someone chose.
 //
 // Environment: CONFREV_BENCH_CLUSTER names the cluster; CONFREV_BENCH_BINARY measures that confrev instead of this
-// tree's; CONFREV_BENCH_FLAGS are further flags for it, separated by spaces.
+// tree's; CONFREV_BENCH_FLAGS are further flags for it, separated by spaces. CONFREV_BENCH_CONTROLLER is the command of another
+// controller to measure instead, which finds the cluster by KUBECONFIG, and CONFREV_BENCH_ANNOTATIONS (key=value,key=value) are
+// those by which a Deployment opts in to it; what is about confrev alone is skipped then. CONFREV_BENCH_RESULTS is a file to which
+// the lines of JSON are added. With CONFREV_BENCH_UPDATE, goals.yaml gets what was measured.
 package perf
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +45,17 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := 1, setUp(context.Background())
+	ctx, code := context.Background(), 1
+	goals, err := readGoals()
+	if err == nil {
+		err = setUp(ctx)
+	}
 	if err == nil {
 		code = m.Run()
+		err = errors.Join(reportAll(os.Stdout, goals), misnamed(goals))
+	}
+	if err == nil && os.Getenv("CONFREV_BENCH_UPDATE") != "" {
+		err = updateGoals(ctx, goals)
 	}
 	cluster.Exit(code, err)
 }
@@ -49,6 +66,9 @@ func setUp(ctx context.Context) (err error) {
 		return err
 	}
 	if err := cluster.Install(ctx, "secrets.enabled=true"); err != nil {
+		return err
+	}
+	if err := drive(ctx); err != nil {
 		return err
 	}
 	flags = strings.Fields(os.Getenv("CONFREV_BENCH_FLAGS"))
@@ -68,18 +88,55 @@ type world struct {
 	env.World
 }
 
-// newWorld makes a namespace, and waits at the end until it is gone: its deletion would slow the next benchmark.
+// newWorld makes a namespace for a benchmark of confrev. Another controller has nothing to do in it.
 func newWorld(b *testing.B) *world {
+	b.Helper()
+	if driven != nil {
+		b.Skip("it is about confrev alone")
+	}
+	return newAnyWorld(b)
+}
+
+// newAnyWorld makes a namespace for a benchmark of any controller, and waits at the end until it is gone: its deletion would slow the next
+// benchmark.
+func newAnyWorld(b *testing.B) *world {
 	b.Helper()
 	w := &world{b, env.NewWorld(b, cluster, "perf")}
 	w.Patience = patience
 	b.Cleanup(func() {
-		_, err := cluster.Kubectl(context.Background(), "delete", "namespace", w.NS, "--ignore-not-found", "--timeout="+patience.String())
+		_, err := cluster.Kubectl(context.Background(), "delete", "namespace", w.NS, "--ignore-not-found", "--timeout="+w.Patience.String())
 		if err != nil {
 			b.Error(err)
 		}
 	})
 	return w
+}
+
+// long skips a benchmark that takes many minutes, unless -bench is a pattern that someone chose.
+func long(b *testing.B) {
+	b.Helper()
+	if pattern := flag.Lookup("test.bench").Value.String(); pattern == "." {
+		b.Skipf("it takes long: choose it, with -bench '%s$'", strings.TrimPrefix(b.Name(), "Benchmark"))
+	}
+}
+
+// sizes reads numbers, separated by commas, from the environment.
+func sizes(b *testing.B, variable, otherwise string) (all []int) {
+	b.Helper()
+	for text := range strings.SplitSeq(cmp.Or(os.Getenv(variable), otherwise), ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			b.Fatalf("%s: %q is not a number of 1 or more", variable, text)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// size reads one number from the environment.
+func size(b *testing.B, variable string, otherwise int) int {
+	b.Helper()
+	return sizes(b, variable, strconv.Itoa(otherwise))[0]
 }
 
 // creating is how many requests set-up has in flight.
@@ -118,7 +175,7 @@ func configMap(name, value string) *corev1.ConfigMap {
 // deployment makes a tracked Deployment without pods that uses a ConfigMap in the two usual ways.
 func deployment(name, source string) *appsv1.Deployment {
 	uses := gen.Template(gen.EnvFrom("configmap/"+source), gen.Volume("configmap/"+source))
-	return gen.Unsaved(gen.Deployment(name, gen.Tracking("all"), gen.Replicas(0), uses))
+	return gen.Unsaved(gen.Deployment(name, append(optsIn(), gen.Replicas(0), uses)...))
 }
 
 // untracked makes a Deployment that confrev leaves alone.

@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 }
 
 func setUp(ctx context.Context) (err error) {
-	if cluster, err = env.Up(ctx, cmp.Or(os.Getenv("CONFREV_RELIABILITY_CLUSTER"), "reliability"), os.Stderr); err != nil {
+	// A node takes 110 pods.
+	if cluster, err = env.Up(ctx, cmp.Or(os.Getenv("CONFREV_RELIABILITY_CLUSTER"), "reliability"), os.Stderr, "--nodes=10"); err != nil {
 		return err
 	}
 	if err := cluster.Install(ctx, "settle="+settle.String(), "grace="+grace.String()); err != nil {
@@ -64,6 +65,12 @@ type member struct {
 
 // prepare makes a confrev that is not started yet.
 func prepare(t *testing.T, name string, options faults.Options, flags ...string) *member {
+	t.Helper()
+	return prepareBuilt(t, binary, name, options, flags...)
+}
+
+// prepareBuilt does the same with another binary.
+func prepareBuilt(t *testing.T, binary, name string, options faults.Options, flags ...string) *member {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
