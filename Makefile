@@ -86,7 +86,7 @@ release: ## All that a release consists of, in dist (VERSION=v1.2.3, URL=…, RE
 	$(release) sums $(VERSION)
 
 # Nothing in these is concurrent, and the race detector makes the pure core's model tests six times as slow.
-sequential = ./charts/... ./docs/... $(addprefix ./internal/,audit content keys optin pin plan podspec quote)
+sequential = ./charts/... ./deploy/... ./docs/... $(addprefix ./internal/,audit content keys optin pin plan podspec quote)
 
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector where something is concurrent
@@ -104,6 +104,7 @@ fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
 lint: ## golangci-lint, actionlint, and the words that docs/style.md tells writers to avoid
 	go run ./hack/prose
 	$(call tool,actionlint)
+	$(call tool,actionlint) deploy/github-action/workflow.yml
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/dashboard/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
