@@ -97,6 +97,7 @@ unit: ## Unit and property tests, with the race detector where something is conc
 	go test -C hack/release -timeout 30m ./...
 	@# What is copied from deploy, in the engines of Argo CD and Flux. Go's cache of results does not see files of another module.
 	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/gitops-engine -count=1 ./scripts
+	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/flux-ssa -count=1 ./examples
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
