@@ -118,7 +118,7 @@ vulncheck: ## Known vulnerabilities in what confrev calls, where their database 
 	hack/vulncheck "$(call tool,govulncheck)"
 
 .PHONY: generate
-generate: ## Write the files that are derived from others: docs/reference from the plugin's commands, the chart's README and deploy/kustomize from the chart
+generate: ## Write the files that are derived from others: docs/reference from the plugin's commands and the annotations, the chart's README and deploy/kustomize from the chart
 	go run ./hack/docs reference docs/reference
 	go run ./hack/docs chart charts/confrev > charts/confrev/README.md.new && mv charts/confrev/README.md.new charts/confrev/README.md
 	$(release) bases --helm "$(call tool,helm)" $(CURDIR)/deploy/kustomize
