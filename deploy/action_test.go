@@ -310,9 +310,7 @@ func TestActionSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJob(t)
-			for key, value := range tt.set {
-				j.env[key] = value
-			}
+			maps.Copy(j.env, tt.set)
 			out, ok := j.run()
 			if ok != tt.ok || !strings.Contains(out, tt.want) {
 				t.Errorf("succeeds: %t, want %t and %q\n%s", ok, tt.ok, tt.want, out)

@@ -76,8 +76,11 @@ func valid(p k9sPlugin, scope string) error {
 	}
 	root := plugin.Command(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}})
 	verb, rest, err := root.Find(args)
-	if err != nil || verb == root {
-		return fmt.Errorf("%q is no verb: %v", args[0], err)
+	if err != nil {
+		return err
+	}
+	if verb == root {
+		return fmt.Errorf("%q is no verb", args[0])
 	}
 	if err := verb.ParseFlags(rest); err != nil {
 		return err
@@ -103,8 +106,9 @@ func objectOf(verb *cobra.Command, args []string, p k9sPlugin) error {
 	if err == nil && (verb.Name() == "undo" || verb.Name() == "advance") {
 		return fmt.Errorf("%s takes a workload, not %s", verb.Name(), args[0])
 	}
-	if workload, more, err := session.SplitArgs(args); err != nil || len(more) > 0 || workload != args[0] {
-		return fmt.Errorf("%q is not an object: %v", args, err)
+	workload, more, err := session.SplitArgs(args)
+	if err == nil && (len(more) > 0 || workload != args[0]) {
+		return fmt.Errorf("%q is not one object", args)
 	}
-	return nil
+	return err
 }
