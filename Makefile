@@ -88,7 +88,7 @@ release: ## All that a release consists of, in dist (VERSION=v1.2.3, URL=…, RE
 	$(release) sums $(VERSION)
 
 # Nothing in these is concurrent, and the race detector makes the pure core's model tests six times as slow.
-sequential = ./charts/... ./docs/... $(addprefix ./internal/,audit content keys optin pin plan podspec quote)
+sequential = ./charts/... ./deploy/... ./docs/... $(addprefix ./internal/,audit content keys optin pin plan podspec quote)
 
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector where something is concurrent
@@ -97,6 +97,9 @@ unit: ## Unit and property tests, with the race detector where something is conc
 	go test -C hack/cluster -race ./...
 	@# On a new machine, it builds confrev for four platforms first.
 	go test -C hack/release -timeout 30m ./...
+	@# What is copied from deploy, in the engines of Argo CD and Flux. Go's cache of results does not see files of another module.
+	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/gitops-engine -count=1 ./scripts
+	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/flux-ssa -count=1 ./examples
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
@@ -106,6 +109,7 @@ fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
 lint: ## golangci-lint, actionlint, and the words that docs/style.md tells writers to avoid
 	go run ./hack/prose
 	$(call tool,actionlint)
+	$(call tool,actionlint) deploy/github-action/workflow.yml
 	$(call tool,golangci-lint) run
 	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/dashboard/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
@@ -129,7 +133,7 @@ vulncheck: ## Known vulnerabilities in what confrev calls, where their database 
 	hack/vulncheck "$(call tool,govulncheck)"
 
 .PHONY: generate
-generate: ## Write the files that are derived from others: docs/reference from the plugin's commands, the chart's README and deploy/kustomize from the chart
+generate: ## Write the files that are derived from others: docs/reference from the plugin's commands and the annotations, the chart's README and deploy/kustomize from the chart
 	go run ./hack/docs reference docs/reference
 	go run ./hack/docs chart charts/confrev > charts/confrev/README.md.new && mv charts/confrev/README.md.new charts/confrev/README.md
 	$(release) bases --helm "$(call tool,helm)" $(CURDIR)/deploy/kustomize

@@ -1,5 +1,5 @@
-// Command docs writes the reference and the manual pages of kubectl-confrev, which are derived from its commands, and the chart's page,
-// which is derived from its values.
+// Command docs writes the reference and the manual pages of kubectl-confrev, which are derived from its commands, the schema of the annotations,
+// which is derived from internal/optin, and the chart's page, which is derived from its values.
 package main
 
 import (
@@ -67,9 +67,11 @@ func references(root *cobra.Command) (map[string][]byte, error) {
 	// Of the commands as they are: making a page adds one for help.
 	list := index(root)
 	pages, err := each(root, file, reference)
-	if err == nil {
-		pages["README.md"] = list
+	if err != nil {
+		return nil, err
 	}
+	pages["README.md"] = list
+	pages[schemaFile], err = annotationsSchema()
 	return pages, err
 }
 
@@ -179,5 +181,6 @@ func index(root *cobra.Command) []byte {
 			}
 		}
 	}
+	fmt.Fprintf(&page, "\n## Annotations\n\n[%s](%s) is a JSON Schema of what you write into annotations and labels ([the values](../rules/annotations.md)).\n", schemaFile, schemaFile)
 	return page.Bytes()
 }

@@ -77,6 +77,9 @@ func TestPages(t *testing.T) {
 	for _, folder := range []string{"reference", "man"} {
 		again := pages(t, folder)
 		for name, page := range pages(t, folder) {
+			if name == schemaFile {
+				continue
+			}
 			isOptions := strings.Contains(name, "options")
 			switch {
 			case again[name] != page:

@@ -49,6 +49,27 @@ var written = []string{
 	keys.KeyDigests, keys.SourceVersion, keys.Renewed, keys.Propagation, keys.Anchor, keys.Attached, keys.AnalysisOf,
 }
 
+// Place is a kind of object, with what people may write on it.
+type Place struct {
+	Name                string
+	Annotations, Labels []string
+}
+
+// Places returns what people may write, and where.
+func Places() []Place {
+	var all []Place
+	for _, on := range []struct {
+		name string
+		at   place
+	}{{"workload", onWorkload}, {"source", onSource}, {"namespace", onNamespace}} {
+		all = append(all, Place{on.name, slices.Clone(places[on.at][annotation]), slices.Clone(places[on.at][label])})
+	}
+	return all
+}
+
+// Written returns the keys that confrev writes itself.
+func Written() []string { return slices.Clone(written) }
+
 const (
 	// similar is how much a key must be like one that may have been meant, from 0 to 1.
 	similar = 0.7

@@ -202,6 +202,33 @@ func TestMatrixAnnotationsByHand(t *testing.T) {
 	}
 }
 
+// Flux removes what kubectl's plugins wrote, as it does with what kubectl wrote. What another manager wrote stays.
+func TestFluxAndStops(t *testing.T) {
+	t.Parallel()
+	for manager, stays := range map[string]bool{"": false, "oncall": true} {
+		t.Run("manager "+manager, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := release{image: "app:1", color: "A", injection: optin.Admission}
+			flux().deploy(w, r)
+			w.WaitPinned("web", "web", "color", "A")
+			args := []string{"confrev", "stop", "configmap/web"}
+			if manager != "" {
+				args = append(args, "--field-manager="+manager)
+			}
+			w.Kubectl(args...)
+			stop := func() string { return w.Kubectl("get", "configmap/web", "-o", `jsonpath={.metadata.annotations.confrev\.io/stop}`) }
+			if stop() == "" {
+				t.Fatal("the change is not stopped")
+			}
+			flux().deploy(w, r)
+			if got := stop(); (got != "") != stays {
+				t.Errorf("after the next deploy, %s is %q", keys.Stop, got)
+			}
+		})
+	}
+}
+
 // An edit by hand rolls out, and the next sync puts the source back: that is a change like others (rule 5).
 func TestMatrixEditsByHand(t *testing.T) {
 	t.Parallel()

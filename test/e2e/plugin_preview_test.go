@@ -75,7 +75,27 @@ func TestPluginPreview(t *testing.T) {
 	w.Must(w.previewOfWorkload(dir))
 	w.Must(os.Mkdir(filepath.Join(dir, "deploy"), 0o700))
 	w.writeFile(dir, "deploy/app.yaml", previewed)
-	w.examples(dir, nil, "preview")
+	w.previewsInAPipeline(dir)
+	// With --exit-code, an example reports that something rolls out.
+	w.examples(dir, []int{3}, "preview")
+}
+
+// previewsInAPipeline previews for a pull request: the page and the status say the same, and a preview of what is there already says 0.
+func (w *world) previewsInAPipeline(dir string) {
+	w.Helper()
+	got := w.runIn(dir, "", "kubectl", "confrev", "preview", "-f", "app.yaml", "--exit-code", "-o", "markdown")
+	for _, want := range []string{
+		"## This edit restarts 1 workload, and reaches 1 later\n", "| `" + w.NS + "` | `deployment/web` | `configmap/app` | Advanced | at once | revision 1 -&gt; 2 |\n",
+		"| `deployment/manual` | `configmap/app` | Waiting | later |", "| `deployment/key` | `configmap/app` | InSync | - |", "| `deployment/plain` | `configmap/app` | NotTracked | - |",
+	} {
+		if got.status != 3 || !strings.Contains(got.stdout, want) {
+			w.Errorf("status %d, want 3 and %q:\n%s%s", got.status, want, got.stdout, got.stderr)
+		}
+	}
+	same := strings.ReplaceAll(previewed, `"2"`, `"1"`)
+	if got := w.runIn(dir, same, "kubectl", "confrev", "preview", "-f", "-", "--exit-code"); got.status != 0 {
+		w.Errorf("of what is there already it says %d:\n%s%s", got.status, got.stdout, got.stderr)
+	}
 }
 
 // previewOfWorkload previews a new image and a new configuration together.

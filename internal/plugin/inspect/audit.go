@@ -42,9 +42,6 @@ const auditExample = `
 		# In CI: fail if there is something to act on
 		kubectl confrev audit --exit-code`
 
-// statusUnknown is the exit status if something cannot be known, and nothing is known to be wrong.
-const statusUnknown = 4
-
 type auditOptions struct {
 	*session.Session
 	printer.Output
@@ -127,12 +124,5 @@ func (o *auditOptions) progress() func(kind string, n int) {
 // end returns the exit status.
 func (o *auditOptions) end(found *collect.Audit) error {
 	worst := found.Worst()
-	switch {
-	case !o.exitCode:
-	case worst == audit.Warning:
-		return session.ExitStatus{Status: statusNotYet}
-	case worst == audit.Unknown || len(found.Notes) > 0:
-		return session.ExitStatus{Status: statusUnknown}
-	}
-	return nil
+	return session.ExitCode(o.exitCode, worst == audit.Warning, worst == audit.Unknown || len(found.Notes) > 0)
 }

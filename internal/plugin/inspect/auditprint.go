@@ -108,18 +108,21 @@ func printAuditPage(out io.Writer, found *collect.Audit) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Configuration audit\n\n%s\n", summed(found.Summary))
 	for _, note := range found.Notes {
-		fmt.Fprintf(&text, "- %s\n", cell(note))
+		fmt.Fprintf(&text, "- %s\n", printer.Prose(note))
 	}
 	if len(found.Findings) == 0 {
 		fmt.Fprintf(&text, "\n%s\n", nothingFound)
 	}
 	for _, reason := range reasonsOf(found) {
-		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n| severity | namespace | object | pods | what | fix |\n|---|---|---|---|---|---|\n", reason, reason.Explain())
+		var rows [][]printer.Markdown
 		for _, f := range found.Findings {
 			if f.Reason == reason {
-				fmt.Fprintf(&text, "| %s | %s | %s | %s | %s | %s |\n", f.Severity, cell(f.Namespace), cell(f.Object), podCount(f.Pods), cell(f.Message), commands(f.Fix))
+				rows = append(rows, []printer.Markdown{printer.Prose(string(f.Severity)), printer.Prose(f.Namespace), printer.Prose(f.Object),
+					printer.Markdown(podCount(f.Pods)), printer.Prose(f.Message), commands(f.Fix)})
 			}
 		}
+		fmt.Fprintf(&text, "\n## %s\n\n%s\n\n%s", reason, reason.Explain(),
+			printer.MarkdownTable([]string{"severity", "namespace", "object", "pods", "what", "fix"}, rows))
 	}
 	if len(found.Findings) > 0 {
 		fmt.Fprintf(&text, "\n%s\n", needsController)
@@ -128,19 +131,11 @@ func printAuditPage(out io.Writer, found *collect.Audit) error {
 	return err
 }
 
-// cell returns text for a cell of a Markdown table.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", "<br>", "*", `\*`, "_", `\_`, "<", "&lt;").Replace(text)
-}
-
 // commands returns commands for a cell of a Markdown table, each as code.
-func commands(fix string) string {
-	if fix == "" {
-		return "-"
-	}
+func commands(fix string) printer.Markdown {
 	var code []string
 	for command := range strings.SplitSeq(fix, "\n") {
-		code = append(code, "`"+strings.ReplaceAll(command, "|", `\|`)+"`")
+		code = append(code, string(printer.Code(command)))
 	}
-	return strings.Join(code, "<br>")
+	return printer.Markdown(strings.Join(code, "<br>"))
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // statusNotYet is the exit status for what is not, or not yet, as it should be.
-const statusNotYet = 3
+const statusNotYet = session.StatusFound
 
 // statusFailed is the exit status of a rollout that failed.
 const statusFailed = 4

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -35,26 +36,36 @@ not, and why. Nothing is written.
 The API server is asked what it would make of each object (a dry run, as kubectl diff does it), and the answer is planned with as the
 controller plans. Where a change spreads (confrev.io/steps), a note shows its waves, and how long it takes at least. If confrev's webhook
 does not answer the dry run, a note says so: only the webhook tells an undo from a deploy within a request. It needs your rights to apply
-the objects and to list workloads.`
+the objects and to list workloads.
+
+With -o markdown it prints a page for a comment on a pull request.
+
+Exit status: 0 when the preview was made, 1 when it failed. With --exit-code: 3 when a workload would roll out, now or later, or would lack
+a source or a key that it requires; 4 when there is none, but not everything could be looked at; 0 otherwise.`
 
 const previewExample = `# What would a new configuration roll out?
 kubectl confrev preview -f app.yaml
 
 # The same for a whole folder, and from a pipe
 kubectl confrev preview -f deploy/
-cat app.yaml | kubectl confrev preview -f -`
+cat app.yaml | kubectl confrev preview -f -
+
+# In CI: the status reports whether anything would roll out, and the page is a comment for the pull request
+kubectl confrev preview -f deploy/ --exit-code -o markdown > comment.md`
 
 type previewOptions struct {
 	*session.Session
 	printer.Output
 	files             resource.FilenameOptions
 	serverSide, force bool
+	exitCode          bool
 	manager           string
 }
 
 // NewPreview returns the verb that shows what an edit would do.
 func NewPreview(p *session.Session) *cobra.Command {
 	o := &previewOptions{Session: p}
+	o.Markdown = true
 	cmd := &cobra.Command{
 		Use: "preview -f FILENAME", Short: "Show what applying files would roll out",
 		Long: previewLong, Example: session.Examples(previewExample), DisableFlagsInUseLine: true, Args: cobra.NoArgs,
@@ -62,6 +73,7 @@ func NewPreview(p *session.Session) *cobra.Command {
 	cmdutil.AddFilenameOptionFlags(cmd, &o.files, "contains the ConfigMaps, Secrets and workloads to preview")
 	cmdutil.AddServerSideApplyFlags(cmd)
 	cmdutil.AddFieldManagerFlagVar(cmd, &o.manager, "kubectl-client-side-apply")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "Exit with status 3 if a workload would roll out or lack something, and with 4 if not everything could be looked at.")
 	o.Add(cmd)
 	return session.Command(cmd, o)
 }
@@ -93,6 +105,22 @@ func (o *previewOptions) Run(ctx context.Context) error {
 		return err
 	}
 	list.Notes = append(list.Notes, notes...)
+	return o.end(list)
+}
+
+// end prints a preview, and returns the exit status.
+func (o *previewOptions) end(list *view.PreviewList) error {
+	if err := o.show(list); err != nil {
+		return err
+	}
+	return session.ExitCode(o.exitCode, list.Acts(), list.Partial())
+}
+
+func (o *previewOptions) show(list *view.PreviewList) error {
+	if o.IsMarkdown() {
+		_, err := io.WriteString(o.Out, previewPage(list))
+		return err
+	}
 	o.PrintNotes(list.Notes)
 	if o.IsTable() {
 		for _, change := range list.Changes {
@@ -100,7 +128,7 @@ func (o *previewOptions) Run(ctx context.Context) error {
 		}
 	}
 	if len(list.Workloads) == 0 && o.IsTable() {
-		_, err := fmt.Fprintln(o.Out, "Nothing uses what is in the files.")
+		_, err := fmt.Fprintln(o.Out, nothingUses)
 		return err
 	}
 	return o.Print(o.Out, list, previewTable(list), true)
@@ -177,6 +205,13 @@ func withoutData(gvk schema.GroupVersionKind, err error) error {
 	return errors.New("it cannot be applied. The reason may quote its data: kubectl apply --dry-run=server says it")
 }
 
+// What is said of a preview and its workloads.
+const (
+	nothingUses     = "Nothing uses what is in the files."
+	templateChanges = "its template changes"
+	nothingChanges  = "neither its template nor what it uses changes"
+)
+
 // previewTable has a row for each workload, and one for each further reason.
 func previewTable(list *view.PreviewList) *metav1.Table {
 	table := &metav1.Table{ColumnDefinitions: printer.Columns([]string{"Workload", "Rolls Out", "Because"})}
@@ -209,13 +244,13 @@ func changeText(c view.ChangePreview) string {
 func reasonsOf(w view.Preview) []string {
 	var reasons []string
 	if w.Template {
-		reasons = append(reasons, "its template changes")
+		reasons = append(reasons, templateChanges)
 	}
 	for _, change := range w.Sources {
 		reasons = append(reasons, printer.OneLine(change.Source+": "+change.Because))
 	}
 	if len(reasons) == 0 {
-		return []string{"neither its template nor what it uses changes"}
+		return []string{nothingChanges}
 	}
 	return reasons
 }

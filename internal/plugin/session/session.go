@@ -36,6 +36,25 @@ type ExitStatus struct {
 func (e ExitStatus) Error() string { return fmt.Sprint(e.Err) }
 func (e ExitStatus) Unwrap() error { return e.Err }
 
+// The exit statuses of a verb that answers a pipeline (--exit-code).
+const (
+	// StatusFound: there is what the verb looks for.
+	StatusFound = 3
+	// StatusUnknown: it may be there, but the user may not see everything.
+	StatusUnknown = 4
+)
+
+// ExitCode returns how a verb ends that answers a pipeline: if it is asked to, and has found something or could not see everything.
+func ExitCode(asked, found, unknown bool) error {
+	switch {
+	case asked && found:
+		return ExitStatus{Status: StatusFound}
+	case asked && unknown:
+		return ExitStatus{Status: StatusUnknown}
+	}
+	return nil
+}
+
 // Connection is the cluster that the flags choose.
 type Connection struct {
 	client.WithWatch
