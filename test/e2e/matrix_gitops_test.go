@@ -202,10 +202,10 @@ func TestMatrixAnnotationsByHand(t *testing.T) {
 	}
 }
 
-// Flux removes what kubectl's plugins wrote, as it does with what kubectl wrote. What another manager wrote stays.
+// Flux removes what kubectl wrote, and everything whose manager's name begins like that. What the plugin wrote stays.
 func TestFluxAndStops(t *testing.T) {
 	t.Parallel()
-	for manager, stays := range map[string]bool{"": false, "oncall": true} {
+	for manager, stays := range map[string]bool{"": true, "kubectl-oncall": false} {
 		t.Run("manager "+manager, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

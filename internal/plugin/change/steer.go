@@ -36,12 +36,16 @@ type writing struct {
 	fromInput bool
 }
 
+// fieldManager is the default of --field-manager. It must not begin with "kubectl": Flux removes what such managers wrote from the objects that it
+// applies, so a change that a person stopped would continue with its next reconciliation.
+const fieldManager = "confrev-plugin"
+
 // newWriting adds the flags to a command; done is what is said of an object that was written: "rolled back".
 func newWriting(p *session.Session, cmd *cobra.Command, done string) *writing {
 	w := &writing{Session: p, print: genericclioptions.NewPrintFlags(done).WithTypeSetter(clientgoscheme.Scheme)}
 	w.print.AddFlags(cmd)
 	cmdutil.AddDryRunFlag(cmd)
-	cmdutil.AddFieldManagerFlagVar(cmd, &w.fieldManager, "kubectl-confrev")
+	cmdutil.AddFieldManagerFlagVar(cmd, &w.fieldManager, fieldManager)
 	return w
 }
 
