@@ -10,7 +10,10 @@ const fixes = {
     [/<div(\s+v-if="item\.collapsed != null[^"]*"\s+class="caret")\s+role="button"\s+aria-label="toggle section"\s+@click="onCaretClick"\s+@keydown\.enter="onCaretClick"\s+tabindex="0"\s*>([^]*?)<\/div>/,
       '<button type="button"$1 :aria-label="item.text" :aria-expanded="!collapsed" @click.stop="toggle">$2</button>'],
   ],
+  // Its name is its text, which a phone does not show, without the keys.
   'VPNavBarSearchButton.vue': [
+    [` :aria-label="translate('button.buttonAriaLabel')"`, ''],
+    ['<span class="DocSearch-Button-Container">', `<span class="visually-hidden">{{ translate('button.buttonAriaLabel') }}</span><span class="DocSearch-Button-Container" aria-hidden="true">`],
     ['<span class="DocSearch-Button-Keys">', '<span class="DocSearch-Button-Keys" aria-hidden="true">'],
   ],
   // The search is a dialog with a field that selects from a list.
@@ -21,6 +24,7 @@ const fixes = {
     [/:id="'localsearch-item-' \+ index"\s+:aria-selected="[^"]*"\s+role="option"/, 'role="none"'],
     [/:aria-label="\[\.\.\.p\.titles, p\.title\]\.join\(' > '\)"/,
       `role="option" :id="'localsearch-item-' + index" :aria-selected="selectedIndex === index ? 'true' : 'false'"`],
+    [/<kbd :aria-label/g, '<kbd role="img" :aria-label'],
     ['class="back-button"', 'class="back-button" type="button"'],
   ],
 }

@@ -60,7 +60,7 @@ export default defineConfig({
     socialLinks: [{ icon: 'github', link: repository, ariaLabel: 'Repository on GitHub' }],
     editLink: old ? undefined : { pattern: `${repository}/edit/main/docs/:path`, text: 'Edit this page' },
     externalLinkIcon: true,
-    notFound: { quote: 'There is no such page. Try the search, or the menu.' },
+    notFound: { quote: 'There is no such page. Try the search, or the menu.', linkText: 'Go to the front page', linkLabel: 'Go to the front page' },
     version: { name, old, versions },
   },
 })
