@@ -1,4 +1,5 @@
-// Tests the built site in Chromium: node docs/.vitepress/browser.mjs SITE
+// Tests the built site in Chromium: node docs/.vitepress/browser.mjs SITE [PAGE…]
+// With pages, such as guide/rollback.html, it opens only these, in each mode.
 //
 // Opens pages as a phone and as a desktop, light and dark, and fails for an error on the console, a request to another machine, a
 // serious finding of axe, or a page that is wider than a phone. Then it uses the search and the menus with the keyboard.
@@ -11,6 +12,7 @@ import { serve } from './serve.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const site = resolve(process.argv[2] ?? '')
+const only = process.argv.slice(3)
 const screenshots = resolve(here, '../../bin/docs-screenshots')
 const axe = readFileSync(join(here, '../node_modules/axe-core/axe.min.js'), 'utf8')
 
@@ -33,6 +35,15 @@ function check(name, problems) {
   failures.push(name)
   console.log(`FAIL ${name}`)
   for (const problem of problems || ['it is not so']) console.log(`     ${problem}`)
+}
+
+// attempt makes a step that cannot be finished a failure, so that the others still happen.
+async function attempt(name, step) {
+  try {
+    await step()
+  } catch (error) {
+    check(name, [error.message.split('\n')[0]])
+  }
 }
 
 function browser() {
@@ -260,12 +271,14 @@ try {
   await Promise.all(modes.map(async (mode) => {
     const window = await open(chrome, mode)
     const once = mode.size === 'phone' && mode.scheme === 'light' || mode.size === 'desktop' && mode.scheme === 'dark'
-    for (const path of once ? current : shown) await visit(window, mode, path, shown.includes(path))
+    for (const path of only.length > 0 ? only : once ? current : shown) {
+      await attempt(`${path} as a ${mode.scheme} ${mode.size}`, () => visit(window, mode, path, shown.includes(path)))
+    }
     await window.context.close()
-    await search(chrome, mode)
+    await attempt(`search as a ${mode.scheme} ${mode.size}`, () => search(chrome, mode))
   }))
-  await keyboard(chrome)
-  await phoneMenu(chrome)
+  await attempt('keyboard', () => keyboard(chrome))
+  await attempt('menus of a phone', () => phoneMenu(chrome))
   console.log(`front page: ${facts.bytes} bytes in ${facts.requests} requests with all that it fetches in advance, ${facts.untilLoad} bytes until it was loaded after ${facts.load} ms`)
 } finally {
   await chrome.close()
