@@ -146,6 +146,23 @@ dashboard: ## Draw the chart's dashboard for the docs, from the end-to-end test 
 	go run -C hack/dashboard . $(CURDIR)/bin/dashboard.json $(CURDIR)/docs/images/dashboard.svg
 	$(cluster) down --name dashboard
 
+# The site needs Node and npm, so it is not part of `make test`.
+docs/node_modules/.package-lock.json: docs/package.json docs/package-lock.json docs/.npmrc
+	@command -v npm >/dev/null || { echo "make docs: there is no npm: install Node 20 or later" >&2; exit 1; }
+	cd docs && npm ci --loglevel=error && touch node_modules/.package-lock.json
+
+.PHONY: docs
+docs: docs/node_modules/.package-lock.json ## The documentation site in bin/docs, with its links checked (needs Node); VERSIONS='v0.2.0 v0.1.0' adds older versions
+	node docs/.vitepress/build.mjs bin/docs $(VERSIONS)
+	go run ./hack/links bin/docs
+
+# An older version is always among what is tested.
+.PHONY: docs-test
+docs-test: VERSIONS ?= HEAD
+docs-test: docs ## The site in Chromium: errors, requests to other machines, accessibility, widths, search, menus; screenshots in bin/docs-screenshots
+	node --test --test-reporter=dot docs/.vitepress/pages.test.mjs
+	node docs/.vitepress/browser.mjs bin/docs
+
 .PHONY: man
 man: ## Write the plugin's manual pages to bin/man/man1, as a release has them
 	go run ./hack/docs man bin/man/man1

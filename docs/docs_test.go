@@ -423,7 +423,7 @@ func files(t *testing.T, folder, ending string) []string {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && slices.Contains([]string{".git", "bin", "testdata"}, entry.Name()) {
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "node_modules", "testdata"}, entry.Name()) {
 			return filepath.SkipDir
 		}
 		if !entry.IsDir() && strings.HasSuffix(path, ending) {
