@@ -88,6 +88,8 @@ func TestAFirstPinAfterAFailure(t *testing.T) {
 	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed")
 	w.goesBack("a", first)
 	end()
+	// Only what has rolled out is known to work.
+	w.areRolledOut("a")
 	w.Create(deployment("new", envFrom("shared")))
 	w.startsWith("new", first)
 	w.areRolledOut("new")
