@@ -19,7 +19,7 @@ const axe = readFileSync(join(here, '../node_modules/axe-core/axe.min.js'), 'utf
 const sizes = { phone: { width: 390, height: 844 }, desktop: { width: 1280, height: 900 } }
 const modes = Object.keys(sizes).flatMap((size) => ['light', 'dark'].map((scheme) => ({ size, scheme })))
 // These get a screenshot in each mode. All other pages are opened as a light phone and as a dark desktop.
-const shown = ['index.html', 'install.html', 'guide/rollback.html', 'rules/rollbacks.html', 'configuration.html', 'metrics.html',
+const shown = ['index.html', 'start.html', 'concepts.html', 'install.html', 'guide/rollback.html', 'rules/rollbacks.html', 'configuration.html', 'metrics.html',
   'reference/kubectl_confrev_undo.html', 'troubleshooting/pods.html', 'design/architecture.html', '404.html']
 
 const counts = { pages: 0, screenshots: 0, serious: 0, minor: 0 }
@@ -206,6 +206,20 @@ async function versions({ page, goto }) {
   check('a page of an older version says so', await page.locator('.old-version').isVisible())
 }
 
+// A picture that follows prefers-color-scheme gets the mode from the page.
+async function pictures(chrome) {
+  for (const [scheme, other] of [['light', 'dark'], ['dark', 'light']]) {
+    const window = await open(chrome, { size: 'desktop', scheme })
+    await window.goto('concepts.html')
+    const mode = () => window.page.evaluate(() => getComputedStyle(document.querySelector('.vp-doc img')).colorScheme)
+    check(`pictures are ${scheme} where the system is`, await mode() === scheme)
+    await window.page.locator('.VPNavBarAppearance button').click()
+    check(`pictures are ${other} where the page is, and the system is ${scheme}`, await mode() === other)
+    await shoot(window.page, `pictures-${scheme}-${other}`)
+    await window.context.close()
+  }
+}
+
 async function phoneMenu(chrome) {
   for (const scheme of ['light', 'dark']) {
     const window = await open(chrome, { size: 'phone', scheme })
@@ -278,6 +292,7 @@ try {
     await attempt(`search as a ${mode.scheme} ${mode.size}`, () => search(chrome, mode))
   }))
   await attempt('keyboard', () => keyboard(chrome))
+  await attempt('pictures', () => pictures(chrome))
   await attempt('menus of a phone', () => phoneMenu(chrome))
   console.log(`front page: ${facts.bytes} bytes in ${facts.requests} requests with all that it fetches in advance, ${facts.untilLoad} bytes until it was loaded after ${facts.load} ms`)
 } finally {
