@@ -68,7 +68,7 @@ rest: # All of `make test` but the end-to-end tests; only what waits for nothing
 	@# One after the other, or one of them would take the place of a half of the end-to-end tests. A part that fails does not keep the
 	@# others from showing what they find.
 	@status=0; $(MAKE) --no-print-directory node || status=$$?; \
-	for part in unit fuzz verify lint render-corpus; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
+	for part in unit fuzz verify lint render-corpus docs; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
 
 .PHONY: build
 build: ## Build bin/confrev and bin/kubectl-confrev, stripped; SYMBOLS=1 keeps the symbols for a debugger
@@ -149,7 +149,7 @@ dashboard: ## Draw the chart's dashboard for the docs, from the end-to-end test 
 # The site needs Node and npm, so it is not part of `make test`.
 docs/node_modules/.package-lock.json: docs/package.json docs/package-lock.json docs/.npmrc
 	@command -v npm >/dev/null || { echo "make docs: there is no npm: install Node 20 or later" >&2; exit 1; }
-	cd docs && npm ci --loglevel=error && touch node_modules/.package-lock.json
+	cd docs && npm ci --prefer-offline --loglevel=error && touch node_modules/.package-lock.json
 
 .PHONY: docs
 docs: docs/node_modules/.package-lock.json ## The documentation site in bin/docs, with its links checked (needs Node); VERSIONS='v0.2.0 v0.1.0' adds older versions
