@@ -212,11 +212,11 @@ func TestFluxAndStops(t *testing.T) {
 			r := release{image: "app:1", color: "A", injection: optin.Admission}
 			flux().deploy(w, r)
 			w.WaitPinned("web", "web", "color", "A")
-			args := []string{"confrev", "stop", "configmap/web"}
+			args := []string{"stop", "configmap/web"}
 			if manager != "" {
 				args = append(args, "--field-manager="+manager)
 			}
-			w.Kubectl(args...)
+			w.confrev(args...).ends(0)
 			stop := func() string { return w.Kubectl("get", "configmap/web", "-o", `jsonpath={.metadata.annotations.confrev\.io/stop}`) }
 			if stop() == "" {
 				t.Fatal("the change is not stopped")

@@ -15,6 +15,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/revision"
 )
 
 // release is what a user deploys: an image of the Deployment web and a value of the ConfigMap web.
@@ -267,7 +268,8 @@ func (w *world) quiet() {
 	}
 }
 
-// allIsGone waits until nothing is left of an uninstalled release: no source, no revision.
+// allIsGone waits until nothing is left of an uninstalled release: no source, no revision. The namespace keeps its anchor, which is of no release
+// (rule 14).
 func (w *world) allIsGone() {
 	w.Helper()
 	w.Eventually("all is gone", func() string {
@@ -275,7 +277,7 @@ func (w *world) allIsGone() {
 		w.Must(cluster.Client.List(w.Ctx, left, client.InNamespace(w.NS)))
 		names := ""
 		for _, cm := range left.Items {
-			if cm.Name != "kube-root-ca.crt" && cm.Annotations[keys.SourceName] != "barrier" && cm.Name != "barrier" {
+			if cm.Name != "kube-root-ca.crt" && cm.Name != revision.AnchorName && cm.Annotations[keys.SourceName] != "barrier" && cm.Name != "barrier" {
 				names += cm.Name + " "
 			}
 		}
