@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -52,9 +53,8 @@ func load(files fs.FS) (site, error) {
 		if err != nil {
 			return err
 		}
-		defer file.Close()
 		root, err := html.Parse(file)
-		if err != nil {
+		if err = errors.Join(err, file.Close()); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		s.pages[name] = read(root)

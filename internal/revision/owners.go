@@ -119,7 +119,7 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 	}
 	references, lacking := slices.Clone(meta.OwnerReferences), missingOwners(meta, owners)
 	joining := existing(lacking)
-	tooMany := len(references)+len(joining) > MaxOwners
+	tooMany := len(references)+len(joining) > MaxOwners || len(joining) >= crowd
 	if tooMany || len(joining) < len(lacking) {
 		anchor, err := s.ensureAnchor(ctx, meta.Namespace)
 		if IsChanged(err) {
@@ -141,6 +141,10 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 	}
 	return nil
 }
+
+// crowd is how many workloads that are about to pin a revision at the same time make the anchor own it at once. More are to be expected: a worker
+// works on one workload at a time. With the anchor, the rest of them needs no write before its pin.
+const crowd = 6
 
 // lacksOwners reports whether garbage collection may delete a revision although some of the given workloads pin it.
 func (s *Store) lacksOwners(revision client.Object, owners []Owner) bool {

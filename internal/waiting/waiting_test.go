@@ -237,7 +237,9 @@ func FuzzParseWindow(f *testing.F) {
 
 // Rules 37 and 38.
 func TestWaitForATurn(t *testing.T) {
-	turn := func(reason waiting.Reason) waiting.Wait { return waiting.Turn(reason, "by", "configmap/app", time.Time{}) }
+	turn := func(reason waiting.Reason) waiting.Wait {
+		return waiting.Turn(reason, "by", "configmap/app", time.Time{})
+	}
 	for name, test := range map[string]struct {
 		turns         []waiting.Wait
 		alone, deploy waiting.Reason
@@ -269,7 +271,7 @@ func TestTextOfATurn(t *testing.T) {
 		"until a person resumes it (annotation confrev.io/stop of configmap/app)":            waiting.ForStop("configmap/app"),
 		"for its turn (by; how far it is: kubectl confrev status configmap/app)":             waiting.Turn(waiting.Wave, "by", "configmap/app", time.Time{}),
 		"for a time at which every window is open, and none is in sight (annotation window)": {Reason: waiting.Window, By: "annotation window"},
-		"until the controller advances it": {},
+		"until the controller advances it":                                                   {},
 	} {
 		if got := wait.String(); got != want {
 			t.Errorf("%+v: %q, want %q", wait, got, want)

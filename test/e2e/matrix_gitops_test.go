@@ -217,7 +217,9 @@ func TestFluxAndStops(t *testing.T) {
 				args = append(args, "--field-manager="+manager)
 			}
 			w.confrev(args...).ends(0)
-			stop := func() string { return w.Kubectl("get", "configmap/web", "-o", `jsonpath={.metadata.annotations.confrev\.io/stop}`) }
+			stop := func() string {
+				return w.Kubectl("get", "configmap/web", "-o", `jsonpath={.metadata.annotations.confrev\.io/stop}`)
+			}
 			if stop() == "" {
 				t.Fatal("the change is not stopped")
 			}
