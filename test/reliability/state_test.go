@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 )
 
 // state returns what is to be the same however confrev came there, a line for each object, in the words of this package: no uid, no time, no
@@ -21,7 +22,17 @@ import (
 func (w *world) state(rollouts bool) string {
 	w.Helper()
 	all := &corev1.ConfigMapList{}
-	w.List(all)
+	// The anchor owns a revision for a while after several workloads, or new ones, have pinned it (rule 14).
+	w.Eventually("the anchor owns nothing any longer", func() string {
+		w.List(all)
+		i := slices.IndexFunc(all.Items, func(cm corev1.ConfigMap) bool {
+			return slices.ContainsFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == revision.AnchorName })
+		})
+		if i < 0 {
+			return ""
+		}
+		return all.Items[i].Name
+	})
 	values := map[string]string{}
 	for _, cm := range all.Items {
 		values[cm.Name] = cm.Data[color]
@@ -94,7 +105,7 @@ func (w *world) foldHolders(cm *corev1.ConfigMap) {
 
 // describe describes a ConfigMap that is confrev's, or that it owns something of.
 func describe(cm *corev1.ConfigMap) string {
-	if cm.Name == "barrier" || cm.Annotations[keys.SourceName] == "barrier" || cm.Name == "kube-root-ca.crt" {
+	if cm.Name == revision.AnchorName || cm.Name == "barrier" || cm.Annotations[keys.SourceName] == "barrier" || cm.Name == "kube-root-ca.crt" {
 		return ""
 	}
 	var owners []string
