@@ -544,3 +544,20 @@ func TestSweep(t *testing.T) {
 		})
 	}
 }
+
+// Rule 12: a few that are about to pin a revision are listed; where there are many at once, the anchor owns it for all that follow.
+func TestTheAnchorOwnsWhatACrowdIsAboutToPin(t *testing.T) {
+	for n, anchored := range map[int]bool{1: false, crowd - 1: false, crowd: true, 2 * crowd: true} {
+		first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
+		store, c, _ := storeOf(t, ownedBy(first), anchorObject(ours))
+		_, owners := replicaSets(n)
+		metadata := map[string]any{}
+		if err := store.ownForPinning(t.Context(), metadataOf(t, c), owners, metadata); err != nil {
+			t.Fatal(err)
+		}
+		references := metadata["ownerReferences"].([]metav1.OwnerReference)
+		if got := slices.ContainsFunc(references, isAnchor); got != anchored || !anchored && len(references) != n+1 {
+			t.Errorf("%d at once: anchored %t, owners %d", n, got, len(references))
+		}
+	}
+}
