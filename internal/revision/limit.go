@@ -84,7 +84,7 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 		return client.IgnoreNotFound(err)
 	}
 	want := content.SourceLabel(source.Name)
-	if meta.Labels[keys.Source] == want || IsRevision(meta) {
+	if meta.Labels[keys.Source] == want || claimsToBeRevision(meta) {
 		return nil
 	}
 	return s.once("label "+version(meta), func() error {

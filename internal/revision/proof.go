@@ -35,6 +35,12 @@ func IsRevision(obj client.Object) bool {
 	return unknown || isImmutable(obj)
 }
 
+// claimsToBeRevision reports whether an object bears the marks of a revision, whether or not they are forged. The policy that confines
+// confrev's own account knows no more about an object, and lets confrev change no label of such ones.
+func claimsToBeRevision(obj client.Object) bool {
+	return obj.GetLabels()[keys.Content] != "" && obj.GetAnnotations()[keys.SourceName] != ""
+}
+
 // proof is what reading the data of an object has shown. It stays valid: the data of an immutable object never changes, and an
 // object that is not immutable is read again when its resourceVersion changes.
 type proof struct {

@@ -269,6 +269,19 @@ func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
 	w.steal(c, attached, "confrev may not change metadata.finalizers", finalizer)
 	w.steal(c, protected, "", finalizer)
 	w.steal(c, protected, "confrev may not change metadata.annotations.confrev.io/protect", `{"op":"remove","path":"/metadata/annotations/confrev.io~1protect"}`)
+	// What its owner gave the marks of a revision too is still attached and released, but not labelled.
+	forged := configMap("forged", "k", "v")
+	forged.Labels = map[string]string{keys.Content: "anything"}
+	forged.Annotations = map[string]string{keys.SourceName: "forged", keys.Attach: "true", keys.Attached: "uid"}
+	released := configMap("released", "k", "v")
+	released.Labels, released.Annotations = forged.Labels, map[string]string{keys.SourceName: "forged", keys.Attached: "uid"}
+	w.Create(forged, released)
+	w.steal(c, forged, "", `{"op":"add","path":"/metadata/annotations/confrev.io~1attached","value":"other"}`)
+	for _, obj := range []client.Object{forged, released} {
+		w.steal(c, obj, "", `{"op":"remove","path":"/metadata/annotations/confrev.io~1attached"}`)
+	}
+	w.steal(c, released, "confrev may not change metadata.annotations.confrev.io/attached", `{"op":"add","path":"/metadata/annotations/confrev.io~1attached","value":"other"}`)
+	w.steal(c, released, "confrev may not change metadata.labels.confrev.io/source", `{"op":"add","path":"/metadata/labels/confrev.io~1source","value":"forged"}`)
 	w.steal(c, made, "", `{"op":"add","path":"/metadata/annotations/confrev.io~1number","value":"9"}`)
 	w.steal(c, made, "", `{"op":"remove","path":"/metadata/ownerReferences"}`)
 	w.steal(c, made, "confrev may not change metadata.annotations.confrev.io/source-name", `{"op":"add","path":"/metadata/annotations/confrev.io~1source-name","value":"x"}`)
