@@ -561,3 +561,57 @@ func TestTheAnchorOwnsWhatACrowdIsAboutToPin(t *testing.T) {
 		}
 	}
 }
+
+// Rules 9 and 12: what was looked at a moment ago counts for further workloads if the anchor owns the revision, and for no longer than that.
+func TestAPreparationCountsForFurtherWorkloads(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	for name, test := range map[string]struct {
+		owner   string
+		later   time.Duration
+		version string
+		want    bool
+	}{
+		"at once":                                {AnchorName, 0, "", true},
+		"within the time":                        {AnchorName, fresh - time.Millisecond, "", true},
+		"later":                                  {AnchorName, fresh, "", false},
+		"the clock was set back":                 {AnchorName, -time.Hour, "", false},
+		"another version of the source was seen": {AnchorName, 0, "uid/other", false},
+		"listed owners":                          {"web-000", 0, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, owners := replicaSets(2)
+			if test.owner == AnchorName {
+				owners[0] = Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: "uid-of-anchor"}
+			}
+			at, reads := &clock{start}, 0
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+				WithObjects(gen.ConfigMap("app", map[string]string{"k": "v"}), ownedBy(owners[0]), anchorObject(ours)).
+				WithIndex(&corev1.ConfigMap{}, BySource, IndexBySource(pin.ConfigMap)).Build()
+			live := interceptor.NewClient(c, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					reads++
+					return c.Get(ctx, key, obj, opts...)
+				},
+			})
+			store := NewStore(c, live, c, at.now, appsKinds{}, 10)
+			seen := observe(t, store, c, appX)
+			ref := Ref{pin.ConfigMap, gen.Namespace, "app"}
+			first, _, err := store.Ensure(t.Context(), ref, seen, 1, owners[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			at.at = at.at.Add(test.later)
+			if test.version != "" {
+				seen.Snapshot.Version = test.version
+			}
+			reads = 0
+			second, made, err := store.Ensure(t.Context(), ref, seen, 1, owners[1])
+			if test.version == "" && (err != nil || second != first) || made {
+				t.Fatalf("%s, then %s, created: %t, %v", first, second, made, err)
+			}
+			if got := reads == 0; got != test.want {
+				t.Errorf("read %d times", reads)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -34,12 +35,17 @@ import (
 // writes of owners.
 func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number int64, owner Owner) (p pin.Pin, created bool, err error) {
 	round := fmt.Sprintf("%s %s %s %d", source, seen.Snapshot.Version, seen.Name, number)
+	if p, ok := s.preparedRecently(round); ok {
+		return p, false, nil
+	}
 	shared, err := s.ensured.join(ctx, round, owner, func(owners []Owner) (*prepared, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ensurePatience)
 		defer cancel()
-		p, made, err := s.ensure(ctx, source, seen, number, owners)
-		all := &prepared{pin: p}
-		all.untold.Store(made)
+		begun := s.now()
+		all, err := s.ensure(ctx, source, seen, number, owners)
+		if err == nil && all.anchored {
+			s.recent.Add(round, preparation{all.pin, begun})
+		}
 		return all, err
 	})
 	if err != nil {
@@ -51,42 +57,68 @@ func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number
 // ensurePatience bounds what several callers share, since none of them may end it for the others.
 const ensurePatience = 30 * time.Second
 
-// prepared is a revision that several workloads may pin. untold is true until one of them has learned that it was created.
+// prepared is a revision that several workloads may pin.
 type prepared struct {
-	pin    pin.Pin
+	pin pin.Pin
+	// untold is true until one of them has learned that it was created.
 	untold atomic.Bool
+	// anchored is true if the anchor owns the revision, so that garbage collection keeps it for further workloads too.
+	anchored bool
 }
 
-func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owners []Owner) (pin.Pin, bool, error) {
+// preparation is that of a pin, and when it began.
+type preparation struct {
+	pin   pin.Pin
+	begun time.Time
+}
+
+// fresh is how long a preparation counts for further workloads. When thousands pin the same revision, each would otherwise wait for two reads
+// of what another has just read, with one round of them at a time. In so short a time, the sweeper and Unanchor spare the revision, because
+// it was renewed within renewInterval, and a change to the source can come after a pin as well.
+const fresh = 250 * time.Millisecond
+
+func (s *Store) preparedRecently(round string) (pin.Pin, bool) {
+	kept, ok := s.recent.Get(round)
+	if !ok {
+		return pin.Pin{}, false
+	}
+	recent := kept.(preparation)
+	age := s.now().Sub(recent.begun)
+	return recent.pin, age >= 0 && age < fresh
+}
+
+func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owners []Owner) (*prepared, error) {
 	// The first creation of a name should cost one request, so check first only if something is known to exist.
 	if s.mayExist(seen, Ref{source.Kind, source.Namespace, seen.Name}) {
-		if p, ok, err := s.reuse(ctx, source, seen, seen.Name, number, owners); ok || err != nil {
-			return p, false, err
+		if p, err := s.reuse(ctx, source, seen, seen.Name, number, owners); p != nil || err != nil {
+			return p, err
 		}
 	}
 	if err := s.settleKey(ctx, source, seen.Hash); err != nil {
-		return pin.Pin{}, false, err
+		return nil, err
 	}
 	data, err := s.readUnchanged(ctx, source, seen)
 	if err != nil {
-		return pin.Pin{}, false, err
+		return nil, err
 	}
 	if err := s.Admit(ctx, source, seen.Hash, number); err != nil {
-		return pin.Pin{}, false, err
+		return nil, err
 	}
 	for name := range content.RevisionNames(source.Name, seen.Hash) {
 		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, firstOwners(owners)...))
 		if err == nil {
-			return p, true, nil
+			made := &prepared{pin: p}
+			made.untold.Store(true)
+			return made, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return pin.Pin{}, false, err
+			return nil, err
 		}
-		if p, ok, err := s.reuse(ctx, source, seen, name, number, owners); ok || err != nil {
-			return p, false, err
+		if p, err := s.reuse(ctx, source, seen, name, number, owners); p != nil || err != nil {
+			return p, err
 		}
 	}
-	return pin.Pin{}, false, notice.Terminal("NoNameLeft", "cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those",
+	return nil, notice.Terminal("NoNameLeft", "cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those",
 		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))
 }
 
@@ -145,38 +177,39 @@ func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) e
 }
 
 // reuse checks whether the object with the given name is a revision with the observed content, and prepares it for being pinned. It
-// returns false if there is no such object or if it is something else. Another object is never overwritten, because the kubelet
+// returns nil if there is no such object or if it is something else. Another object is never overwritten, because the kubelet
 // would still have the old data in its cache (rule 8); the revision needs another name.
-func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owners []Owner) (pin.Pin, bool, error) {
+func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owners []Owner) (*prepared, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
 	meta := Metadata(ref)
 	err := s.live.Get(ctx, ref.key(), meta)
 	if apierrors.IsNotFound(err) {
 		s.known.Remove(ref)
-		return pin.Pin{}, false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return pin.Pin{}, false, fmt.Errorf("look up revision %s: %w", ref, err)
+		return nil, fmt.Errorf("look up revision %s: %w", ref, err)
 	}
 	if same, err := s.sameContent(ctx, ref, meta, seen); err != nil || !same || SourceOf(ref.Kind, meta).Name != source.Name {
-		return pin.Pin{}, false, err
+		return nil, err
 	}
 	if meta.DeletionTimestamp != nil {
-		return pin.Pin{}, false, NewChanged("revision %s is being deleted and", ref)
+		return nil, NewChanged("revision %s is being deleted and", ref)
 	}
 	if current, err := s.isCurrent(ctx, source, seen); err != nil || !current {
-		return pin.Pin{}, false, cmp.Or(err, NewChanged("%s", source))
+		return nil, cmp.Or(err, NewChanged("%s", source))
 	}
 	raised := max(least, number(meta))
 	if raised > number(meta) {
 		if err := s.Admit(ctx, source, seen.Hash, raised); err != nil {
-			return pin.Pin{}, false, err
+			return nil, err
 		}
 	}
-	if err := s.prepare(ctx, meta, raised, seen.Snapshot.Version, owners); err != nil {
-		return pin.Pin{}, false, err
+	anchored, err := s.prepare(ctx, meta, raised, seen.Snapshot.Version, owners)
+	if err != nil {
+		return nil, err
 	}
-	return pin.Pin{Revision: name, Number: raised}, true, nil
+	return &prepared{pin: pin.Pin{Revision: name, Number: raised}, anchored: anchored}, nil
 }
 
 // mayExist reports whether a revision of this name has been seen, either in the cache or by this process.
@@ -238,12 +271,14 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 			return nil //nolint:nilerr // The source changes too often. The workloads that would pin it report that.
 		}
 	}
-	return s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
+	_, err := s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
+	return err
 }
 
 // refresh writes the annotations of a revision that have changed, if any. If there are owners, they are about to pin the revision: refresh then
-// renews it, so that the sweeper does not delete it, and makes sure that garbage collection does not either.
-func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) error {
+// renews it, so that the sweeper does not delete it, and makes sure that garbage collection does not either. It reports whether the anchor owns
+// the revision.
+func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
 	annotations := map[string]any{}
 	if number(meta) < raised {
 		annotations[keys.Number] = strconv.FormatInt(raised, 10)
@@ -256,14 +291,16 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	}
 	metadata := map[string]any{"annotations": annotations}
 	if err := s.ownForPinning(ctx, meta, owners, metadata); err != nil {
-		return err
+		return false, err
 	}
+	added, _ := metadata["ownerReferences"].([]metav1.OwnerReference)
+	anchored = s.Anchored(meta) || slices.ContainsFunc(added, isAnchor)
 	if len(annotations) == 0 && len(metadata) == 1 {
-		return nil
+		return anchored, nil
 	}
 	// A write that renews or adds an owner must not share the flight of one that does not.
 	flight := fmt.Sprintf("refresh %s %s %d %s %v %v", meta.UID, meta.ResourceVersion, raised, version, annotations[keys.Renewed], metadata["ownerReferences"])
-	return s.once(flight, func() error {
+	return anchored, s.once(flight, func() error {
 		return s.patch(ctx, meta, metadata)
 	})
 }
@@ -273,23 +310,23 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 const conflicts = 5
 
 // prepare does what refresh does for workloads that are about to pin a revision, and tries again after conflicts with other writers.
-func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) error {
+func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
-	err := s.refresh(ctx, meta, raised, version, owners)
+	anchored, err = s.refresh(ctx, meta, raised, version, owners)
 	for range conflicts {
 		if !IsChanged(err) {
 			break
 		}
 		meta = Metadata(ref)
 		if err := s.live.Get(ctx, ref.key(), meta); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("look up revision %s: %w", ref, err)
+			return false, fmt.Errorf("look up revision %s: %w", ref, err)
 		}
 		if meta.UID == "" || meta.DeletionTimestamp != nil || !s.Proven(meta) || number(meta) > raised {
-			return NewChanged("revision %s", ref)
+			return false, NewChanged("revision %s", ref)
 		}
-		err = s.refresh(ctx, meta, raised, version, owners)
+		anchored, err = s.refresh(ctx, meta, raised, version, owners)
 	}
-	return err
+	return anchored, err
 }
 
 // renewInterval is the least time between two renewals of a revision that many workloads are about to pin.

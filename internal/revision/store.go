@@ -53,6 +53,8 @@ type Store struct {
 	flights singleflight.Group
 	// ensured prepares revisions for all workloads that are about to pin them at the same time.
 	ensured rounds[Owner, *prepared]
+	// recent has the last of these preparations of each revision that the anchor owns.
+	recent *lru.Cache
 	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
 	snapshots *lru.Cache
 	// verified has, by UID, the proof of revisions whose data was read or created here.
@@ -90,6 +92,7 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, pinWindow: PinWindow, secretsCached: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered),
+		recent: lru.New(1000),
 	}
 }
 
