@@ -30,6 +30,8 @@ const (
 const (
 	authorityLife   = 365 * 24 * time.Hour
 	certificateLife = 7 * 24 * time.Hour
+	// behind is how far an API server's clock may be behind this one. A certificate that begins now would be refused there until then.
+	behind = time.Hour
 )
 
 // authority signs the certificates of the webhook server.
@@ -66,14 +68,14 @@ func (a *authority) isGood(now, distrusted time.Time) bool {
 // renewal returns when to replace a certificate: after two thirds of its lifetime.
 func renewal(c *x509.Certificate) time.Time { return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3) }
 
-// makeAuthority returns the data of a Secret with a new authority.
-func makeAuthority(now time.Time) (map[string][]byte, error) {
+// makeAuthority returns the data of a Secret with a new authority. It is none of those that are distrusted, since it does not begin before them.
+func makeAuthority(now, distrusted time.Time) (map[string][]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "confrev-webhook-ca"}, NotBefore: now, NotAfter: now.Add(authorityLife),
+		Subject: pkix.Name{CommonName: "confrev-webhook-ca"}, NotBefore: later(now.Add(-behind), distrusted), NotAfter: now.Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	der, err := sign(template, template, &key.PublicKey, key)
@@ -102,7 +104,7 @@ func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, e
 		until = a.certificate.NotAfter
 	}
 	template := &x509.Certificate{
-		DNSNames: dnsNames, NotBefore: now, NotAfter: until, BasicConstraintsValid: true,
+		DNSNames: dnsNames, NotBefore: later(now.Add(-behind), a.certificate.NotBefore), NotAfter: until, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := sign(template, a.certificate, &key.PublicKey, a.key)
@@ -116,6 +118,13 @@ func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, e
 // issued reports whether this authority signed a certificate and the certificate need not be replaced.
 func (a *authority) issued(c *tls.Certificate, now time.Time) bool {
 	return c != nil && now.Before(renewal(c.Leaf)) && c.Leaf.CheckSignatureFrom(a.certificate) == nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {

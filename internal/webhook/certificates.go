@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/rollout"
 )
@@ -31,7 +32,8 @@ import (
 // Authority and path are written to the webhook configurations. Everything is renewed in time, and no restart is needed.
 //
 // All replicas do the same, and none reverts what another does: certificates are added to a configuration, and removed when they
-// have expired or are distrusted. So the server is trusted throughout a rotation.
+// have expired or are distrusted. A certificate of a new authority is served once every API server knows that authority. So the server
+// is trusted throughout a rotation.
 type Certificates struct {
 	Client client.Client
 	// Live reads from the API server.
@@ -116,10 +118,14 @@ func (c *Certificates) look(ctx context.Context) error {
 	c.paths = known
 	c.mu.Unlock()
 	var errs []error
+	var webhooks []told
 	for _, name := range c.Configurations {
-		errs = append(errs, c.inject(ctx, name, shared, known, distrusted))
+		some, err := c.inject(ctx, name, shared, known, distrusted)
+		webhooks, errs = append(webhooks, some...), append(errs, err)
 	}
-	return errors.Join(append(errs, c.serve(shared))...)
+	err = errors.Join(errs...)
+	isSpread := err == nil && c.Now().Sub(known.since) >= pathSpreads
+	return errors.Join(err, c.serve(shared, isSpread, webhooks))
 }
 
 // distrustBefore returns the time before which authorities are distrusted, if a person set one on the Secret. It ignores a time in
@@ -146,7 +152,7 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 		secret.Data = map[string][]byte{}
 	}
 	if renewed {
-		made, err := makeAuthority(now)
+		made, err := makeAuthority(now, distrusted)
 		if err != nil {
 			return nil, err
 		}
@@ -163,30 +169,52 @@ func (c *Certificates) share(ctx context.Context, secret *corev1.Secret, distrus
 	return readAuthority(secret.Data)
 }
 
-func (c *Certificates) serve(shared *authority) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.OnlyPath || shared.issued(c.serving, c.Now()) {
-		return nil
-	}
-	made, err := shared.issue(c.DNSNames, c.Now())
-	if err == nil {
-		c.serving = made
-	}
-	return err
+// told is what API servers are told about one webhook: when a look begins, and after it.
+type told struct {
+	before, after admissionregistrationv1.WebhookClientConfig
 }
 
-// inject writes authority and path to one webhook configuration.
-func (c *Certificates) inject(ctx context.Context, name string, shared *authority, known paths, distrusted time.Time) error {
+// serve issues a certificate if that is due. While the present one is trusted, one of a new authority waits until that has spread: API servers
+// learn of a configuration after it was written, and each one that does not know the authority yet would refuse pods. An authority is made
+// together with a path, and spreads with it.
+func (c *Certificates) serve(shared *authority, isSpread bool, webhooks []told) error {
+	now := c.Now()
+	// There may be no look before this one ends.
+	ends := now.Add(lookEvery)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.OnlyPath || shared.issued(c.serving, now) {
+		return nil
+	}
+	made, err := shared.issue(c.DNSNames, now)
+	if err != nil {
+		return err
+	}
+	isTrusted := c.serving != nil && ends.Before(c.serving.Leaf.NotAfter)
+	for _, w := range webhooks {
+		isSpread = isSpread && gate.Trusts(w.before, made, now) == nil
+		isTrusted = isTrusted && gate.Trusts(w.before, c.serving, ends) == nil && gate.Trusts(w.after, c.serving, ends) == nil
+	}
+	if isSpread || !isTrusted {
+		c.serving = made
+	}
+	return nil
+}
+
+// inject writes authority and path to one webhook configuration, and returns what it tells API servers.
+func (c *Certificates) inject(ctx context.Context, name string, shared *authority, known paths, distrusted time.Time) ([]told, error) {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	if err := c.Live.Get(ctx, types.NamespacedName{Name: name}, config); err != nil {
-		return client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
 	patch := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/resourceVersion", config.ResourceVersion)}
+	var all []told
 	for at, hook := range config.Webhooks {
+		tells := told{hook.ClientConfig, hook.ClientConfig}
 		pointer := "/webhooks/" + strconv.Itoa(at) + "/clientConfig"
 		if !c.OnlyPath {
-			if bundle := withAuthority(hook.ClientConfig.CABundle, shared.pem, c.Now(), distrusted); !bytes.Equal(bundle, hook.ClientConfig.CABundle) {
+			bundle := withAuthority(hook.ClientConfig.CABundle, shared.pem, c.Now(), distrusted)
+			if tells.after.CABundle = bundle; !bytes.Equal(bundle, hook.ClientConfig.CABundle) {
 				patch = append(patch, jsonpatch.NewOperation("add", pointer+"/caBundle", bundle))
 			}
 		}
@@ -196,24 +224,25 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 				patch = append(patch, pathOperation(hook.ClientConfig, pointer, c.Prefix+want))
 			}
 		}
+		all = append(all, tells)
 	}
 	if len(patch) == 1 {
-		return nil
+		return all, nil
 	}
 	data, err := json.Marshal(patch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = c.Client.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
 	if rollout.TestFailed(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		// Another replica wrote first, or the chart is being upgraded. The next look will show.
-		return nil
+		return all, nil
 	}
 	if err != nil {
-		return fmt.Errorf("write authority and path to MutatingWebhookConfiguration %s: %w", name, err)
+		return all, fmt.Errorf("write authority and path to MutatingWebhookConfiguration %s: %w", name, err)
 	}
 	log.FromContext(ctx).Info("the API server trusts the webhook", "configuration", name)
-	return nil
+	return all, nil
 }
 
 // withAuthority adds a certificate to a bundle, and removes those that have expired, are distrusted or cannot be read.

@@ -78,7 +78,7 @@ func patchChecked(
 // replica returns one of several confrevs.
 func (c *cluster) replica() *Certificates {
 	return &Certificates{
-		Client: c, Live: c, Secret: types.NamespacedName{Namespace: "confrev-system", Name: "ca"}, DNSNames: []string{"confrev.confrev-system.svc"},
+		Client: c, Live: c, Secret: types.NamespacedName{Namespace: "confrev-system", Name: "ca"}, DNSNames: []string{"confrev.confrev-system.svc", "localhost"},
 		Configurations: []string{"pin", "resolve", "not-there"}, PathOf: "pin", Prefix: prefix, Now: func() time.Time { return c.at },
 	}
 }
@@ -116,11 +116,17 @@ func (c *cluster) told(name string) admissionregistrationv1.WebhookClientConfig 
 // believed fails unless API servers believe what a replica serves.
 func (c *cluster) believed(r *Certificates, want bool) {
 	c.Helper()
+	c.believes(c.told("pin"), r, want)
+}
+
+// believes fails unless an API server that was told so believes what a replica serves.
+func (c *cluster) believes(told admissionregistrationv1.WebhookClientConfig, r *Certificates, want bool) {
+	c.Helper()
 	served, err := r.GetCertificate(nil)
 	if err != nil {
 		c.Fatal(err)
 	}
-	if err := gate.Trusts(c.told("pin"), served, c.at); (err == nil) != want {
+	if err := gate.Trusts(told, served, c.at); (err == nil) != want {
 		c.Errorf("believed is to be %v: %v", want, err)
 	}
 }
@@ -202,7 +208,7 @@ func TestAPathThatTheAPIServerRefusesIsRenewed(t *testing.T) {
 
 // An authority that a version before made is kept: only the path is added.
 func TestAnAuthorityIsKeptAcrossUpgrades(t *testing.T) {
-	data, err := makeAuthority(now)
+	data, err := makeAuthority(now, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,6 +278,7 @@ func TestDistrust(t *testing.T) {
 	}
 	distrust(c.at)
 	c.look(one)
+	c.believed(one, true)
 	c.look(one)
 	fresh := c.secret().Data[caKey]
 	if bytes.Equal(fresh, old) || !bytes.Equal(c.told("pin").CABundle, fresh) || !bytes.Equal(c.told("resolve").CABundle, fresh) {
@@ -332,7 +339,7 @@ func TestPathOfAURL(t *testing.T) {
 
 // The certificate is for servers alone, and cannot sign others.
 func TestIssue(t *testing.T) {
-	data, err := makeAuthority(now)
+	data, err := makeAuthority(now, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

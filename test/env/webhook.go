@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -27,9 +28,9 @@ type relay struct {
 	mu       sync.Mutex
 	backends []string
 	next     int
-	// cut is true while nothing is passed on; open are the connections that are passed on now.
+	// cut is true while nothing is passed on; open are the connections that are passed on now. A channel is closed once the API server has let go of its side.
 	cut  bool
-	open map[*net.TCPConn]bool
+	open map[*net.TCPConn]chan struct{}
 }
 
 func newRelay() (*relay, error) {
@@ -37,7 +38,7 @@ func newRelay() (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{listener: listener, open: map[*net.TCPConn]bool{}}
+	r := &relay{listener: listener, open: map[*net.TCPConn]chan struct{}{}}
 	go r.serve()
 	return r, nil
 }
@@ -64,32 +65,37 @@ func (r *relay) serve() {
 }
 
 // dial connects to the next of the backends that listens.
-func (r *relay) dial() (*net.TCPConn, error) {
+func (r *relay) dial() (to *net.TCPConn, released chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cut {
-		return nil, errors.New("the webhook is cut off")
+		return nil, nil, errors.New("the webhook is cut off")
 	}
 	for range r.backends {
 		address := r.backends[r.next%len(r.backends)]
 		r.next++
 		if to, err := net.Dial("tcp", address); err == nil {
-			r.open[to.(*net.TCPConn)] = true
-			return to.(*net.TCPConn), nil
+			released = make(chan struct{})
+			r.open[to.(*net.TCPConn)] = released
+			return to.(*net.TCPConn), released, nil
 		}
 	}
-	return nil, errors.New("no confrev serves webhooks")
+	return nil, nil, errors.New("no confrev serves webhooks")
 }
 
 func (r *relay) pass(from *net.TCPConn) {
-	to, err := r.dial()
+	to, released, err := r.dial()
 	if err != nil {
 		// As when a Service has no endpoints: refused. No one hears of an error here.
 		_ = from.Close()
 		return
 	}
-	go copyAndClose(to, from)
+	go func() {
+		copyAndClose(to, from)
+		close(released)
+	}()
 	copyAndClose(from, to)
+	<-released
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, to)
@@ -110,6 +116,24 @@ func (c *Cluster) MendWebhook() {
 	c.relay.mu.Lock()
 	defer c.relay.mu.Unlock()
 	c.relay.cut = false
+}
+
+// DisconnectWebhook ends the API server's connections to confrevs, so that its next requests to them begin with a handshake, and returns how many there
+// were once the API server has let go of them. No request may be under way.
+func (c *Cluster) DisconnectWebhook(ctx context.Context) (ended int, err error) {
+	c.relay.mu.Lock()
+	open := maps.Clone(c.relay.open)
+	c.relay.mu.Unlock()
+	for connection, released := range open {
+		_ = connection.Close()
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return ended, ctx.Err()
+		}
+		ended++
+	}
+	return ended, nil
 }
 
 // copyAndClose passes on what comes until its sender ends, and tells the other side.

@@ -70,7 +70,7 @@ func TestABackupIsRestoredToAnotherCluster(t *testing.T) {
 	})
 	w.Must(other.WaitWebhook(w.Ctx))
 
-	there := &world{t, other.WorldIn(t, w.NS)}
+	there := &world{T: t, World: other.WorldIn(t, w.NS)}
 	there.isAsBefore(before, generations)
 	there.rollsOutOnce(generations)
 	w.Barrier()

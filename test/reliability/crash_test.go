@@ -59,6 +59,7 @@ func (s scenario) undisturbed(t *testing.T, m *member) (end string) {
 		w := newWorld(t)
 		s.prepare(w)
 		m.quiet(w, quiet)
+		w.noteRollouts()
 		before := m.writes(w)
 		s.act(w)
 		w.Eventually("the end", func() string { return s.done(w) })
@@ -122,6 +123,7 @@ func (c *crashing) play(t *testing.T, s scenario, want string) {
 	w.Patience = time.Minute
 	s.prepare(w)
 	c.quiet(w, quiet/2)
+	w.noteRollouts()
 	death := c.proxy.Arm(faults.Crash{
 		Counts: func(write faults.Write) bool { return write.In(w.NS) && (withEvents || !write.OfEvent()) }, At: c.at, Answered: c.answered, Kill: c.Kill,
 	})

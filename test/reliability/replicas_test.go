@@ -21,13 +21,17 @@ type replicas struct {
 	leader, waiting *member
 }
 
-// newReplicas starts them, with a Deployment that is pinned.
-func newReplicas(t *testing.T, name string) *replicas {
+// newReplicas starts them, with a Deployment that is pinned. own has a further flag for each of them.
+func newReplicas(t *testing.T, name string, own ...string) *replicas {
 	t.Helper()
 	r := &replicas{world: newWorld(t)}
 	var both [2]*member
 	for i := range both {
-		both[i] = prepare(t, fmt.Sprintf("%s-%d", name, i), faults.Options{}, "--leader-elect", "--settle", "0s")
+		flags := []string{"--leader-elect", "--settle", "0s"}
+		if len(own) > 0 {
+			flags = append(flags, own[i])
+		}
+		both[i] = prepare(t, fmt.Sprintf("%s-%d", name, i), faults.Options{}, flags...)
 		both[i].start()
 	}
 	r.Eventually("one leads", func() string {

@@ -18,7 +18,7 @@ import (
 )
 
 // state returns what is to be the same however confrev came there, a line for each object, in the words of this package: no uid, no time, no
-// resourceVersion. rollouts adds how often each workload has rolled out.
+// resourceVersion. rollouts adds how often each workload has rolled out since w.rollouts was noted.
 func (w *world) state(rollouts bool) string {
 	w.Helper()
 	all := &corev1.ConfigMapList{}
@@ -44,7 +44,7 @@ func (w *world) state(rollouts bool) string {
 			line += ", hashes " + hashes
 		}
 		if rollouts {
-			line += ", rollouts " + s.rollouts
+			line += fmt.Sprint(", rollouts ", s.rolledOut()-w.rollouts[s.String()])
 		}
 		lines = append(lines, line)
 	}
@@ -58,6 +58,24 @@ func (w *world) state(rollouts bool) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// noteRollouts notes how often workloads have rolled out before anything is tested: without the webhook, which a busy machine may keep from answering in
+// time, the first pins are a rollout more (rule 2).
+func (w *world) noteRollouts() {
+	w.Helper()
+	w.rollouts = map[string]int64{}
+	for _, s := range w.subjects() {
+		w.rollouts[s.String()] = s.rolledOut()
+	}
+}
+
+// rolledOut returns how often a workload has rolled out: not once if its controller has not seen it.
+func (s subject) rolledOut() int64 {
+	if s.rollouts == "" {
+		return 0
+	}
+	return mustNumber(s.rollouts)
 }
 
 // pinsOf describes the pins and holds of a workload by contents.

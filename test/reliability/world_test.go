@@ -27,11 +27,13 @@ const source, color = "app", "color"
 type world struct {
 	*testing.T
 	env.World
+	// rollouts is how often workloads had rolled out when noteRollouts was called.
+	rollouts map[string]int64
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t, env.NewWorld(t, cluster, "reliability")}
+	return &world{T: t, World: env.NewWorld(t, cluster, "reliability")}
 }
 
 func configMap(name, value string) *corev1.ConfigMap {
