@@ -93,7 +93,8 @@ func (r *reader) follow(blocks []block) {
 		case b.language == "sh" && strings.HasPrefix(b.text, "#!"):
 			r.writes(b)
 		case b.language == "sh":
-			r.printed = r.mustRun(b.String(), strings.Join(run, ""))
+			// The shell does not end when the first of two commands fails.
+			r.printed = r.mustRun(b.String(), strings.ReplaceAll(strings.Join(run, ""), " && ", "\n"))
 		case b.language == "console" && strings.HasPrefix(b.text, "$ "):
 			for _, s := range stepsOf("\n" + b.text) {
 				r.shows(b, s)
@@ -116,7 +117,7 @@ func (r *reader) run(commands string) outcome {
 	r.Helper()
 	return r.runIn(r.dir, "", slices.Concat([]string{"env", "ROOT=" + env.Root(), "NS=" + r.NS, "CHECKED=" + filepath.Join(r.dir, ".checked"),
 		"CONFREV=" + binary, "CONFREV_LOG=" + confrev.Log}, r.tools(),
-		[]string{"bash", "-eEo", "pipefail", "-c", "source $ROOT/test/e2e/testdata/docs/prelude.sh\n" + r.named(commands) + "\nended"})...)
+		[]string{"bash", "-eEo", "pipefail", "-c", "source $ROOT/test/e2e/testdata/docs/prelude.sh\n" + r.named(commands) + "\nended $?"})...)
 }
 
 // mustRun runs commands that must succeed, and returns what they print.

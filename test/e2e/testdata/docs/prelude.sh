@@ -8,10 +8,11 @@ data=$ROOT/test/e2e/testdata/docs
 # What fails says so.
 trap 'echo "status $?: $BASH_COMMAND" >&2' ERR
 
-# ended waits for what runs in the background, and fails if that has failed.
+# ended waits for what runs in the background, and fails if that has failed, or the last command has, whose status it gets.
 ended() {
   local job
   for job in $(jobs -p); do wait "$job"; done
+  return "$1"
 }
 
 checked() { echo "$*" >>"$CHECKED"; }

@@ -2,4 +2,4 @@
 rm -r deploy && mkdir deploy && sed 's/blue/green/' docs/examples/web.yaml >deploy/web.yaml
 
 ## GitHub
-yaml 'kubectl apply -f $1 && later kubectl delete -f $1'
+yaml 'later kubectl delete --ignore-not-found -f $1; kubectl apply -f $1'
