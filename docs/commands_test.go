@@ -16,7 +16,7 @@ import (
 var commandBlock = regexp.MustCompile("(?ms)^ *```(sh|console)\n(.*?)^ *```$")
 
 // Each command line of the plugin that a page shows is one that it takes: the verb, its flags and the number of its arguments. End-to-end tests
-// run those of docs/cli.md, docs/tutorial.md, docs/guide/safe-changes.md and of the help texts.
+// run them (test/e2e/docs_blocks_test.go), and those of the help texts; this one takes a second.
 func TestCommandLinesOfThePluginAreValid(t *testing.T) {
 	found := 0
 	for _, path := range markdown(t) {

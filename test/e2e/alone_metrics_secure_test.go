@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"confrev.io/confrev/test/env"
 )
 
@@ -84,6 +86,7 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 			return ""
 		})
 	}
+	w.scrapes(c.Metrics, tests["with the right"].token)
 	if _, err := c.ReadMetrics(w.Ctx); err == nil {
 		t.Error("they are served over plain HTTP too")
 	}
@@ -96,6 +99,34 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	}
 	w.wantWorkloadsCountedByState(read)
 	wantWaitingCountedByReason(t, read)
+}
+
+// scrapes reads metrics with the settings that docs/metrics.md shows, as Prometheus does.
+func (w *world) scrapes(metrics, token string) {
+	w.Helper()
+	var settings struct {
+		Scheme        string `json:"scheme"`
+		Authorization struct {
+			File string `json:"credentials_file"`
+		} `json:"authorization"`
+		TLS struct {
+			Insecure bool `json:"insecure_skip_verify"`
+		} `json:"tls_config"`
+	}
+	w.Must(yaml.UnmarshalStrict([]byte(runsOf(w.T, "docs/metrics.md")[0].text), &settings))
+	request, err := http.NewRequestWithContext(w.Ctx, http.MethodGet, strings.Replace(metrics, "http://", settings.Scheme+"://", 1), http.NoBody)
+	w.Must(err)
+	if settings.Authorization.File == "/var/run/secrets/kubernetes.io/serviceaccount/token" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: settings.TLS.Insecure}} //nolint:gosec // The page says so.
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	w.Must(err)
+	w.Must(response.Body.Close())
+	if response.StatusCode != http.StatusOK {
+		w.Errorf("with the settings of docs/metrics.md: %s", response.Status)
+	}
 }
 
 // writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and returns it.

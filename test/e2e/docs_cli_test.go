@@ -28,8 +28,9 @@ func TestCLIPageShowsRealOutput(t *testing.T) {
 	path := filepath.Join(env.Root(), "docs", "cli.md")
 	page, err := os.ReadFile(path)
 	w.Must(err)
-	commands := 0
+	commands, blocks := 0, 0
 	got := session.ReplaceAllStringFunc(string(page), func(block string) string {
+		blocks++
 		var shown strings.Builder
 		for _, step := range stepsOf(block) {
 			commands++
@@ -37,8 +38,8 @@ func TestCLIPageShowsRealOutput(t *testing.T) {
 		}
 		return "```console\n" + shown.String() + "```"
 	})
-	if commands < 20 {
-		t.Fatalf("found only %d commands: the test reads the page wrongly", commands)
+	if commands < 20 || blocks != len(runsOf(t, "docs/cli.md")) {
+		t.Fatalf("found only %d commands in %d blocks: the test reads the page wrongly", commands, blocks)
 	}
 	if *update {
 		w.Must(os.WriteFile(path, []byte(got), 0o644))

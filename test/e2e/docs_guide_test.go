@@ -3,20 +3,13 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/test/env"
 )
-
-// inShell is a block of commands of a page.
-var inShell = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
 // Every command of docs/guide/safe-changes.md does something that works, from the first to the last, in a namespace that comes after another.
 func TestCommandsOfTheGuideToSafeChanges(t *testing.T) {
@@ -28,12 +21,10 @@ func TestCommandsOfTheGuideToSafeChanges(t *testing.T) {
 		w.WaitPinned(name, "app", "color", "A")
 	}
 	w.areRolledOut("shop", "internal-tools")
-	page, err := os.ReadFile(filepath.Join(env.Root(), "docs", "guide", "safe-changes.md"))
-	w.Must(err)
-	text := strings.NewReplacer("namespace prod", "namespace "+w.NS, "-n prod", "-n "+w.NS, "after=staging", "after="+earlier.NS).Replace(string(page))
+	names := strings.NewReplacer("namespace prod", "namespace "+w.NS, "-n prod", "-n "+w.NS, "after=staging", "after="+earlier.NS)
 	commands, revision := 0, ""
-	for _, block := range inShell.FindAllStringSubmatch(text, -1) {
-		for line := range strings.Lines(block[1]) {
+	for _, block := range runsOf(t, "docs/guide/safe-changes.md") {
+		for line := range strings.Lines(names.Replace(block.text)) {
 			if strings.HasPrefix(line, "revision=") {
 				revision = line
 			}

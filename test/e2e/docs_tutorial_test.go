@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,37 +11,30 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// shown is a block of commands of a page, or a block of what they print.
-var shown = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$")
-
 // Every command of docs/tutorial.md does something that works, from the first to the last, and prints what the page shows. The test has a cluster
 // with confrev and a namespace, so it leaves out how the reader gets them, and how they go.
 func TestCommandsOfTheTutorial(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	page, err := os.ReadFile(filepath.Join(env.Root(), "docs", "tutorial.md"))
-	w.Must(err)
-	_, text, begins := strings.Cut(string(page), "## Step 2:")
-	text, _, ends := strings.Cut(text, "\nRemove the namespace")
-	if !begins || !ends {
-		t.Fatal("the page has another structure: the test reads it wrongly")
-	}
-	blocks := shown.FindAllStringSubmatch(text, -1)
+	blocks := runsOf(t, "docs/tutorial.md")
 	commands := 0
 	for i, block := range blocks {
-		if block[1] != "sh" {
+		if block.language != "sh" {
+			if i == 0 || blocks[i-1].language != "sh" {
+				t.Errorf("%s is not what the commands before it print", block)
+			}
 			continue
 		}
 		var output []string
-		if i+1 < len(blocks) && blocks[i+1][1] == "console" {
-			output = strings.Split(strings.TrimSuffix(blocks[i+1][2], "\n"), "\n")
+		if i+1 < len(blocks) && blocks[i+1].language == "console" {
+			output = strings.Split(strings.TrimSuffix(blocks[i+1].text, "\n"), "\n")
 		}
-		for command := range strings.Lines(block[2]) {
+		for command := range strings.Lines(block.text) {
 			commands++
 			output = w.follow(strings.TrimSuffix(command, "\n"), output)
 		}
 		if len(output) > 0 {
-			t.Errorf("no command printed\n%s\nafter\n%s", strings.Join(output, "\n"), block[2])
+			t.Errorf("no command printed\n%s\nafter\n%s", strings.Join(output, "\n"), block.text)
 		}
 	}
 	if commands < 20 {

@@ -1,0 +1,2 @@
+## Install
+kubectl annotate deployment/web confrev.io/track-

@@ -1,0 +1,2 @@
+## confrev
+kubectl annotate deployment/web confrev.io/track-

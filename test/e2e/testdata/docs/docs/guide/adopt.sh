@@ -1,0 +1,1 @@
+kubectl annotate deployment/web confrev.io/track-

@@ -1,0 +1,2 @@
+kubectl patch configmap/app --patch '{"data":{"color":"red"}}'
+kubectl confrev status deployment/web --wait

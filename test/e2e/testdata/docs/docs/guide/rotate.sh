@@ -1,0 +1,1 @@
+kubectl create secret generic db --from-literal=password=example

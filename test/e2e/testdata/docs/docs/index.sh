@@ -1,0 +1,2 @@
+## Use it
+kubectl annotate deployment/web confrev.io/track-

@@ -1,0 +1,2 @@
+## Configured kinds
+yaml 'kubectl confrev render -f docs/examples/web.yaml --config $1'

@@ -1,0 +1,2 @@
+## Step 2: Opt a Deployment in
+kubectl annotate deployment/web confrev.io/track-

@@ -1,0 +1,3 @@
+## SecretsLimited
+kubectl create serviceaccount web
+kubectl annotate serviceaccount web kubernetes.io/enforce-mountable-secrets=true
