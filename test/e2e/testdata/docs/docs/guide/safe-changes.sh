@@ -3,8 +3,8 @@ on configmap/app
 ## Let a metric decide
 on deployment/web
 
-## Stop, but let a person decide what happens then
+## Stop, and let a person decide
 on configmap/app
 
-## Only with a deploy, or only when a person asks
+## Only with a deploy, or when a person asks
 on deployment/web
