@@ -3,6 +3,7 @@ package revision
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -298,11 +299,21 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	if len(annotations) == 0 && len(metadata) == 1 {
 		return anchored, nil
 	}
-	// A write that renews or adds an owner must not share the flight of one that does not.
-	flight := fmt.Sprintf("refresh %s %s %d %s %v %v", meta.UID, meta.ResourceVersion, raised, version, annotations[keys.Renewed], metadata["ownerReferences"])
+	flight := refreshFlight(meta, annotations, added)
 	return anchored, s.once(flight, func() error {
 		return s.patch(ctx, meta, metadata)
 	})
+}
+
+// refreshFlight names the write of annotations and owners to a revision as it was read: one that renews it or adds an owner is another than one
+// that does not. Names are remembered, so they are short, however many owners there are.
+func refreshFlight(meta *metav1.PartialObjectMetadata, annotations map[string]any, owners []metav1.OwnerReference) string {
+	uids := make([]types.UID, 0, len(owners))
+	for _, owner := range owners {
+		uids = append(uids, owner.UID)
+	}
+	what := sha256.Sum256(fmt.Append(nil, annotations, uids))
+	return fmt.Sprintf("refresh %s %s %x", meta.UID, meta.ResourceVersion, what)
 }
 
 // conflicts is how often in a row others may write a revision that is about to be pinned: other replicas for their workloads, and the

@@ -3,6 +3,7 @@ package revision
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
@@ -202,5 +204,33 @@ func TestTooBig(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// The names of writes are remembered by the thousands.
+func TestNamesOfWritesAreShort(t *testing.T) {
+	uid := func(i int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i)) }
+	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid(0), ResourceVersion: "1234567890"}}
+	var few, many []metav1.OwnerReference
+	for i := range MaxOwners {
+		many = append(many, Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: uid(i + 1)}.reference())
+	}
+	few = append(few, many[:MaxOwners-1]...)
+	renewed := map[string]any{keys.Renewed: "2026-01-01T00:00:00Z"}
+	names := map[string]bool{}
+	for _, name := range []string{
+		refreshFlight(meta, renewed, many), refreshFlight(meta, renewed, few), refreshFlight(meta, nil, many), refreshFlight(meta, nil, nil),
+	} {
+		names[name] = true
+		if len(name) > 200 {
+			t.Errorf("a name has %d bytes", len(name))
+		}
+	}
+	if len(names) != 4 {
+		t.Errorf("%d different names for 4 different writes", len(names))
+	}
+	copied := (&metav1.ObjectMeta{OwnerReferences: many}).DeepCopy()
+	if again := refreshFlight(meta, maps.Clone(renewed), copied.OwnerReferences); !names[again] {
+		t.Error("the same write has two names")
 	}
 }
