@@ -55,3 +55,51 @@ func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 		})
 	}
 }
+
+// Rule 18: the webhook answers a dry run, and is too late for the request itself. With injection template, the names are written then, since a
+// template that is pinned to one revision and names another would stay as it is.
+func TestWebhookSilenceAfterADryRun(t *testing.T) {
+	for name, answers := range map[string]bool{"it is too late": false, "it answers": true} {
+		t.Run(name, func(t *testing.T) {
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)))
+			w := newWorld(obj, gen.App("a"))
+			wet := 0
+			pinned, revision := gen.PinOfApp("a", "1"), gen.NameOfRevision("a")
+			w.Client = interceptor.NewClient(w.client, interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					d, ok := obj.(*appsv1.Deployment)
+					if !ok {
+						return c.Patch(ctx, obj, patch, opts...)
+					}
+					injected := func() {
+						gen.Pinned(pinned)(d)
+						d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = revision
+					}
+					if len((&client.PatchOptions{}).ApplyOptions(opts).DryRun) > 0 {
+						injected()
+						return nil
+					}
+					wet++
+					if err := c.Patch(ctx, obj, patch, opts...); err != nil || !answers {
+						return err
+					}
+					injected()
+					return c.Update(ctx, d)
+				},
+			})
+			if _, err := w.Reconcile(t.Context(), requests([]client.Object{obj})[0]); err != nil {
+				t.Fatal(err)
+			}
+			now := &appsv1.Deployment{}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), now); err != nil {
+				t.Fatal(err)
+			}
+			if got := now.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; got != revision {
+				t.Errorf("the template names %s and is pinned to %s", got, pinned)
+			}
+			if want := map[bool]int{true: 1, false: 2}[answers]; wet != want {
+				t.Errorf("wrote %d times, want %d", wet, want)
+			}
+		})
+	}
+}
