@@ -52,9 +52,9 @@ demo-node: ## The story with real containers, and confrev installed as users ins
 
 .PHONY: test
 test: tools ## Everything that must pass, from nothing, and the slowest tests
-	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended. The fourth job is for random histories.
-	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=4 --output-sync=target e2e-shared e2e-alone rest || status=$$?; \
-	go run ./hack/gotest slowest $(addprefix $(times)/,unit unit-sequential render-corpus e2e-alone e2e-shared node chaos-short) && exit $$status
+	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended.
+	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=3 --output-sync=target e2e-shared e2e-alone rest || status=$$?; \
+	go run ./hack/gotest slowest $(addprefix $(times)/,unit unit-sequential render-corpus e2e-alone e2e-shared node) && exit $$status
 
 # On a machine that never did it, Kubernetes and its tools take longer to build than a test may run.
 .PHONY: tools
@@ -64,15 +64,11 @@ tools: # All that the tests run and that is built from other modules
 		actionlint golangci-lint
 
 .PHONY: rest
-rest: # All of `make test` but the end-to-end tests
-	@# First the real node, so that no more than three clusters run at a time. A part that fails does not keep the others from showing what they find.
+rest: # All of `make test` but the end-to-end tests; only what waits for nothing may be slowed down by them
+	@# One after the other, or one of them would take the place of a half of the end-to-end tests. A part that fails does not keep the
+	@# others from showing what they find.
 	@status=0; $(MAKE) --no-print-directory node || status=$$?; \
-	$(MAKE) --no-print-directory --keep-going chaos-short computing || status=$$?; exit $$status
-
-.PHONY: computing
-computing: # What waits for nothing: only that may be slowed down by the end-to-end tests, and by histories, which mostly wait
-	@# One after the other, or one of them would take the place of a half of the end-to-end tests.
-	@status=0; for part in unit fuzz verify lint render-corpus docs; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
+	for part in unit fuzz verify lint render-corpus docs; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
 
 .PHONY: build
 build: ## Build bin/confrev and bin/kubectl-confrev, stripped; SYMBOLS=1 keeps the symbols for a debugger
@@ -225,12 +221,11 @@ chaos: tools ## Random histories on a real control plane, with faults, each chec
 	@status=0; (cd test/chaos && CONFREV_CHAOS_HISTORIES=$(HISTORIES) CONFREV_CHAOS_SEED=$(SEED) $(CURDIR)/bin/chaos.test) || status=$$?; \
 	$(cluster) down --name $(CHAOS_CLUSTER) && exit $$status
 
-# As a part of `make test`, it makes way for those end-to-end tests that nothing else waits for.
 .PHONY: chaos-short
-chaos-short: tools ## Those that once found a fault, and as many random ones as happen in two minutes; a part of `make test`
+chaos-short: tools ## Those that once found a fault, and as many random ones as happen in two minutes
 	@go test -c -tags chaos -o $(CURDIR)/bin/chaos.test ./test/chaos
 	@export CONFREV_CHAOS_HISTORIES=$(or $(HISTORIES),12) CONFREV_CHAOS_SEED=$(or $(SEED),77); status=0; \
-	nice -n 5 go run ./hack/gotest exec $(times)/$@ $(CURDIR)/bin/chaos.test test/chaos -timeout 20m || status=$$?; \
+	go run ./hack/gotest exec $(times)/$@ $(CURDIR)/bin/chaos.test test/chaos -timeout 20m || status=$$?; \
 	$(cluster) down --name $(CHAOS_CLUSTER) && exit $$status
 
 .PHONY: bench

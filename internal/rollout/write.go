@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	evanphx "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -226,7 +224,7 @@ func (i intent) notes(r *Engine, obj client.Object, seen *observed) map[string]s
 func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation {
 	// Metadata always exists; a workload that is being created may have no name yet.
 	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
-	ops := setAnnotations("/metadata", existing, notes)
+	ops := metadata.SetAnnotations("/metadata", existing, notes)
 	if len(ops) == 1 && ops[0].Path == annotationsPath {
 		return []jsonpatch.Operation{{Operation: "test", Path: annotationsPath, Value: json.RawMessage("null")}, ops[0]}
 	}
@@ -238,36 +236,10 @@ const annotationsPath = "/metadata/annotations"
 
 // templateOperations returns the operations that write pins, hashes and names into the template.
 func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes string) []jsonpatch.Operation {
-	ops := setAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
+	ops := metadata.SetAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
 	})
 	return append(ops, r.injectOperations(want.inject)...)
-}
-
-// setAnnotations returns the operations that set annotations at a path, or remove those whose value is empty. Neither the annotations nor the
-// metadata need exist yet.
-func setAnnotations(path string, existing *metav1.ObjectMeta, values map[string]string) []jsonpatch.Operation {
-	var ops []jsonpatch.Operation
-	added := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		value := values[key]
-		pointer := path + "/annotations/" + strings.ReplaceAll(key, "/", "~1")
-		switch value {
-		case existing.Annotations[key]:
-		case "":
-			ops = append(ops, jsonpatch.Operation{Operation: "remove", Path: pointer})
-		default:
-			added[key] = value
-			ops = append(ops, jsonpatch.Operation{Operation: "add", Path: pointer, Value: value})
-		}
-	}
-	switch {
-	case len(added) == 0 || len(existing.Annotations) > 0:
-		return ops
-	case equality.Semantic.DeepEqual(*existing, metav1.ObjectMeta{}):
-		return []jsonpatch.Operation{{Operation: "add", Path: path, Value: map[string]any{"annotations": added}}}
-	}
-	return []jsonpatch.Operation{{Operation: "add", Path: path + "/annotations", Value: added}}
 }
 
 // send sends the patch. Afterwards, obj is the object that the API server returned.
@@ -317,7 +289,7 @@ func (r *Engine) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Obj
 
 // resumption returns the operations that revert confrev's own pause (rule 7).
 func (r *Engine) resumption(obj client.Object) []jsonpatch.Operation {
-	ops := setAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
+	ops := metadata.SetAnnotations("/metadata", &metav1.ObjectMeta{Annotations: obj.GetAnnotations()}, map[string]string{keys.Paused: ""})
 	if r.Kind.Paused(obj) {
 		ops = append(ops, jsonpatch.Operation{Operation: "remove", Path: "/spec/paused"})
 	}
