@@ -155,6 +155,8 @@ func theJobFails(w *world, s subject) {
 		return ""
 	})
 	end()
+	// The next Job may take its time.
+	a.patch(`{"spec":{"jobTemplate":{"spec":{"activeDeadlineSeconds":null}}}}`)
 	w.confrev("resume", "configmap/"+a.conf).ends(0, "continues")
 	a.takes(second)
 	// The Job that failed does not count a second time.
