@@ -55,21 +55,32 @@ func TestALabelThatOthersRemoveIsGivenUp(t *testing.T) {
 	}
 }
 
-// The policy that confines confrev's own account takes such a source for a revision, and would refuse to have it labelled.
+// The policy that confines confrev's own account takes such a source for a revision, and would refuse to have it labelled. Nor is one
+// labelled that got these marks after the cache saw it.
 func TestASourceWithTheMarksOfARevisionIsNotLabelled(t *testing.T) {
-	source := gen.ConfigMap("app", map[string]string{"k": "v"})
-	source.Labels = map[string]string{keys.Content: "anything"}
-	source.Annotations = map[string]string{keys.SourceName: "app"}
-	c := fake.NewClientBuilder().WithObjects(source).Build()
-	s := NewStore(c, c, c, time.Now, nil, 100)
-	if err := s.Label(t.Context(), Ref{pin.ConfigMap, source.Namespace, source.Name}); err != nil {
-		t.Fatal(err)
-	}
-	now := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(source), now); err != nil {
-		t.Fatal(err)
-	}
-	if got := now.Labels[keys.Source]; got != "" {
-		t.Errorf("the source got the label %q", got)
+	plain := gen.ConfigMap("app", map[string]string{"k": "v"})
+	marked := plain.DeepCopy()
+	marked.Labels = map[string]string{keys.Content: "anything"}
+	marked.Annotations = map[string]string{keys.SourceName: "app"}
+	for name, cached := range map[string]*corev1.ConfigMap{"as the cache shows it": marked, "since the cache saw it": plain} {
+		t.Run(name, func(t *testing.T) {
+			cache := fake.NewClientBuilder().WithObjects(cached.DeepCopy()).Build()
+			c := fake.NewClientBuilder().WithObjects(plain.DeepCopy()).Build()
+			now := marked.DeepCopy()
+			if err := c.Update(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			s := NewStore(cache, c, c, time.Now, nil, 100)
+			err := s.Label(t.Context(), Ref{pin.ConfigMap, plain.Namespace, plain.Name})
+			if want := cached == plain; IsChanged(err) != want || err != nil && !want {
+				t.Errorf("got the error %v", err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(now), now); err != nil {
+				t.Fatal(err)
+			}
+			if got := now.Labels[keys.Source]; got != "" {
+				t.Errorf("the source got the label %q", got)
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package revision
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -91,12 +90,8 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 		if s.labelFights(ctx, source, string(meta.UID)) {
 			return nil
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid": meta.UID, "labels": map[string]string{keys.Source: want}}})
-		if err != nil {
-			return err
-		}
-		err = s.send(ctx, Metadata(source), patch)
+		// The source may have got the marks of a revision meanwhile.
+		err := s.patch(ctx, meta, map[string]any{"labels": map[string]string{keys.Source: want}})
 		if tooBig(err) {
 			// The object has no room for a label, so trying again would fail too.
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -282,6 +283,11 @@ func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
 	}
 	w.steal(c, released, "confrev may not change metadata.annotations.confrev.io/attached", `{"op":"add","path":"/metadata/annotations/confrev.io~1attached","value":"other"}`)
 	w.steal(c, released, "confrev may not change metadata.labels.confrev.io/source", `{"op":"add","path":"/metadata/labels/confrev.io~1source","value":"forged"}`)
+	// Whoever adds these marks between confrev's look and its write makes it look again, rather than try what it may not.
+	if err := c.Patch(w.Ctx, released.DeepCopy(), client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{"confrev.io/source":"forged"}}}`, plain.ResourceVersion))); !apierrors.IsConflict(err) {
+		t.Errorf("a label for a source that has changed: want a conflict, got %v", err)
+	}
 	w.steal(c, made, "", `{"op":"add","path":"/metadata/annotations/confrev.io~1number","value":"9"}`)
 	w.steal(c, made, "", `{"op":"remove","path":"/metadata/ownerReferences"}`)
 	w.steal(c, made, "confrev may not change metadata.annotations.confrev.io/source-name", `{"op":"add","path":"/metadata/annotations/confrev.io~1source-name","value":"x"}`)

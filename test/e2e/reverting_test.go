@@ -19,13 +19,14 @@ import (
 
 // revertingOperator is an operator that reverts templates.
 type revertingOperator struct {
-	// reverts is how often it wrote, and handled the resourceVersion of the Deployment that it last dealt with.
-	reverts atomic.Int64
-	handled atomic.Value
+	// writes is how often it wrote, changes is how many of these writes changed the Deployment, and handled is the resourceVersion of the
+	// Deployment that it last dealt with.
+	writes, changes atomic.Int64
+	handled         atomic.Value
 }
 
-// idle waits until the Deployment has rolled out, and the operator has dealt with it as it is then. It returns how often the operator has
-// written.
+// idle waits until the Deployment has rolled out, and the operator has dealt with it as it is then. It returns how many of the operator's
+// writes have changed the Deployment. That it wrote once more is no fight: any change of the status, which may come late, makes it write.
 func (o *revertingOperator) idle(w *world, name string) int64 {
 	w.Helper()
 	w.Eventually("the operator has nothing to do", func() string {
@@ -37,7 +38,7 @@ func (o *revertingOperator) idle(w *world, name string) int64 {
 		}
 		return ""
 	})
-	return o.reverts.Load()
+	return o.changes.Load()
 }
 
 // revertTemplates does what many an operator does with a Deployment that it owns: whenever it sees annotations in the template
@@ -53,12 +54,16 @@ func (w *world) revertTemplates(ctx context.Context, name string) *revertingOper
 		if len(d.Spec.Template.Annotations) == 0 {
 			return
 		}
+		before := d.ResourceVersion
 		d = d.DeepCopy()
 		d.Spec.Template.Annotations = nil
 		err := watcher.Update(ctx, d, client.FieldOwner("operator"))
 		switch {
 		case err == nil:
-			o.reverts.Add(1)
+			o.writes.Add(1)
+			if d.ResourceVersion != before {
+				o.changes.Add(1)
+			}
 		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil:
 			w.Errorf("the operator: %v", err)
 		}
@@ -82,7 +87,8 @@ func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.Ctx)
 	defer cancel()
 	operator := w.revertTemplates(ctx, "web")
-	if operator.idle(w, "web") == 0 {
+	operator.idle(w, "web")
+	if operator.writes.Load() == 0 {
 		t.Error("the operator has not written")
 	}
 	w.Barrier()
@@ -104,9 +110,9 @@ func TestAnOperatorThatRevertsTemplates(t *testing.T) {
 	w.Barrier()
 	w.Barrier()
 	if more := operator.idle(w, "web") - settled; more > 0 {
-		t.Errorf("the operator continues: %d times more, after %d", more, settled)
+		t.Errorf("the operator and confrev fight: %d changes more, after %d", more, settled)
 	}
-	t.Logf("the operator wrote %d times", settled)
+	t.Logf("the operator wrote %d times, and changed something %d times", operator.writes.Load(), operator.changes.Load())
 }
 
 // Rules 13, 15: however many edits, the revisions are those of the history; and what a sweep asks for does not grow with the
