@@ -174,6 +174,16 @@ func (s Set) Resolve(source Source) (revision string, pinned bool) {
 	return p.Revision, ok
 }
 
+// MayDerive reports whether a name has the form of a revision of a source that is pinned.
+func (s Set) MayDerive(named Source) bool {
+	for source := range s {
+		if source.Kind == named.Kind && Names(source.Name, named.Name) {
+			return true
+		}
+	}
+	return false
+}
+
 // Inverse returns the source of each revision that is pinned in any of the sets. If several sources are pinned to one revision,
 // which confrev never does, it returns the first.
 func Inverse(sets ...Set) map[Source]Source {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -56,15 +57,16 @@ func TestWebhookSilenceAboutChangingWorkload(t *testing.T) {
 	}
 }
 
-// Rule 18: the webhook answers a dry run, and is too late for the request itself. With injection template, the names are written then, since a
-// template that is pinned to one revision and names another would stay as it is.
+// Rule 18: the webhook answers a dry run, and is too late for the request itself. With injection template, the workload is then pinned to one
+// revision and names another, and stayed so. The next look writes the name.
 func TestWebhookSilenceAfterADryRun(t *testing.T) {
 	for name, answers := range map[string]bool{"it is too late": false, "it answers": true} {
 		t.Run(name, func(t *testing.T) {
-			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)))
-			w := newWorld(obj, gen.App("a"))
+			before, after := gen.NameOfRevision("a"), gen.NameOfRevision("b")
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)), gen.Pinned(gen.PinOfApp("a", "1")))
+			obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = before
+			w := newWorld(obj, gen.ReplicaSet("web-1", obj, 1), gen.App("b"), gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("b", "2"))
 			wet := 0
-			pinned, revision := gen.PinOfApp("a", "1"), gen.NameOfRevision("a")
 			w.Client = interceptor.NewClient(w.client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 					d, ok := obj.(*appsv1.Deployment)
@@ -72,8 +74,8 @@ func TestWebhookSilenceAfterADryRun(t *testing.T) {
 						return c.Patch(ctx, obj, patch, opts...)
 					}
 					injected := func() {
-						gen.Pinned(pinned)(d)
-						d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = revision
+						gen.Pinned(gen.PinOfApp("b", "2"))(d)
+						d.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = after
 					}
 					if len((&client.PatchOptions{}).ApplyOptions(opts).DryRun) > 0 {
 						injected()
@@ -87,18 +89,64 @@ func TestWebhookSilenceAfterADryRun(t *testing.T) {
 					return c.Update(ctx, d)
 				},
 			})
-			if _, err := w.Reconcile(t.Context(), requests([]client.Object{obj})[0]); err != nil {
-				t.Fatal(err)
+			want := []string{before, after}
+			if answers {
+				want[0] = after
 			}
-			now := &appsv1.Deployment{}
-			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), now); err != nil {
-				t.Fatal(err)
-			}
-			if got := now.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; got != revision {
-				t.Errorf("the template names %s and is pinned to %s", got, pinned)
+			w.look(t, obj) // It makes the workload an owner of the revision, and looks again.
+			for look, want := range want {
+				w.look(t, obj)
+				now := &appsv1.Deployment{}
+				if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), now); err != nil {
+					t.Fatal(err)
+				}
+				pins := now.Spec.Template.Annotations[keys.Pins]
+				if got := now.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; got != want || pins != gen.PinOfApp("b", "2") {
+					t.Errorf("after look %d, the template names %s, want %s, and is pinned to %s", look, got, want, pins)
+				}
 			}
 			if want := map[bool]int{true: 1, false: 2}[answers]; wet != want {
 				t.Errorf("wrote %d times, want %d", wet, want)
+			}
+		})
+	}
+}
+
+func (w *world) look(t *testing.T, obj client.Object) {
+	t.Helper()
+	if _, err := w.Reconcile(t.Context(), requests([]client.Object{obj})[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A template that names an earlier revision of a source that it is pinned to means that source, if the revision is proven to be one.
+func TestNamesOfEarlierRevisions(t *testing.T) {
+	earlier, now := gen.NameOfRevision("a"), gen.NameOfRevision("b")
+	mutable, foreign, others := gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("a", "1")
+	mutable.Immutable = nil
+	foreign.Data["k"] = "x"
+	others.Annotations[keys.SourceName] = "other"
+	for name, test := range map[string]struct {
+		named *corev1.ConfigMap
+		taken bool
+	}{
+		"it is a revision":             {gen.RevisionOfApp("a", "1"), true},
+		"it may change":                {mutable, false},
+		"it has other content":         {foreign, false},
+		"it is said to be another's":   {others, false},
+		"it has the name of none":      {gen.ConfigMap(earlier, map[string]string{"k": "a"}), false},
+		"it is the only one, and gone": {gen.RevisionOfApp("c", "1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)), gen.Pinned(gen.PinOfApp("b", "2")))
+			obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = earlier
+			w := newWorld(obj, gen.App("b"), test.named, gen.RevisionOfApp("b", "2"))
+			w.look(t, obj)
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+				t.Fatal(err)
+			}
+			if got := obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; (got == now) != test.taken {
+				t.Errorf("the template names %s; of app are %s, and %s now", got, earlier, now)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ import (
 // selectUses reads the sources' own annotations, selects the sources that are pinned and those that are followed by their hash, and warns
 // about those that cannot be either.
 func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observed) error {
-	uses, err := r.Kind.Uses(obj, seen.before)
+	uses, err := r.uses(ctx, obj, seen)
 	if err != nil {
 		return err
 	}
@@ -62,6 +62,35 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	}
 	slices.SortFunc(seen.hashes.Uses, func(a, b podspec.Use) int { return a.Compare(b.Source) })
 	return nil
+}
+
+// uses returns the sources that the template refers to. With injection template, it names other revisions than those that it is pinned to if the
+// webhook failed within the request that pinned it. Then the revisions tell of which sources they are.
+func (r *Engine) uses(ctx context.Context, obj client.Object, seen *observed) ([]podspec.Use, error) {
+	uses, err := r.Kind.Uses(obj, seen.before)
+	if err != nil {
+		return nil, err
+	}
+	for _, use := range uses {
+		if !r.Options.Enabled(use.Kind) || !seen.pins.Pins.MayDerive(use.Source) {
+			continue
+		}
+		meta, err := seen.metadata(ctx, use.Source)
+		if err != nil || meta == nil {
+			return uses, err
+		}
+		made, err := r.Store.Derived(ctx, meta)
+		if err != nil {
+			return nil, err
+		}
+		if source := revision.SourceOf(use.Kind, meta); made && seen.pins.Pins[source] != (pin.Pin{}) {
+			seen.named = append(seen.named, pin.Set{source: {Revision: use.Name}})
+		}
+	}
+	if len(seen.named) == 0 {
+		return uses, nil
+	}
+	return r.Kind.Uses(obj, append(seen.named, seen.before)...)
 }
 
 func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {

@@ -20,7 +20,6 @@ import (
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
 )
@@ -51,12 +50,10 @@ func (r *Engine) Write(ctx context.Context, look *Assessment) (Written, error) {
 
 // write sends the patch, unless it is pointless or empty. kept is false if the API server does not keep what it writes.
 func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, want *intent, options ...client.PatchOption) (sent, kept bool, err error) {
-	injects := len(want.inject) > 0
 	pointless, err := r.dropInjectionIfWebhookAnswers(ctx, obj, seen, want, options...)
 	if err != nil || pointless {
 		return false, false, err
 	}
-	dropped := injects && len(want.inject) == 0
 	ops := r.patch(obj, seen, *want)
 	if len(ops) == 0 {
 		return false, true, nil
@@ -64,35 +61,7 @@ func (r *Engine) write(ctx context.Context, obj client.Object, seen *observed, w
 	if err := r.send(ctx, obj, ops, options...); err != nil {
 		return false, false, err
 	}
-	if dropped {
-		if err := r.injectIfWebhookFailed(ctx, obj, seen, *want, options...); err != nil {
-			return true, false, err
-		}
-	}
 	return true, r.keeps(obj, seen, *want), nil
-}
-
-// injectIfWebhookFailed writes the names that the workload webhook was to write within the request that has just pinned the workload. It may have
-// answered the dry run and not the request: then references name the revisions from before, which nothing would tell from sources later.
-func (r *Engine) injectIfWebhookFailed(ctx context.Context, obj client.Object, seen *observed, want intent, options ...client.PatchOption) error {
-	template, err := r.Kind.Template(obj)
-	if err != nil || template.Annotations[keys.Pins] != want.pins.Pins.String() {
-		return err
-	}
-	after := *seen
-	after.template = template
-	left := after.resolved(want.pins.Pins)
-	if len(left) == 0 {
-		return nil
-	}
-	return r.send(ctx, obj, onlyIfUnchanged(obj, r.injectOperations(left)), options...)
-}
-
-func (r *Engine) injectOperations(names []podspec.Replacement) (ops []jsonpatch.Operation) {
-	for _, i := range names {
-		ops = append(ops, jsonpatch.Operation{Operation: "replace", Path: r.Kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
-	}
-	return ops
 }
 
 // dropInjectionIfWebhookAnswers drops the names from an intent if the workload webhook writes them within the same request, so that the owners of those
@@ -239,7 +208,10 @@ func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes st
 	ops := metadata.SetAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
 		keys.Pins: pins, keys.Hashes: hashes,
 	})
-	return append(ops, r.injectOperations(want.inject)...)
+	for _, i := range want.inject {
+		ops = append(ops, jsonpatch.Operation{Operation: "replace", Path: r.Kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
+	}
+	return ops
 }
 
 // send sends the patch. Afterwards, obj is the object that the API server returned.

@@ -270,6 +270,17 @@ func TestFromTheWholeClusterToANamespaceAndBack(t *testing.T) {
 	l.Must(l.helm("helm", "install", "--wait"))
 	l.run("from-the-whole-cluster")
 	unchanged("after the change to a namespace")
+	b := w.editTo("B")
+	w.waitTemplateNames(b.Revision)
+	// As if the webhook had failed between a dry run and the request, and confrev before it wrote the name itself.
+	w.Kubectl("patch", "deployment/web", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"`+a.Revision+`"}]`)
+	w.waitTemplateNames(b.Revision)
+	if got := w.PinOf("web", "web"); got != b {
+		t.Errorf("pinned to %s, want %s", got, b)
+	}
+	w.quiet()
+	a, generation = b, w.Deployment("web").Generation
 
 	l.Must(l.confrev.Stop())
 	l.Must(l.helm("helm", "uninstall", "--wait"))
@@ -278,8 +289,7 @@ func TestFromTheWholeClusterToANamespaceAndBack(t *testing.T) {
 	start(t)
 	l.Must(cluster.WaitWebhook(l.Ctx))
 	unchanged("after the change back")
-	a = w.editTo("B")
-	w.waitTemplateNames(a.Revision)
+	w.waitTemplateNames(w.editTo("C").Revision)
 }
 
 // waitHandled waits until confrev counts so many of its namespaces as handled, and as unreadable.
