@@ -52,9 +52,11 @@ demo-node: ## The story with real containers, and confrev installed as users ins
 
 .PHONY: test
 test: tools ## Everything that must pass, from nothing, and the slowest tests
-	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended.
+	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended. Random
+	@# histories come last: what is too late under load is a fault for them.
 	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=3 --output-sync=target e2e-shared e2e-alone rest || status=$$?; \
-	go run ./hack/gotest slowest $(addprefix $(times)/,unit unit-sequential render-corpus e2e-alone e2e-shared node) && exit $$status
+	$(MAKE) --no-print-directory chaos-short || status=$$?; \
+	go run ./hack/gotest slowest $(addprefix $(times)/,unit unit-sequential render-corpus e2e-alone e2e-shared node chaos-short) && exit $$status
 
 # On a machine that never did it, Kubernetes and its tools take longer to build than a test may run.
 .PHONY: tools
@@ -222,7 +224,7 @@ chaos: tools ## Random histories on a real control plane, with faults, each chec
 	$(cluster) down --name $(CHAOS_CLUSTER) && exit $$status
 
 .PHONY: chaos-short
-chaos-short: tools ## Those that once found a fault, and as many random ones as happen in two minutes
+chaos-short: tools ## Those that once found a fault, and as many random ones as happen in two minutes; a part of `make test`
 	@go test -c -tags chaos -o $(CURDIR)/bin/chaos.test ./test/chaos
 	@export CONFREV_CHAOS_HISTORIES=$(or $(HISTORIES),12) CONFREV_CHAOS_SEED=$(or $(SEED),77); status=0; \
 	go run ./hack/gotest exec $(times)/$@ $(CURDIR)/bin/chaos.test test/chaos -timeout 20m || status=$$?; \

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,13 +28,38 @@ func (j *journal) checkGone(ctx context.Context, e entry) {
 		}
 		return
 	}
+	if len(users) > 0 && !slices.ContainsFunc(users, func(user *unstructured.Unstructured) bool { return !isLost(user, e.at) }) {
+		j.lose(e.ref)
+		return
+	}
 	for _, user := range users {
-		j.complain("%s went at %d while %s uses it", e.ref, e.version, user)
+		j.complain("%s went at %d while %s uses it", e.ref, e.version, refOf(user))
 	}
 }
 
+// isLost reports whether confrev could not make an object an owner of what it uses in time (rule 12): it is a holder that was created while
+// confrev was away, or had just come back, and whose workload was deleted without it.
+func isLost(user *unstructured.Unstructured, at time.Time) bool {
+	return slices.Contains(holderKinds, refOf(user).kind()) && metav1.GetControllerOf(user) == nil && process.cover(user.GetCreationTimestamp().Time, at)
+}
+
+// lose notes that a revision in use went, as the rules say that it may.
+func (j *journal) lose(r ref) {
+	total.lost.Add(1)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lost[r] = true
+}
+
+// isGone reports whether a revision in use went, as the rules say that it may.
+func (j *journal) isGone(r ref) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost[r]
+}
+
 // usersAt lists the living objects that used a revision when it went.
-func usersAt(ctx context.Context, namespace string, e entry) (users []ref, err error) {
+func usersAt(ctx context.Context, namespace string, e entry) (users []*unstructured.Unstructured, err error) {
 	c, err := watcher()
 	if err != nil {
 		return nil, err
@@ -52,7 +78,7 @@ func usersAt(ctx context.Context, namespace string, e entry) (users []ref, err e
 	}
 	for _, obj := range all {
 		if usedBy(obj)[string(e.ref)] && lives(obj, all) {
-			users = append(users, refOf(obj))
+			users = append(users, obj)
 		}
 	}
 	return users, nil
@@ -103,7 +129,7 @@ func (p *play) leftovers() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		// What no one ever copied, because someone wrote a pin by hand, is not there.
-		if sourceOf(ref(name).name()) != "" && !there[name] && !strings.Contains(noPin, ref(name).name()) {
+		if sourceOf(ref(name).name()) != "" && !there[name] && !p.isGone(ref(name)) && !strings.Contains(noPin, ref(name).name()) {
 			return fmt.Sprintf("%s uses %s, which does not exist", used[name], name)
 		}
 	}

@@ -40,12 +40,14 @@ type journal struct {
 	entries []entry
 	// latest has the newest version of each object that exists.
 	latest map[types.UID]int64
+	// lost has the revisions in use that went, as the rules say that they may.
+	lost map[ref]bool
 	// wrong is what must not be, found while it happened.
 	wrong []string
 }
 
 func newJournal(namespace string) *journal {
-	return &journal{namespace: namespace, latest: map[types.UID]int64{}}
+	return &journal{namespace: namespace, latest: map[types.UID]int64{}, lost: map[ref]bool{}}
 }
 
 // watcher watches, and reads what was; its connections are those of all plays.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,9 +36,44 @@ var faults Faults
 type processes struct {
 	sync.Mutex
 	leader, standby *env.Confrev
+	absences
 }
 
 var process processes
+
+// absences are the times in which no confrev led, or may have led. The last one has no end while it lasts.
+type absences struct {
+	mu  sync.Mutex
+	all []absence
+}
+
+type absence struct{ from, to time.Time }
+
+// begin notes that confrev leads no longer. It returns what to call when it leads again.
+func (a *absences) begin() (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := len(a.all)
+	a.all = append(a.all, absence{from: time.Now()})
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.all[i].to = time.Now()
+	}
+}
+
+// catchUp is how long confrev may take for what happened in its absence, on a machine on which many histories happen.
+const catchUp = 10 * time.Second
+
+// cover reports whether one absence, and the time to catch up, covers both the creation of an object, of which only the second is known, and
+// what happened to it later.
+func (a *absences) cover(created, later time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.all, func(b absence) bool {
+		return !created.Before(b.from.Truncate(time.Second)) && (b.to.IsZero() || later.Before(b.to.Add(catchUp)))
+	})
+}
 
 // start prepares both and starts the one that leads first.
 func (p *processes) start(ctx context.Context, binary string) error {
@@ -124,7 +160,11 @@ func (p *play) outage(s step, restore func(ctx context.Context, before string) e
 		process.Unlock()
 		return err
 	}
-	p.isDown, p.restore = true, func(ctx context.Context) error { return restore(ctx, before) }
+	end := process.begin()
+	p.isDown, p.restore = true, func(ctx context.Context) error {
+		defer end()
+		return restore(ctx, before)
+	}
 	p.note("confrev is down from here on: %s", s.verb)
 	if err := begin(); err != nil {
 		return err
@@ -159,6 +199,7 @@ func suspend(p *play, s step) error {
 	process.Lock()
 	defer process.Unlock()
 	p.note("confrev is suspended for %s", d)
+	defer process.begin()()
 	return freezeProcess(process.leader.PID(), func() { time.Sleep(d) })
 }
 
@@ -185,6 +226,7 @@ func failover(p *play, s step) error {
 		return err
 	}
 	p.note("a second confrev starts, and the first ends: %s", s.value)
+	defer process.begin()()
 	if err := process.standby.Start(p.Ctx); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // summary counts what a run has shown.
 type summary struct {
-	histories, failed, pods, revisions, rollouts, holds atomic.Int64
+	histories, failed, pods, revisions, lost, rollouts, holds atomic.Int64
 
 	mu     sync.Mutex
 	steps  map[string]int
@@ -50,13 +50,13 @@ func (s *summary) report(to io.Writer, took time.Duration) {
 	defer s.mu.Unlock()
 	line, err := json.Marshal(map[string]any{
 		"seed": seed, "histories": s.histories.Load(), "failed": s.failed.Load(), "parallel": parallel, "steps": s.steps, "faults": s.faults,
-		"pods": s.pods.Load(), "revisionsGone": s.revisions.Load(), "rollouts": s.rollouts.Load(), "holds": s.holds.Load(), "seconds": int(took.Seconds()),
+		"pods": s.pods.Load(), "revisionsGone": s.revisions.Load(), "revisionsLost": s.lost.Load(), "rollouts": s.rollouts.Load(), "holds": s.holds.Load(), "seconds": int(took.Seconds()),
 	})
 	if err != nil {
 		line = []byte(err.Error())
 	}
 	_, _ = fmt.Fprintf(to, "chaos: %d histories (%d failed) in %s, %d at a time, seed %d\n  steps: %s\n  process faults: %s\n"+
-		"  checked: %d pods, %d revisions that went, %d rollouts by confrev, %d holds\n%s\n",
+		"  checked: %d pods, %d revisions that went (%d while an orphan used them that confrev had not seen), %d rollouts by confrev, %d holds\n%s\n",
 		s.histories.Load(), s.failed.Load(), took.Round(time.Second), parallel, seed, counts(s.steps), counts(s.faults),
-		s.pods.Load(), s.revisions.Load(), s.rollouts.Load(), s.holds.Load(), line)
+		s.pods.Load(), s.revisions.Load(), s.lost.Load(), s.rollouts.Load(), s.holds.Load(), line)
 }

@@ -283,7 +283,7 @@ func TestConfrevsOwnAccountLeavesSourcesAlone(t *testing.T) {
 	}
 	w.steal(c, released, "confrev may not change metadata.annotations.confrev.io/attached", `{"op":"add","path":"/metadata/annotations/confrev.io~1attached","value":"other"}`)
 	w.steal(c, released, "confrev may not change metadata.labels.confrev.io/source", `{"op":"add","path":"/metadata/labels/confrev.io~1source","value":"forged"}`)
-	// Whoever adds these marks between confrev's look and its write makes it look again, rather than try what it may not.
+	// Someone who adds these marks between confrev's look and its write makes it look again, rather than try what it may not.
 	if err := c.Patch(w.Ctx, released.DeepCopy(), client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{"confrev.io/source":"forged"}}}`, plain.ResourceVersion))); !apierrors.IsConflict(err) {
 		t.Errorf("a label for a source that has changed: want a conflict, got %v", err)

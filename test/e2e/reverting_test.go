@@ -26,7 +26,7 @@ type revertingOperator struct {
 }
 
 // idle waits until the Deployment has rolled out, and the operator has dealt with it as it is then. It returns how many of the operator's
-// writes have changed the Deployment. That it wrote once more is no fight: any change of the status, which may come late, makes it write.
+// writes have changed the Deployment. That it writes again is no fight: any change of the status, which may come late, makes it write.
 func (o *revertingOperator) idle(w *world, name string) int64 {
 	w.Helper()
 	w.Eventually("the operator has nothing to do", func() string {
