@@ -99,11 +99,15 @@ func revisionInUseStays(m *member) {
 		w.Kubectl("set", "image", "deployment/web", "app="+image)
 		w.Kubectl("rollout", "status", "deployment/web")
 	}
-	for _, rs := range w.ReplicaSets("web") {
-		if rs.Spec.Template.Spec.Containers[0].Image == "app:1" {
-			m.Fatalf("the ReplicaSets that confrev knew should be pruned, %s is not", rs.Name)
+	// The deployment controller prunes after it has said that a rollout is complete.
+	w.Eventually("the ReplicaSets that confrev knew are pruned", func() string {
+		for _, rs := range w.ReplicaSets("web") {
+			if rs.Spec.Template.Spec.Containers[0].Image == "app:1" {
+				return rs.Name
+			}
 		}
-	}
+		return ""
+	})
 	w.collected(b.Revision)
 	if w.Gone(a.Revision) {
 		m.Error("garbage collection took the revision that the pods use")
