@@ -127,25 +127,27 @@ func TestNamesOfEarlierRevisions(t *testing.T) {
 	foreign.Data["k"] = "x"
 	others.Annotations[keys.SourceName] = "other"
 	for name, test := range map[string]struct {
-		named *corev1.ConfigMap
-		taken bool
+		named     *corev1.ConfigMap
+		injection optin.Injection
+		taken     bool
 	}{
-		"it is a revision":             {gen.RevisionOfApp("a", "1"), true},
-		"it may change":                {mutable, false},
-		"it has other content":         {foreign, false},
-		"it is said to be another's":   {others, false},
-		"it has the name of none":      {gen.ConfigMap(earlier, map[string]string{"k": "a"}), false},
-		"it is the only one, and gone": {gen.RevisionOfApp("c", "1"), false},
+		"it is a revision":             {gen.RevisionOfApp("a", "1"), optin.Template, true},
+		"the template names sources":   {gen.RevisionOfApp("a", "1"), optin.Admission, false},
+		"it may change":                {mutable, optin.Template, false},
+		"it has other content":         {foreign, optin.Template, false},
+		"it is said to be another's":   {others, optin.Template, false},
+		"it has the name of none":      {gen.ConfigMap(earlier, map[string]string{"k": "a"}), optin.Template, false},
+		"it is the only one, and gone": {gen.RevisionOfApp("c", "1"), optin.Template, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			obj := gen.Web("1", gen.Annotated(keys.Injection, string(optin.Template)), gen.Pinned(gen.PinOfApp("b", "2")))
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(test.injection)), gen.Pinned(gen.PinOfApp("b", "2")))
 			obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = earlier
 			w := newWorld(obj, gen.App("b"), test.named, gen.RevisionOfApp("b", "2"))
 			w.look(t, obj)
 			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				t.Fatal(err)
 			}
-			if got := obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; (got == now) != test.taken {
+			if got := obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; (got == now || got == "app") != test.taken {
 				t.Errorf("the template names %s; of app are %s, and %s now", got, earlier, now)
 			}
 		})

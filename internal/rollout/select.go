@@ -68,8 +68,8 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 // webhook failed within the request that pinned it. Then the revisions tell of which sources they are.
 func (r *Engine) uses(ctx context.Context, obj client.Object, seen *observed) ([]podspec.Use, error) {
 	uses, err := r.Kind.Uses(obj, seen.before)
-	if err != nil {
-		return nil, err
+	if err != nil || seen.config.Injection != optin.Template {
+		return uses, err
 	}
 	for _, use := range uses {
 		if !r.Options.Enabled(use.Kind) || !seen.pins.Pins.MayDerive(use.Source) {
