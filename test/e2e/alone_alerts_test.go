@@ -314,12 +314,16 @@ func (p *prometheusServer) runDashboard(since time.Time) {
 			query := func(interval string) string {
 				return strings.NewReplacer("$namespace", ".*", "$__rate_interval", interval).Replace(target.Expr)
 			}
-			result, err := p.query(query("5m"))
-			if err != nil || len(result) == 0 {
-				p.Errorf("%s: %s has %d results, %v", panel.Title, query("5m"), len(result), err)
-			}
-			panel.Targets[i].Result, err = p.queryRange(query("15s"), since)
+			// A scrape that takes too long, on a busy machine, leaves nothing to show until the next one.
+			p.Eventually(panel.Title+" has results", func() string {
+				if result, err := p.query(query("5m")); err != nil || len(result) == 0 {
+					return fmt.Sprintf("%s: %d, %v", query("5m"), len(result), err)
+				}
+				return ""
+			})
+			result, err := p.queryRange(query("15s"), since)
 			p.Must(err)
+			panel.Targets[i].Result = result
 		}
 	}
 	p.Logf("%d queries of %d panels", queries, len(dashboard.Panels))
