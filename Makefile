@@ -52,10 +52,10 @@ demo-node: ## The story with real containers, and confrev installed as users ins
 
 .PHONY: test
 test: tools ## Everything that must pass, from nothing, and the slowest tests
-	@# The end-to-end tests mostly wait, so the rest runs meanwhile. Each part prints when it has ended. Random
-	@# histories come last: what is too late under load is a fault for them.
-	@rm -rf $(times); status=0; $(MAKE) --no-print-directory --jobs=3 --output-sync=target e2e-shared e2e-alone rest || status=$$?; \
-	$(MAKE) --no-print-directory chaos-short || status=$$?; \
+	@# Each part prints when it has ended; one that fails does not keep the others from showing what they find. Next to what computes,
+	@# end-to-end tests would only take longer, and random histories come last: what is too late under load is a fault for them.
+	@rm -rf $(times); status=0; for parts in "e2e-shared e2e-alone" "node computing" chaos-short; do \
+	$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $$parts || status=$$?; done; \
 	go run ./hack/gotest slowest $(addprefix $(times)/,unit unit-sequential render-corpus e2e-alone e2e-shared node chaos-short) && exit $$status
 
 # On a machine that never did it, Kubernetes and its tools take longer to build than a test may run.
@@ -65,12 +65,9 @@ tools: # All that the tests run and that is built from other modules
 		kubectl-argo-rollouts kubelet kube-proxy containerd containerd-shim-runc-v2 ctr bridge loopback host-local flux-ssa gitops-engine cert-manager \
 		actionlint golangci-lint
 
-.PHONY: rest
-rest: # All of `make test` but the end-to-end tests; only what waits for nothing may be slowed down by them
-	@# One after the other, or one of them would take the place of a half of the end-to-end tests. A part that fails does not keep the
-	@# others from showing what they find.
-	@status=0; $(MAKE) --no-print-directory node || status=$$?; \
-	for part in unit fuzz verify lint render-corpus docs; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
+.PHONY: computing
+computing: # The parts of `make test` that wait for nothing, so one after the other, and slower than the real node
+	@status=0; for part in unit fuzz verify lint render-corpus docs; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
 
 .PHONY: build
 build: ## Build bin/confrev and bin/kubectl-confrev, stripped; SYMBOLS=1 keeps the symbols for a debugger
