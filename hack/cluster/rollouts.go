@@ -65,7 +65,13 @@ func (c cluster) installRollouts(ctx context.Context) error {
 	if err := namespace.run(ctx); err != nil {
 		return err
 	}
-	return c.kubectlCommand("wait", "--for", "condition=Established", "--timeout", "30s", "-f", strings.Join(crds, ",")).run(ctx)
+	// kubectl wait fails at once if an object has no conditions yet.
+	var last error
+	err = poll(ctx, 30*time.Second, func() (bool, error) {
+		last = c.kubectlCommand("wait", "--for", "condition=Established", "--timeout", "10s", "-f", strings.Join(crds, ",")).run(ctx)
+		return last == nil, nil
+	})
+	return errors.Join(err, last)
 }
 
 func (c cluster) waitRollouts(ctx context.Context, address string) error {

@@ -233,7 +233,7 @@ func (w *world) startCertManager() {
 	crds := filepath.Join(module.Dir, "deploy/crds")
 	// On the server's side, since they are too large for the annotation that kubectl would write.
 	w.Kubectl("apply", "--server-side", "--force-conflicts", "-f", crds)
-	w.Kubectl("wait", "--for=condition=Established", "--timeout="+patience.String(), "-f", crds)
+	w.Must(cluster.WaitEstablished(w.Ctx, "-f", crds))
 	path, err := cluster.Tool(w.Ctx, "cert-manager")
 	w.Must(err)
 	log, err := os.Create(filepath.Join(cluster.Dir, "cert-manager.log"))

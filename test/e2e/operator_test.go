@@ -112,8 +112,7 @@ func installWebApps(ctx context.Context) error {
 	if _, err := cluster.Run(ctx, webAppCRD+"---"+prunedAppCRD, "kubectl", "apply", "-f", "-"); err != nil {
 		return err
 	}
-	_, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "crd/webapps.e2e.confrev.io", "crd/prunedapps.e2e.confrev.io", "--timeout="+patience.String())
-	return err
+	return cluster.WaitEstablished(ctx, "crd/webapps.e2e.confrev.io", "crd/prunedapps.e2e.confrev.io")
 }
 
 // startOperator installs the kind and runs its operator until ctx ends.

@@ -16,9 +16,11 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -224,6 +226,18 @@ func (c *Cluster) WriteKubeconfig(path string, change func(config *clientcmdapi.
 // Kubectl runs kubectl as the admin.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.Run(ctx, "", "kubectl", args...)
+}
+
+// WaitEstablished waits until the API server serves CustomResourceDefinitions, which the arguments name as for kubectl wait.
+func (c *Cluster) WaitEstablished(ctx context.Context, args ...string) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := c.Kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=2m"}, args...)...)
+		// kubectl wait fails at once if an object has no conditions yet.
+		if err != nil && strings.Contains(err.Error(), "conditions accessor error") {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 // Values returns Helm's flags for installing the chart without pods of its own, with further values, in the form "name=value".

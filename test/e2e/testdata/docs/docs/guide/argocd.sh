@@ -2,7 +2,7 @@
 crd=$(go list -C hack/modules/gitops-engine -m -f '{{.Dir}}' github.com/argoproj/argo-cd/v3)/manifests/crds/application-crd.yaml
 kubectl apply --server-side -f $crd
 later kubectl delete -f $crd
-kubectl wait --for=condition=Established crd/applications.argoproj.io
+eventually 'kubectl get applications.argoproj.io'
 kubectl create -f - <<END
 apiVersion: argoproj.io/v1alpha1
 kind: Application
