@@ -65,13 +65,9 @@ func (c cluster) installRollouts(ctx context.Context) error {
 	if err := namespace.run(ctx); err != nil {
 		return err
 	}
-	// kubectl wait fails at once if an object has no conditions yet.
-	var last error
-	err = poll(ctx, 30*time.Second, func() (bool, error) {
-		last = c.kubectlCommand("wait", "--for", "condition=Established", "--timeout", "10s", "-f", strings.Join(crds, ",")).run(ctx)
-		return last == nil, nil
-	})
-	return errors.Join(err, last)
+	// kubectl wait fails at once if an object has no conditions yet. What it says is in the log.
+	established := c.kubectlCommand("wait", "--for", "condition=Established", "--timeout", "10s", "-f", strings.Join(crds, ","))
+	return poll(ctx, 30*time.Second, func() (bool, error) { return established.run(ctx) == nil, nil })
 }
 
 func (c cluster) waitRollouts(ctx context.Context, address string) error {
