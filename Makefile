@@ -66,7 +66,7 @@ tools: # All that the tests run and that is built from other modules
 		actionlint golangci-lint
 
 .PHONY: computing
-computing: # The parts of `make test` that wait for nothing, so one after the other, and slower than the real node
+computing: # The parts of `make test` that wait for nothing: one after the other, and so that they make way for the real node
 	@status=0; for part in unit fuzz verify lint render-corpus docs; do nice $(MAKE) --no-print-directory $$part || status=$$?; done; exit $$status
 
 .PHONY: build

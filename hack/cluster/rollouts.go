@@ -56,18 +56,17 @@ func (c cluster) installRollouts(ctx context.Context) error {
 		return errors.Join(errors.New("its module has no manifests/crds/*-crd.yaml"), err)
 	}
 	// On the server's side, since the CRDs are too large for the annotation that kubectl would write.
-	args := []string{"apply", "--server-side", "--force-conflicts", "-f", strings.Join(crds, ",")}
-	if err := c.kubectlCommand(args...).run(ctx); err != nil {
-		return err
-	}
+	apply := c.kubectlCommand("apply", "--server-side", "--force-conflicts", "-f", strings.Join(crds, ","))
 	namespace := c.kubectlCommand("apply", "-f", "-")
 	namespace.stdin = strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + rolloutsNamespace + `"}}`)
-	if err := namespace.run(ctx); err != nil {
+	if err := errors.Join(apply.run(ctx), namespace.run(ctx)); err != nil {
 		return err
 	}
-	// kubectl wait fails at once if an object has no conditions yet. What it says is in the log.
+	// kubectl wait fails at once if an object has no conditions yet.
 	established := c.kubectlCommand("wait", "--for", "condition=Established", "--timeout", "10s", "-f", strings.Join(crds, ","))
-	return poll(ctx, 30*time.Second, func() (bool, error) { return established.run(ctx) == nil, nil })
+	var last error
+	err = poll(ctx, 30*time.Second, func() (bool, error) { last = established.run(ctx); return last == nil, nil })
+	return errors.Join(err, last)
 }
 
 func (c cluster) waitRollouts(ctx context.Context, address string) error {

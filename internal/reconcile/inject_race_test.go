@@ -142,6 +142,8 @@ func TestNamesOfEarlierRevisions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			obj := gen.Web("1", gen.Annotated(keys.Injection, string(test.injection)), gen.Pinned(gen.PinOfApp("b", "2")))
 			obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = earlier
+			// What does not exist tells nothing, and keeps nothing else from being told.
+			gen.Volume("configmap/app-bbbbbbbbbb")(&obj.Spec.Template.Spec)
 			w := newWorld(obj, gen.App("b"), test.named, gen.RevisionOfApp("b", "2"))
 			w.look(t, obj)
 			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {

@@ -102,6 +102,18 @@ func (s *Store) Derived(ctx context.Context, meta *metav1.PartialObjectMetadata)
 	return proven && held.names(SourceOf(kindOf(meta), meta).Name, meta.Name), err
 }
 
+// MadeOf returns the source of a revision that is proven, as Derived says. It returns none for anything else, also for nil.
+func (s *Store) MadeOf(ctx context.Context, meta *metav1.PartialObjectMetadata) (pin.Source, error) {
+	if meta == nil {
+		return pin.Source{}, nil
+	}
+	derived, err := s.Derived(ctx, meta)
+	if err != nil || !derived {
+		return pin.Source{}, err
+	}
+	return SourceOf(kindOf(meta), meta), nil
+}
+
 // Proven reports whether an object is known to be a revision, without reading it.
 func (s *Store) Proven(obj client.Object) bool {
 	kept, ok := s.verified.Get(obj.GetUID())

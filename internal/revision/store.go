@@ -202,11 +202,10 @@ func (s *Store) settleName(ctx context.Context, source Ref, seen *Observation, r
 
 // refuseRevision refuses a source that is itself a revision. An object that only looks like one is a source like any other.
 func (s *Store) refuseRevision(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
-	derived, err := s.Derived(ctx, meta)
-	if err != nil || !derived {
+	source, err := s.MadeOf(ctx, meta)
+	if err != nil || source == (pin.Source{}) {
 		return ignoreChanged(err)
 	}
-	source := SourceOf(kindOf(meta), meta)
 	return notice.Terminal("NotASource", "%s/%s is itself a revision; refer to its source %s instead", source.Kind, meta.Name, source)
 }
 

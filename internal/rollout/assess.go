@@ -176,8 +176,8 @@ type observed struct {
 	workloadHashes pin.Set
 	// before are the pins of the template that a request replaces, and request those that the template has in the request.
 	before, request pin.Set
-	// named are the revisions that the template names although its sources are pinned to others.
-	named []pin.Set
+	// earlier are the pins, other than its own, from which the template may have names of revisions: before, and those that it has kept.
+	earlier []pin.Set
 	// metas has the metadata of sources; nil for one that does not exist.
 	metas map[pin.Source]*metav1.PartialObjectMetadata
 	// gates are what sources say about when pins may move.

@@ -187,6 +187,7 @@ func (r *Engine) readNotes(obj client.Object, seen *observed) {
 			oldTemplate = before.Annotations
 		}
 		seen.before, _ = pin.Parse(oldTemplate[keys.Pins])
+		seen.earlier = []pin.Set{seen.before}
 	}
 	kept := func(now, before map[string]string, key string) string { return cmp.Or(now[key], before[key]) }
 	seen.notes = notes{

@@ -160,7 +160,7 @@ func (seen *observed) injections(pins pin.Set, changing bool) []podspec.Replacem
 
 func (seen *observed) resolved(pins pin.Set) []podspec.Replacement {
 	into := seen.config.Mode.Pins && seen.config.Injection == optin.Template
-	sources := pin.Inverse(append([]pin.Set{seen.pins.Pins, seen.before, seen.request}, seen.named...)...)
+	sources := pin.Inverse(slices.Concat([]pin.Set{seen.pins.Pins}, seen.earlier, []pin.Set{seen.request})...)
 	return podspec.Replacements(&seen.template.Spec, func(named pin.Source) (string, bool) {
 		source, injected := sources[named]
 		if !injected {

@@ -20,9 +20,9 @@ func (r *Engine) endHolds(ctx context.Context, obj, old client.Object, seen *obs
 	if len(want.pins.Held)+len(want.hashes.Held) == 0 {
 		return want, nil
 	}
-	d := deploy{Engine: r, holders: seen.holders, after: r.code(obj, seen.before)}
+	d := deploy{Engine: r, holders: seen.holders, after: r.code(obj, seen.earlier...)}
 	if old != nil {
-		d.before = r.code(old, nil)
+		d.before = r.code(old)
 		if len(d.after.Differences(d.before)) == 0 {
 			return want, nil
 		}
@@ -119,8 +119,8 @@ func (d deploy) read(ctx context.Context, holder client.Object) (podspec.Code, e
 }
 
 // code returns the code of a workload's template, with the names of sources in place of revisions of its own or earlier pins.
-func (r *Engine) code(obj client.Object, before pin.Set) podspec.Code {
-	return podspec.CodeOf(&r.Template(obj).Spec, r.pinsOf(obj), before)
+func (r *Engine) code(obj client.Object, earlier ...pin.Set) podspec.Code {
+	return podspec.CodeOf(&r.Template(obj).Spec, append([]pin.Set{r.pinsOf(obj)}, earlier...)...)
 }
 
 // Template returns a workload's pod template, or an empty one if it has none.

@@ -189,7 +189,7 @@ func (r *Engine) sayHeld(obj, old client.Object, seen *observed, want intent) []
 	why := "to which the workload was rolled back"
 	if old == nil {
 		why = "which its manifest pins"
-	} else if len(r.code(obj, seen.before).Differences(r.code(old, nil))) == 0 {
+	} else if len(r.code(obj, seen.earlier...).Differences(r.code(old))) == 0 {
 		return nil
 	}
 	var said []notice.Notice

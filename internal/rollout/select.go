@@ -64,33 +64,34 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	return nil
 }
 
-// uses returns the sources that the template refers to. With injection template, it names other revisions than those that it is pinned to if the
-// webhook failed within the request that pinned it. Then the revisions tell of which sources they are.
+// uses returns the sources that the template refers to. With injection template, it has kept names of earlier revisions if the webhook failed
+// within the request that pinned it. Then these revisions tell of which sources they are.
 func (r *Engine) uses(ctx context.Context, obj client.Object, seen *observed) ([]podspec.Use, error) {
-	uses, err := r.Kind.Uses(obj, seen.before)
+	uses, err := r.Kind.Uses(obj, seen.earlier...)
 	if err != nil || seen.config.Injection != optin.Template {
 		return uses, err
 	}
+	known := len(seen.earlier)
 	for _, use := range uses {
 		if !r.Options.Enabled(use.Kind) || !seen.pins.Pins.MayDerive(use.Source) {
 			continue
 		}
 		meta, err := seen.metadata(ctx, use.Source)
-		if err != nil || meta == nil {
-			return uses, err
-		}
-		made, err := r.Store.Derived(ctx, meta)
 		if err != nil {
 			return nil, err
 		}
-		if source := revision.SourceOf(use.Kind, meta); made && seen.pins.Pins[source] != (pin.Pin{}) {
-			seen.named = append(seen.named, pin.Set{source: {Revision: use.Name}})
+		source, err := r.Store.MadeOf(ctx, meta)
+		if err != nil {
+			return nil, err
+		}
+		if seen.pins.Pins[source] != (pin.Pin{}) {
+			seen.earlier = append(seen.earlier, pin.Set{source: {Revision: use.Name}})
 		}
 	}
-	if len(seen.named) == 0 {
+	if len(seen.earlier) == known {
 		return uses, nil
 	}
-	return r.Kind.Uses(obj, append(seen.named, seen.before)...)
+	return r.Kind.Uses(obj, seen.earlier...)
 }
 
 func (r *Engine) traits(ctx context.Context, uses []podspec.Use, seen *observed) (map[pin.Source]optin.Traits, error) {

@@ -160,7 +160,7 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 		}
 	}
 	health := r.Kind.HealthWith(seen.holders, cmp.Or(seen.old, seen.fresh, obj))
-	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj, nil).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.Works
+	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.Works
 	for source, p := range moved.From {
 		if last, noted := before.From[source]; noted && before.To[source] == p && before.Code == moved.Code && moved.Unwell && health.Disturbed {
 			// It never got well with what it has, which is nothing to go back to.
@@ -226,7 +226,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		}
 		s := Standing{Decision: d, Source: seen.sources[source], Wave: seen.config.Wave}
 		s.Advance, _ = spread.ParseAdvance(seen.notes.advanced)
-		code := r.code(obj, nil).Digest()
+		code := r.code(obj).Digest()
 		s.Deadline, s.Crashes, s.Template, s.Owners = seen.config.Deadline, seen.config.Crashes, seen.template, seen.owners()
 		s.Analysis, s.InvalidAnalysis = seen.config.Analysis, seen.config.InvalidAnalysis
 		s.Subject = analysis.Subject{

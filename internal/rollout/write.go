@@ -205,9 +205,7 @@ const annotationsPath = "/metadata/annotations"
 
 // templateOperations returns the operations that write pins, hashes and names into the template.
 func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes string) []jsonpatch.Operation {
-	ops := metadata.SetAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{
-		keys.Pins: pins, keys.Hashes: hashes,
-	})
+	ops := metadata.SetAnnotations(r.Kind.TemplatePointer()+"/metadata", &seen.template.ObjectMeta, map[string]string{keys.Pins: pins, keys.Hashes: hashes})
 	for _, i := range want.inject {
 		ops = append(ops, jsonpatch.Operation{Operation: "replace", Path: r.Kind.TemplatePointer() + "/spec" + i.Pointer, Value: i.Name})
 	}

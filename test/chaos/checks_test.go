@@ -211,3 +211,14 @@ func TestLivingUsersAreFound(t *testing.T) {
 		t.Error("what goes with its Deployment counts as a user")
 	}
 }
+
+func TestOnlyHoldersWithoutAWorkloadAreOrphans(t *testing.T) {
+	owned, orphan, p := set("a", pinA), set("a", pinA), pod(set("a", pinA), revisionA)
+	orphan.SetOwnerReferences(nil)
+	p.SetOwnerReferences(nil)
+	for obj, want := range map[*unstructured.Unstructured]bool{owned: false, orphan: true, p: false, web(pinA): false} {
+		if got := isOrphan(obj); got != want {
+			t.Errorf("%s, owned by %v: %v", refOf(obj), obj.GetOwnerReferences(), got)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func (j *journal) checkGone(ctx context.Context, e entry) {
 		}
 		return
 	}
-	if len(users) > 0 && !slices.ContainsFunc(users, func(user *unstructured.Unstructured) bool { return !isLost(user, e.at) }) {
+	if len(users) > 0 && !slices.ContainsFunc(users, func(user *unstructured.Unstructured) bool { return !isExcused(user, e.at) }) {
 		j.lose(e.ref)
 		return
 	}
@@ -37,10 +37,14 @@ func (j *journal) checkGone(ctx context.Context, e entry) {
 	}
 }
 
-// isLost reports whether confrev could not make an object an owner of what it uses in time (rule 12): it is a holder that was created while
+// isExcused reports whether confrev could not make an object an owner of what it uses in time (rule 12): it is a holder that was created while
 // confrev was away, or had just come back, and whose workload was deleted without it.
-func isLost(user *unstructured.Unstructured, at time.Time) bool {
-	return slices.Contains(holderKinds, refOf(user).kind()) && metav1.GetControllerOf(user) == nil && process.cover(user.GetCreationTimestamp().Time, at)
+func isExcused(user *unstructured.Unstructured, at time.Time) bool {
+	return isOrphan(user) && process.cover(user.GetCreationTimestamp().Time, at)
+}
+
+func isOrphan(user *unstructured.Unstructured) bool {
+	return slices.Contains(holderKinds, refOf(user).kind()) && metav1.GetControllerOf(user) == nil
 }
 
 // lose notes that a revision in use went, as the rules say that it may.
@@ -51,8 +55,8 @@ func (j *journal) lose(r ref) {
 	j.lost[r] = true
 }
 
-// isGone reports whether a revision in use went, as the rules say that it may.
-func (j *journal) isGone(r ref) bool {
+// isLost reports whether a revision in use went, as the rules say that it may.
+func (j *journal) isLost(r ref) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lost[r]
@@ -129,7 +133,7 @@ func (p *play) leftovers() string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		// What no one ever copied, because someone wrote a pin by hand, is not there.
-		if sourceOf(ref(name).name()) != "" && !there[name] && !p.isGone(ref(name)) && !strings.Contains(noPin, ref(name).name()) {
+		if sourceOf(ref(name).name()) != "" && !there[name] && !p.isLost(ref(name)) && !strings.Contains(noPin, ref(name).name()) {
 			return fmt.Sprintf("%s uses %s, which does not exist", used[name], name)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -40,40 +39,6 @@ type processes struct {
 }
 
 var process processes
-
-// absences are the times in which no confrev led, or may have led. The last one has no end while it lasts.
-type absences struct {
-	mu  sync.Mutex
-	all []absence
-}
-
-type absence struct{ from, to time.Time }
-
-// begin notes that confrev leads no longer. It returns what to call when it leads again.
-func (a *absences) begin() (end func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	i := len(a.all)
-	a.all = append(a.all, absence{from: time.Now()})
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.all[i].to = time.Now()
-	}
-}
-
-// catchUp is how long confrev may take for what happened in its absence, on a machine on which many histories happen.
-const catchUp = 10 * time.Second
-
-// cover reports whether one absence, and the time to catch up, covers both the creation of an object, of which only the second is known, and
-// what happened to it later.
-func (a *absences) cover(created, later time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.all, func(b absence) bool {
-		return !created.Before(b.from.Truncate(time.Second)) && (b.to.IsZero() || later.Before(b.to.Add(catchUp)))
-	})
-}
 
 // start prepares both and starts the one that leads first.
 func (p *processes) start(ctx context.Context, binary string) error {
