@@ -101,19 +101,26 @@ func (p *play) keep(said string) (folder string, err error) {
 // logged returns the lines of confrev's logs and of the audit log that are about the play's namespace, without the audit log's reads.
 func (p *play) logged() (string, error) {
 	var b strings.Builder
-	for _, path := range []string{process.leader.Log, process.standby.Log, cluster.AuditLog} {
+	for _, path := range []string{process.leader.Log, process.standby.Log} {
 		content, err := os.ReadFile(path)
 		if err != nil && !os.IsNotExist(err) {
 			return "", err
 		}
 		b.WriteString("== " + path + "\n")
 		for line := range strings.Lines(string(content)) {
-			if strings.Contains(line, p.NS) && !strings.Contains(line, `"verb":"get"`) && !strings.Contains(line, `"verb":"watch"`) && !strings.Contains(line, `"verb":"list"`) {
+			if strings.Contains(line, p.NS) {
 				b.WriteString(line)
 			}
 		}
 	}
-	return b.String(), nil
+	b.WriteString("== " + cluster.AuditLog + "\n")
+	err := cluster.AuditLines(env.AuditMark{}, func(line string) error {
+		if strings.Contains(line, p.NS) && !strings.Contains(line, `"verb":"get"`) && !strings.Contains(line, `"verb":"watch"`) && !strings.Contains(line, `"verb":"list"`) {
+			b.WriteString(line)
+		}
+		return nil
+	})
+	return b.String(), err
 }
 
 // Histories that once broke a promise, and those that are worth a place of their own.

@@ -182,17 +182,21 @@ func (a *aviary) collect(logged int, since env.AuditMark) {
 	log, err := os.ReadFile(confrev.Log)
 	a.Must(err)
 	a.sinks["log"] = string(log[logged:])
-	audited, err := os.ReadFile(cluster.AuditLog)
-	a.Must(err)
-	for line := range strings.Lines(string(audited[since:])) {
-		if strings.Contains(line, "system:serviceaccount:"+env.Namespace+":confrev") {
-			// What the server answered is not confrev's: it has the words of the policy that refused.
-			var request map[string]any
-			a.Must(json.Unmarshal([]byte(line), &request))
-			delete(request, "responseStatus")
-			a.sinks["requests"] += textOf(request) + "\n"
+	var requests strings.Builder
+	a.Must(cluster.AuditLines(since, func(line string) error {
+		if !strings.Contains(line, "system:serviceaccount:"+env.Namespace+":confrev") {
+			return nil
 		}
-	}
+		// What the server answered is not confrev's: it has the words of the policy that refused.
+		var request map[string]any
+		if err := json.Unmarshal([]byte(line), &request); err != nil {
+			return err
+		}
+		delete(request, "responseStatus")
+		requests.WriteString(textOf(request) + "\n")
+		return nil
+	}))
+	a.sinks["requests"] = requests.String()
 	response, err := http.Get(confrev.Metrics)
 	a.Must(err)
 	metrics, err := io.ReadAll(response.Body)

@@ -102,8 +102,9 @@ func (p *process) idle() time.Time {
 		same++
 		// Taken before reading, so that no request falls between two looks.
 		next := p.w.mark()
-		// After a rotation of the log, it is not known what was in between.
-		if since, rotated := p.w.since(mark); rotated || len(withoutWatches(since)) > 0 {
+		since, err := asked(mark)
+		p.w.Must(err)
+		if len(withoutWatches(since)) > 0 {
 			same, last = 0, time.Now()
 		}
 		mark = next
