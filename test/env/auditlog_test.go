@@ -87,7 +87,7 @@ func TestAMarkWhoseFileIsGone(t *testing.T) {
 	l.rotate("2026-11-25T10-00-00.000")
 	l.write("b\n", "c\n")
 	l.must(os.Remove(strings.TrimSuffix(l.path, ".log") + "-2026-11-25T10-00-00.000.log"))
-	err := eachLine(l.path, mark, func(line string, _ AuditMark) (bool, error) { return false, nil })
+	err := eachLine(l.path, mark, func(string, AuditMark) (bool, error) { return false, nil })
 	if err == nil || !strings.Contains(err.Error(), "no longer has the file of a mark") {
 		t.Errorf("%v", err)
 	}
