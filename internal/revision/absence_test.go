@@ -95,7 +95,10 @@ func TestALaggingCacheIsNoAbsence(t *testing.T) {
 func TestASourceThatVanishesIsNoAbsenceYet(t *testing.T) {
 	source := gen.ConfigMap("app", nil)
 	s, c, _ := observing(t, source)
+	at := &clock{time.Now()}
+	s.now = at.now
 	seen := observe(t, s, c, "")
+	at.at = at.at.Add(fresh)
 	if err := c.Delete(t.Context(), source); err != nil {
 		t.Fatal(err)
 	}

@@ -92,8 +92,11 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))
 }
 
-// readUnchanged reads the source's data, which must still be what was observed.
+// readUnchanged reads the source's data, which must still be what was observed, unless it was read for the observation just now.
 func (s *Store) readUnchanged(ctx context.Context, source Ref, seen Observation) (client.Object, error) {
+	if data, snapshot, ok := s.readRecently(source, seen.Snapshot.Version); ok && snapshot.Hash == seen.Hash {
+		return data, checkCopyable(data)
+	}
 	data, snapshot, err := s.readOrEmpty(ctx, source)
 	if err != nil {
 		return nil, err

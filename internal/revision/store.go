@@ -35,7 +35,7 @@ type Snapshot struct {
 }
 
 // Store reads sources and revisions, and writes revisions. It reads metadata from the cache, and data from the API server one
-// object at a time. It keeps no data, so that memory does not grow with the size of the configuration.
+// object at a time. It keeps no data for longer than a moment, so that memory does not grow with the size of the configuration.
 type Store struct {
 	cached client.Reader
 	live   client.Reader
@@ -55,6 +55,8 @@ type Store struct {
 	ensured rounds[Owner, *prepared]
 	// recent has the last of these preparations of each revision that the anchor owns.
 	recent *lru.Cache
+	// readings has, by source, data that was read a moment ago.
+	readings *lru.Cache
 	// snapshots has the latest Snapshot by source, so that the workloads of one source share one read.
 	snapshots *lru.Cache
 	// verified has, by UID, the proof of revisions whose data was read or created here.
@@ -92,7 +94,7 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, pinWindow: PinWindow, secretsCached: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered),
-		recent: lru.New(1000),
+		recent: lru.New(1000), readings: lru.New(readings),
 	}
 }
 
@@ -285,9 +287,11 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 		return kept.(Snapshot), true, nil
 	}
 	read, err, _ := s.flights.Do("read "+source.String()+" "+version, func() (any, error) {
-		_, snapshot, err := s.read(ctx, source, source.Source())
+		begun := s.now()
+		data, snapshot, err := s.read(ctx, source, source.Source())
 		if err == nil {
 			s.snapshots.Add(source, snapshot)
+			s.keepReading(source, &reading{data, snapshot, begun})
 		}
 		return snapshot, err
 	})
