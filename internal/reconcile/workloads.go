@@ -267,9 +267,12 @@ func latestManagers(entries []metav1.ManagedFieldsEntry) []string {
 // was refused.
 func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *memory) ([]notice.Notice, error) {
 	made, refused, err := r.Prepare(ctx, look)
-	for _, n := range made {
-		r.Notices.Send(ctx, n)
-	}
+	// Events go after the pin: on a small control plane, one at the same time makes it wait.
+	defer func() {
+		for _, n := range made {
+			r.Notices.Send(ctx, n)
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}

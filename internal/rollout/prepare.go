@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,10 +137,7 @@ func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []noti
 		if d.To == d.From {
 			continue
 		}
-		hash := seen.sources[d.Source].Hash
-		if hash == "" {
-			hash = content.Hash(d.To.Revision)
-		}
+		hash := cmp.Or(seen.sources[d.Source].Hash, content.Hash(d.To.Revision))
 		err := r.Store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
 		if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
 			limited = append(limited, terminal.About(d.Source))

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,38 +172,39 @@ func (seen *observed) statedHashes(object pin.Source) []string {
 
 // credit lowers the numbers of revisions to what there is evidence of (rule 5): the pins that this workload knows of, and those
 // of other workloads and holders. Anyone who may create ConfigMaps can create a copy of a revision with any number, and a high one
-// would use up the numbers. Only a user who may change workloads can pin.
+// would use up the numbers. Only a user who may change workloads can pin. Of numbers, only the highest counts, so lower ones stay.
 func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
-	current := seen.sources[source].Name
+	var highest int64
+	slices.SortFunc(revisions, func(a, b plan.Revision) int { return cmp.Compare(b.Number, a.Number) })
 	for i := range revisions {
-		made := &revisions[i]
-		if made.Name == current || made.Number <= seen.numberOf(source, made.Name) {
+		made, shown := &revisions[i], seen.numberOf(source, revisions[i].Name)
+		if made.Name == seen.sources[source].Name || made.Number <= highest {
 			continue
 		}
-		if made.Hash == seen.sources[source].Hash {
-			// Another copy of the present content is not newer than it.
-			made.Number = seen.numberOf(source, made.Name)
-			continue
+		// Another copy of the present content is not newer than it.
+		if made.Number > shown && made.Hash != seen.sources[source].Hash {
+			pinned, err := r.pinnedNumber(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: made.Name}, source, made.Number)
+			if err != nil {
+				return err
+			}
+			shown = max(shown, pinned)
 		}
-		shown, err := r.pinnedNumber(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: made.Name}, source, made.Number)
-		if err != nil {
-			return err
+		if made.Number = min(made.Number, shown); made.Number < pin.MaxNumber {
+			highest = max(highest, made.Number)
 		}
-		made.Number = min(made.Number, max(shown, seen.numberOf(source, made.Name)))
 	}
 	return nil
 }
 
 // numberOf returns the highest number that the workload itself knows of a revision.
 func (seen *observed) numberOf(source pin.Source, name string) int64 {
-	note := seen.pins.Held[source]
-	sets := []pin.Set{seen.pins.Pins, {source: note.From}, {source: note.On}}
+	pins := []pin.Pin{seen.pins.Pins[source], seen.pins.Held[source].From, seen.pins.Held[source].On}
 	for _, holder := range seen.pins.Holders {
-		sets = append(sets, holder.Pins)
+		pins = append(pins, holder.Pins[source])
 	}
 	var highest int64
-	for _, set := range sets {
-		if p := set[source]; p.Revision == name {
+	for _, p := range pins {
+		if p.Revision == name {
 			highest = max(highest, p.Number)
 		}
 	}

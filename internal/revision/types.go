@@ -1,0 +1,46 @@
+package revision
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
+)
+
+// Rotates reports whether a source rotates by default, or because its annotation says so. This may depend on the type of a Secret, which its
+// metadata does not show, and which never changes. If read is true, Rotates reads a type that it does not know; otherwise it returns that
+// the answer is not known.
+func (s *Store) Rotates(ctx context.Context, classes optin.Rotating, source pin.Source, meta *metav1.PartialObjectMetadata, read bool) (rotates, known bool, err error) {
+	class := classes.Classify(source, meta)
+	if class != optin.ByType {
+		return class == optin.Rotated, true, nil
+	}
+	kept, known := s.types.Get(meta.UID)
+	if !known && read {
+		err = s.readType(ctx, meta)
+		kept, _ = s.types.Get(meta.UID)
+	}
+	// There is none if the Secret was deleted or replaced meanwhile.
+	secretType, _ := kept.(corev1.SecretType)
+	return optin.RotatesByType(secretType), known || read, err
+}
+
+func (s *Store) readType(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
+	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
+	_, err, _ := s.flights.Do("type "+ref.String()+" "+string(meta.UID), func() (any, error) {
+		obj, err := s.fetch(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		// The type is known even if the key cannot be read.
+		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
+			s.snapshots.Add(ref, newSnapshot(key, obj, ref.Source()))
+		}
+		return nil, nil
+	})
+	return client.IgnoreNotFound(err)
+}
