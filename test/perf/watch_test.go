@@ -3,6 +3,7 @@
 package perf
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	clientwatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -38,14 +41,18 @@ type sighting struct {
 // watchBuffer holds all that a benchmark may see while it does not look.
 const watchBuffer = 100_000
 
-// watch lists objects of the namespace, and watches from then on those of them with some labels.
+// watch lists objects of the namespace, and watches from then on those of them with some labels. The API server ends a watch whose client is too
+// slow for it, as this one may be on a busy machine; it then goes on from the last event.
 func (w *world) watch(list client.ObjectList, labels client.HasLabels) watch.Interface {
 	w.Helper()
 	c, err := client.NewWithWatch(cluster.Config, client.Options{})
 	w.Must(err)
 	w.List(list)
-	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
-	stream, err := c.Watch(w.Ctx, list, client.InNamespace(w.NS), labels, from)
+	stream, err := clientwatch.NewRetryWatcherWithContext(w.Ctx, list.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, list, client.InNamespace(w.NS), labels, &client.ListOptions{Raw: &options})
+		},
+	})
 	w.Must(err)
 	w.Cleanup(stream.Stop)
 	return stream
