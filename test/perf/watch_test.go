@@ -42,7 +42,7 @@ type sighting struct {
 const watchBuffer = 100_000
 
 // watch lists objects of the namespace, and watches from then on those of them with some labels. The API server ends a watch whose client is too
-// slow for it, as this one may be on a busy machine; it then goes on from the last event.
+// slow for it, as this one may be on a busy machine; it then continues after the last event.
 func (w *world) watch(list client.ObjectList, labels client.HasLabels) watch.Interface {
 	w.Helper()
 	c, err := client.NewWithWatch(cluster.Config, client.Options{})
