@@ -174,10 +174,10 @@ func (r *Revisions) owners(u users) []revision.Owner {
 		add(t.owner())
 	}
 	for _, h := range u.holders {
-		add(h.owner())
 		if c := metav1.GetControllerOf(h.obj); c != nil && r.Kinds.IsWorkload(*c) {
 			add(revision.Owner{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID})
 		}
+		add(h.owner())
 	}
 	return owners
 }

@@ -50,9 +50,9 @@ func newReader(t *testing.T, page string) *reader {
 		r.Must(os.CopyFS(filepath.Join(r.dir, folder), os.DirFS(filepath.Join(env.Root(), folder))))
 	}
 	r.Kubectl("apply", "-f", filepath.Join(env.Root(), "docs", "examples", "web.yaml"))
-	r.WaitPinned("web", "app", "color", "blue")
+	r.WaitOwned(r.WaitPinned("web", "app", "color", "blue").Revision, "web")
 	r.Edit("app", "color", "green")
-	r.WaitPinned("web", "app", "color", "green")
+	r.WaitOwned(r.WaitPinned("web", "app", "color", "green").Revision, "web")
 	t.Cleanup(func() {
 		// The test's own context has ended.
 		r.Ctx = context.Background()
