@@ -22,7 +22,7 @@ func newRecorder(ctx context.Context, manager ctrl.Manager, namespace string, ba
 	if err != nil {
 		return nil, err
 	}
-	later := sink.NewLater(recorder, manager.GetScheme(), backlog.Waiting)
+	later := sink.NewLater(recorder, manager.GetScheme(), backlog.Long)
 	return later, manager.Add(later)
 }
 

@@ -200,7 +200,7 @@ func addOptions(cmd *cobra.Command, o *Options) {
 	set.IntVar(&o.RolloutsPerHour, "rollouts-per-hour", 30,
 		"how often changes to sources may roll out one workload within an hour; beyond that they wait, so that many busy sources do not "+
 			"push every image out of the workload's history")
-	set.IntVar(&o.Workers, "workers", 8, "how many workloads, and how many revisions, to work on at a time")
+	set.IntVar(&o.Workers, "workers", 32, "how many workloads, and how many revisions, to work on at a time")
 	set.StringVar(&o.Namespace, "namespace", os.Getenv("POD_NAMESPACE"),
 		"confrev's own `namespace`: it keeps the lease there and touches nothing else in it")
 	set.StringSliceVar(&o.WatchNamespaces, "watch-namespaces", nil,

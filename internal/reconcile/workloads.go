@@ -91,6 +91,7 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 		r.warn(ctx, obj, known, misdirected)
 		return reconcile.Result{}, err
 	}
+	defer r.Backlog.work()()
 	wait, err := r.reconcile(ctx, obj, known)
 	return outcome(ctx, r.lookAgain(obj, wait), err)
 }

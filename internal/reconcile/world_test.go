@@ -40,7 +40,7 @@ func newWorld(objects ...client.Object) *world {
 			Kind: workload.Deployment, Kinds: kinds, Options: rollout.Options{Injection: optin.Admission}, Client: c, Live: c, Whole: c,
 			Store: revision.NewStore(c, c, c, time.Now, kinds, 100), Accounts: account.New(c, time.Now), Now: time.Now,
 		},
-		RolloutsPerHour: 100, Gate: &gate.Gate{}, Notices: sink.Events(events.NewFakeRecorder(100)), States: NewStates(true),
+		RolloutsPerHour: 100, Gate: &gate.Gate{}, Notices: sink.Events(events.NewFakeRecorder(100)), States: NewStates(true), Backlog: &Backlog{},
 	}}
 }
 

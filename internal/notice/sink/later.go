@@ -15,13 +15,11 @@ import (
 )
 
 const (
-	// fewWait is up to how many workloads may wait for their turn while events are sent without haste.
-	fewWait = 16
 	// pace is how many events are sent per second, and burst how many at once: the recorder of client-go sends each in a goroutine of its
 	// own, and drops those beyond a thousand.
 	pace, burst = 200, 50
-	// trickle is the time between two events while more workloads wait.
-	trickle = 50 * time.Millisecond
+	// trickle is the time between two events while many workloads wait.
+	trickle = 200 * time.Millisecond
 )
 
 // Later is a recorder that lets pins go first. In a change to thousands of workloads, their events would cost the API server as much as the
@@ -29,9 +27,9 @@ const (
 type Later struct {
 	next   events.EventRecorder
 	scheme *runtime.Scheme
-	// waiting returns how many workloads wait for their turn.
-	waiting func() int
-	limit   *rate.Limiter
+	// busy reports whether many workloads wait for their turn.
+	busy  func() bool
+	limit *rate.Limiter
 
 	mu    sync.Mutex
 	queue []normal
@@ -47,8 +45,8 @@ type normal struct {
 }
 
 // NewLater returns a recorder that sends to another one. It needs to be started.
-func NewLater(next events.EventRecorder, scheme *runtime.Scheme, waiting func() int) *Later {
-	return &Later{next: next, scheme: scheme, waiting: waiting, limit: rate.NewLimiter(pace, burst), more: make(chan struct{}, 1)}
+func NewLater(next events.EventRecorder, scheme *runtime.Scheme, busy func() bool) *Later {
+	return &Later{next: next, scheme: scheme, busy: busy, limit: rate.NewLimiter(pace, burst), more: make(chan struct{}, 1)}
 }
 
 // Eventf takes an event.
@@ -105,7 +103,7 @@ func (l *Later) take() []normal {
 
 // pause waits until the next event may be sent.
 func (l *Later) pause(ctx context.Context) {
-	if l.waiting() > fewWait {
+	if l.busy() {
 		select {
 		case <-ctx.Done():
 		case <-time.After(trickle):

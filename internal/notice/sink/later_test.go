@@ -47,12 +47,12 @@ func (r *lateRecorder) count() int {
 	return len(at)
 }
 
-// later runs a recorder, as long as do takes, while so many workloads wait.
-func later(t *testing.T, waiting func() int, do func(l *Later, sent *lateRecorder)) {
+// later runs a recorder, as long as do takes.
+func later(t *testing.T, busy func() bool, do func(l *Later, sent *lateRecorder)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sent := &lateRecorder{begun: time.Now()}
-		l := NewLater(sent, clientgoscheme.Scheme, waiting)
+		l := NewLater(sent, clientgoscheme.Scheme, busy)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- l.Start(ctx) }()
@@ -71,7 +71,7 @@ func pinned(l *Later, n int) {
 }
 
 func TestEventsComeAtOnceIfNothingWaits(t *testing.T) {
-	later(t, func() int { return fewWait }, func(l *Later, sent *lateRecorder) {
+	later(t, func() bool { return false }, func(l *Later, sent *lateRecorder) {
 		pinned(l, burst)
 		synctest.Wait()
 		_, types, at := sent.have()
@@ -86,9 +86,9 @@ func TestEventsComeAtOnceIfNothingWaits(t *testing.T) {
 }
 
 func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
-	var waiting atomic.Int64
-	waiting.Store(fewWait + 1)
-	later(t, func() int { return int(waiting.Load()) }, func(l *Later, sent *lateRecorder) {
+	var busy atomic.Bool
+	busy.Store(true)
+	later(t, busy.Load, func(l *Later, sent *lateRecorder) {
 		pinned(l, 3000)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -99,7 +99,7 @@ func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
 		if texts, _, _ := sent.have(); !strings.Contains(texts[len(texts)-1], "SourceMissing") {
 			t.Errorf("the warning waits: %q", texts)
 		}
-		waiting.Store(0)
+		busy.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		_, _, at := sent.have()
@@ -114,7 +114,7 @@ func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
 
 func TestNoEventIsLostAtTheEnd(t *testing.T) {
 	sent := &lateRecorder{}
-	later(t, func() int { return 1000 }, func(l *Later, s *lateRecorder) {
+	later(t, func() bool { return true }, func(l *Later, s *lateRecorder) {
 		sent = s
 		pinned(l, 100)
 		synctest.Wait()
