@@ -1,5 +1,7 @@
 ## Rendering: unique names from the pipeline
 kubectl delete deployment/web configmap/app
+# Copies of the same content have the names of revisions.
+eventually '! kubectl get configmaps -o name | grep /app-'
 rm -r deploy && mkdir deploy && cp docs/examples/web.yaml deploy
 # Rendered again, its names are still those of the content.
 yaml 'csplit --quiet --suppress-matched --prefix part $1 /^---/ {*} && like_web Deployment apps/v1 | complete part02 &&
