@@ -142,6 +142,15 @@ func (c *Cluster) KillProcess(process string) error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// SuspendProcess stops a process of the control plane until resume is called.
+func (c *Cluster) SuspendProcess(process string) (resume func() error, err error) {
+	pid, err := c.pid(process)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return Resume(pid) }, Suspend(pid)
+}
+
 // Revive starts the processes of the control plane again that have ended, and waits until the API server is ready.
 func (c *Cluster) Revive(ctx context.Context, progress *os.File) error {
 	_, err := hackCluster(ctx, progress, "up", "--name", c.Name)

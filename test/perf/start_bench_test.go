@@ -87,12 +87,16 @@ func (w *world) measureStart(done func()) start {
 }
 
 // age adds ReplicaSets to each Deployment, until it has as many as after so many rollouts of images: copies of its last one with other images. Revisions
-// of the Deployment are not counted in them, so that they are older than what it has.
+// of the Deployment are not counted in them, so that they are older than what it has. From then on the controllers of Kubernetes are suspended: for
+// each Deployment that gets one, theirs looks through all ReplicaSets of the namespace, which would take hours.
 func (w *world) age(history int) {
 	w.Helper()
 	if history == 0 {
 		return
 	}
+	resume, err := cluster.SuspendProcess("kube-controller-manager")
+	w.Must(err)
+	w.Cleanup(func() { w.Must(resume()) })
 	all := &appsv1.ReplicaSetList{}
 	w.List(all)
 	var copies []*appsv1.ReplicaSet
