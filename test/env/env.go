@@ -148,7 +148,10 @@ func (c *Cluster) SuspendProcess(process string) (resume func() error, err error
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return Resume(pid) }, Suspend(pid)
+	if err := Suspend(pid); err != nil {
+		return nil, errors.Join(err, Resume(pid))
+	}
+	return func() error { return Resume(pid) }, nil
 }
 
 // Revive starts the processes of the control plane again that have ended, and waits until the API server is ready.

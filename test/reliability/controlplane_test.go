@@ -28,11 +28,7 @@ func TestTheControlPlaneRestarts(t *testing.T) {
 			}
 			w.waitPinned("A")
 			pid, before := m.PID(), m.pins(w)
-			// Two for one that the webhook did not pin in time.
-			generations := map[string]int64{}
-			for _, s := range w.subjects() {
-				generations[s.GetName()] = s.GetGeneration()
-			}
+			rolledOutOnce := w.rolledOutOnce()
 			// Else the change would be over before anyone could interrupt it.
 			m.proxy.Set(faults.Chances{faults.Latency: 1})
 			w.Edit(source, color, "B")
@@ -56,11 +52,7 @@ func TestTheControlPlaneRestarts(t *testing.T) {
 			w.waitPinned("B")
 			w.Logf("all have it %s later", time.Since(back).Round(10*time.Millisecond))
 			w.Barrier()
-			for _, s := range w.subjects() {
-				if n := s.GetGeneration() - generations[s.GetName()]; n != 1 {
-					t.Errorf("%s has rolled out %d times", s, n)
-				}
-			}
+			rolledOutOnce()
 			if m.Ended() || m.PID() != pid {
 				t.Errorf("confrev ended, see %s", m.Log)
 			}

@@ -44,10 +44,7 @@ func TestTheAPIServerLimitsConfrev(t *testing.T) {
 	}
 	w.waitPinned("A")
 	w.Barrier()
-	generations := map[string]int64{}
-	for _, s := range w.subjects() {
-		generations[s.GetName()] = s.GetGeneration()
-	}
+	rolledOutOnce := w.rolledOutOnce()
 	w.KubectlIn(few, "apply", "-f", "-")
 	defer w.KubectlIn(few, "delete", "-f", "-")
 	began := time.Now()
@@ -59,11 +56,7 @@ func TestTheAPIServerLimitsConfrev(t *testing.T) {
 		t.Error("it refused none: this shows nothing")
 	}
 	w.Barrier()
-	for _, s := range w.subjects() {
-		if n := s.GetGeneration() - generations[s.GetName()]; n != 1 {
-			t.Errorf("%s has rolled out %d times", s, n)
-		}
-	}
+	rolledOutOnce()
 	if m.Ended() {
 		t.Errorf("confrev ended, see %s", m.Log)
 	}

@@ -98,6 +98,24 @@ func (w *world) subjects() (all []subject) {
 	return all
 }
 
+// rolledOutOnce returns what complains of workloads that have not rolled out just once since then. What they had before does not count: one that
+// the webhook did not pin in time has rolled out twice.
+func (w *world) rolledOutOnce() (check func()) {
+	w.Helper()
+	generations := map[string]int64{}
+	for _, s := range w.subjects() {
+		generations[s.GetName()] = s.GetGeneration()
+	}
+	return func() {
+		w.Helper()
+		for _, s := range w.subjects() {
+			if n := s.GetGeneration() - generations[s.GetName()]; n != 1 {
+				w.Errorf("%s has rolled out %d times", s, n)
+			}
+		}
+	}
+}
+
 // pinned returns the value that the pods of a template get, or "" without a pin.
 func (w *world) pinned(template corev1.PodTemplateSpec) string {
 	w.Helper()
