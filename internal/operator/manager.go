@@ -28,6 +28,7 @@ import (
 	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/inflight"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -49,7 +50,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 		return err
 	}
 	config = rest.CopyConfig(config)
-	// The API server's own fairness protects it; a limit here only makes one edit of a shared source slow.
+	// The API server's own fairness protects it; a limit here that does not depend on its answers only makes one edit of a shared source slow.
 	config.QPS = -1
 	manager, err := newManager(config, options)
 	if err != nil {
@@ -99,6 +100,8 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	if options.LeaderElect {
 		config.Wrap((&fence{now: time.Now}).wrap)
 	}
+	// After the fence, so that it is asked when a request that waited is sent.
+	config.Wrap((&inflight.Limit{Log: ctrl.Log.WithName("requests")}).Wrap)
 	all := basics(options)
 	all.LeaderElection, all.LeaderElectionID, all.LeaderElectionNamespace = options.LeaderElect, options.Lease(), options.Namespace
 	all.LeaseDuration, all.RetryPeriod = new(leaseDuration), new(lookForLease)

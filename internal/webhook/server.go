@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/inflight"
 )
 
 // The paths of the webhooks. The path of the workload webhook is followed by a secret part, which confrev writes to the webhook's
@@ -143,14 +144,15 @@ func (o Options) onlyClients(c *tls.Config) {
 	}
 }
 
-// inTime ends the handling of a request shortly before the API server gives up. The request has the API server's timeout.
+// inTime handles a request before anything else, and ends that shortly before the API server gives up. The request has the API server's timeout.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := inflight.Urgent(r.Context())
 		if timeout, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil {
-			ctx, cancel := context.WithTimeout(r.Context(), timeout*9/10)
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout*9/10)
 			defer cancel()
-			r = r.WithContext(ctx)
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
