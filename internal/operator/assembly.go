@@ -151,7 +151,7 @@ func (a *assembly) add(ctx context.Context, kind workload.Kind) error {
 	if err := a.revisions.WatchWorkloads(kind); err != nil || !newHolder {
 		return err
 	}
-	return a.revisions.WatchHolders(kind.Holder)
+	return a.revisions.WatchHolders(kind.Holder, a.options.holders().cached(kind.Holder.New()))
 }
 
 // wake makes the loop over a workload's kind look at it.
@@ -170,7 +170,7 @@ func (a *assembly) index(ctx context.Context, kind workload.Kind) error {
 		if a.indexed[i.GVK.String()+" "+i.Field] {
 			continue
 		}
-		if err := a.manager.GetFieldIndexer().IndexField(ctx, i.Object, i.Field, i.Func); err != nil {
+		if err := a.manager.GetFieldIndexer().IndexField(ctx, a.options.holders().cached(i.Object), i.Field, i.Func); err != nil {
 			return fmt.Errorf("index %s by %s: %w", i.GVK, i.Field, err)
 		}
 		a.indexed[i.GVK.String()+" "+i.Field] = true

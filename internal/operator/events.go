@@ -7,10 +7,13 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/reconcile"
@@ -18,36 +21,60 @@ import (
 
 // newRecorder returns what records events in a namespace, or in all, as soon as few workloads wait.
 func newRecorder(ctx context.Context, manager ctrl.Manager, namespace string, backlog *reconcile.Backlog) (events.EventRecorder, error) {
-	recorder, err := recorderOf(ctx, manager, namespace)
+	// What is left is sent when ctx has ended.
+	sending, end := context.WithCancel(log.IntoContext(context.WithoutCancel(ctx), manager.GetLogger().WithName("events")))
+	recorder, shutdown, err := recorderOf(sending, manager, namespace)
 	if err != nil {
+		end()
 		return nil, err
 	}
-	later := sink.NewLater(recorder, manager.GetScheme(), backlog.Long)
+	later := sink.NewLater(recorder, func() { shutdown(); end() }, manager.GetScheme(), backlog.Long)
 	return later, manager.Add(later)
 }
 
-// recorderOf returns what records events in a namespace, or in all. Before Kubernetes 1.35, an administrator of a namespace has no rights on
-// events.k8s.io to grant, and the chart grants those on the core API's events there.
-func recorderOf(ctx context.Context, manager ctrl.Manager, namespace string) (events.EventRecorder, error) {
-	recorder := manager.GetEventRecorder("confrev")
-	if namespace == "" {
-		return recorder, nil
+// recorderOf returns what records events in a namespace, or in all, until ctx ends, and what shuts it down before. Before Kubernetes 1.35, an
+// administrator of a namespace has no rights on events.k8s.io to grant, and the chart grants those on the core API's events there.
+func recorderOf(ctx context.Context, manager ctrl.Manager, namespace string) (events.EventRecorder, func(), error) {
+	allowed := true
+	if namespace != "" {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: eventsv1.GroupName, Resource: "events"},
+		}}
+		if err := manager.GetClient().Create(ctx, review); err != nil {
+			return nil, nil, fmt.Errorf("ask for rights on events: %w", err)
+		}
+		allowed = review.Status.Allowed
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: eventsv1.GroupName, Resource: "events"},
-	}}
-	if err := manager.GetClient().Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("ask for rights on events: %w", err)
+	if !allowed {
+		client, err := corev1client.NewForConfigAndClient(manager.GetConfig(), manager.GetHTTPClient())
+		if err != nil {
+			return nil, nil, err
+		}
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: client.Events(namespace)})
+		recorder := broadcaster.NewRecorder(manager.GetScheme(), corev1.EventSource{Component: "confrev"})
+		return record.NewEventRecorderAdapter(recorder), broadcaster.Shutdown, nil
 	}
-	if review.Status.Allowed {
-		return recorder, nil
-	}
-	client, err := corev1client.NewForConfigAndClient(manager.GetConfig(), manager.GetHTTPClient())
+	client, err := eventsv1client.NewForConfigAndClient(manager.GetConfig(), manager.GetHTTPClient())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	// It ends with the context.
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: client.Events(namespace)})
-	return record.NewEventRecorderAdapter(broadcaster.NewRecorder(manager.GetScheme(), corev1.EventSource{Component: "confrev"})), nil
+	broadcaster := events.NewBroadcaster(whereNamespacesLive{&events.EventSinkImpl{Interface: client}})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, nil, fmt.Errorf("record events: %w", err)
+	}
+	return broadcaster.NewRecorder(manager.GetScheme(), "confrev"), broadcaster.Shutdown, nil
+}
+
+// whereNamespacesLive drops events about what goes with its namespace, in which none can be created. client-go would log each as an error; its broadcaster
+// for the core API does not.
+type whereNamespacesLive struct{ events.EventSink }
+
+func (s whereNamespacesLive) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	made, err := s.EventSink.Create(ctx, event)
+	// An event refers to no other object that must exist.
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+		return event, nil
+	}
+	return made, err
 }

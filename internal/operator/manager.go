@@ -85,16 +85,31 @@ func supported(config *rest.Config) error {
 	return version.Supports(server.GitVersion)
 }
 
-// basics returns the options that all managers have.
-func basics(o Options) ctrl.Options {
-	return ctrl.Options{
-		Scheme: clientgoscheme.Scheme,
-		Cache:  cache.Options{DefaultTransform: compact(slices.Concat(workload.Standard(), o.Kinds)), ReaderFailOnMissingInformer: true},
-		// Configured kinds and Argo Rollouts have no Go types here; they are cached anyway.
-		Client:    client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		NewClient: newDiscreet,
+// newControllerManager returns a manager with the options that all managers have, besides others.
+func newControllerManager(config *rest.Config, o Options, all ctrl.Options) (ctrl.Manager, error) {
+	holders := o.holders()
+	var manager ctrl.Manager
+	all.Scheme = clientgoscheme.Scheme
+	all.Cache.DefaultTransform, all.Cache.ReaderFailOnMissingInformer = compact(o.allKinds()), true
+	all.Cache.NewInformer = holders.informers(o.Within(), func() (client.WithWatch, error) {
+		return client.NewWithWatch(config, client.Options{HTTPClient: manager.GetHTTPClient(), Mapper: manager.GetRESTMapper(), Scheme: clientgoscheme.Scheme})
+	})
+	// Configured kinds and Argo Rollouts have no Go types here; they are cached anyway.
+	all.Client = client.Options{Cache: &client.CacheOptions{Unstructured: true}}
+	all.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
+		if options.Cache != nil {
+			options.Cache.Reader = holderReader{options.Cache.Reader, holders}
+		}
+		return newDiscreet(config, options)
 	}
+	var err error
+	manager, err = ctrl.NewManager(config, all)
+	return manager, err
 }
+
+func (o Options) allKinds() []workload.Kind { return slices.Concat(workload.Standard(), o.Kinds) }
+
+func (o Options) holders() holders { return holdersOf(o.allKinds()) }
 
 func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	if options.LeaderElect {
@@ -102,13 +117,13 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 	}
 	// After the fence, so that it is asked when a request that waited is sent.
 	config.Wrap((&inflight.Limit{Log: ctrl.Log.WithName("requests")}).Wrap)
-	all := basics(options)
+	all := ctrl.Options{}
 	all.LeaderElection, all.LeaderElectionID, all.LeaderElectionNamespace = options.LeaderElect, options.Lease(), options.Namespace
 	all.LeaseDuration, all.RetryPeriod = new(leaseDuration), new(lookForLease)
 	// The process ends right after the manager does, so a successor need not wait for the lease to run out.
 	all.LeaderElectionReleaseOnCancel = true
 	all.HealthProbeBindAddress, all.Metrics = options.HealthAddress, metricsServer(options)
-	manager, err := ctrl.NewManager(config, all)
+	manager, err := newControllerManager(config, options, all)
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
@@ -201,7 +216,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	}
 	assembly := &assembly{
 		manager: manager, namespace: o.Within(), options: o, kinds: kinds, revisions: revisions, handler: handler,
-		waiting: slices.Concat(workload.Standard(), o.Kinds), problems: map[schema.GroupVersionKind]string{},
+		waiting: o.allKinds(), problems: map[schema.GroupVersionKind]string{},
 		indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *reconcile.Workloads {
 			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states, Conductor: conductor, Backlog: backlog}
@@ -269,17 +284,15 @@ func metricsServer(o Options) metricsserver.Options {
 // compact drops what confrev does not need of everything that goes into the cache, whatever its kind: kinds come while
 // confrev runs.
 func compact(kinds []workload.Kind) toolscache.TransformFunc {
-	byKind := map[schema.GroupVersionKind]func(client.Object){}
+	byKind, holders := map[schema.GroupVersionKind]func(client.Object){}, holdersOf(kinds)
 	for _, kind := range kinds {
-		byKind[kind.Holder.GVK] = kind.Holder.Compact
-	}
-	for _, kind := range kinds {
-		// What is both a workload and a holder is needed as a workload.
 		byKind[kind.GVK] = kind.Compact
 	}
 	return func(obj any) (any, error) {
 		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			compactMetadata(meta)
+			if _, reduced := holders[meta.GroupVersionKind()]; !reduced {
+				compactMetadata(meta)
+			}
 			return obj, nil
 		}
 		if o, ok := obj.(client.Object); ok {

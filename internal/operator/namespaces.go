@@ -148,13 +148,13 @@ func (n *namespaces) run(ctx context.Context, namespace string) error {
 }
 
 func (n *namespaces) newLoops(o Options, namespace string) (ctrl.Manager, error) {
-	all := basics(o)
+	all := ctrl.Options{}
 	all.Cache.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	all.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return n.manager.GetRESTMapper(), nil }
 	// The controllers of all namespaces have the same names, and are counted together: metrics name no namespaces.
 	all.Controller = config.Controller{SkipNameValidation: new(true)}
 	all.HealthProbeBindAddress, all.Metrics = "0", metricsserver.Options{BindAddress: "0"}
-	loops, err := ctrl.NewManager(n.config, all)
+	loops, err := newControllerManager(n.config, o, all)
 	if err != nil {
 		return nil, fmt.Errorf("set up for namespace %s: %w", namespace, err)
 	}

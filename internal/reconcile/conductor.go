@@ -82,7 +82,7 @@ func (c *Conductor) SetUp(manager ctrl.Manager) error {
 			return logger
 		}).
 		WatchesRawSource(source.TypedFunc[revision.Ref](c.queue.start)).
-		Complete(c)
+		Complete(untilStopped(c))
 }
 
 // Look makes the Conductor look at the changes soon.

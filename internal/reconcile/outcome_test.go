@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"confrev.io/confrev/internal/revision"
 )
@@ -38,5 +40,23 @@ func TestOutcome(t *testing.T) {
 				t.Errorf("looks again after %s", result.RequeueAfter)
 			}
 		})
+	}
+}
+
+// A reconciliation that confrev's own end cut off is not logged as an error.
+func TestTheEndOfConfrevIsNoError(t *testing.T) {
+	cut := reconcile.TypedFunc[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+		if err := ctx.Err(); err != nil {
+			return reconcile.Result{}, fmt.Errorf("read configmap/app: %w", err)
+		}
+		return reconcile.Result{}, errors.New("no route to host")
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	if _, err := untilStopped(cut).Reconcile(ctx, "web"); err == nil {
+		t.Error("an error of a confrev that runs is lost")
+	}
+	stop()
+	if _, err := untilStopped(cut).Reconcile(ctx, "web"); err != nil {
+		t.Errorf("after its end, it fails: %v", err)
 	}
 }

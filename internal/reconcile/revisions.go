@@ -69,7 +69,7 @@ func (r *Revisions) SetUp(manager ctrl.Manager) error {
 		b = b.WatchesRawSource(r.watch(revision.NewMetadata(kind), r.itself(kind)))
 	}
 	var err error
-	r.controller, err = b.Build(r)
+	r.controller, err = b.Build(untilStopped(r))
 	return err
 }
 
@@ -78,9 +78,9 @@ func (r *Revisions) WatchWorkloads(kind workload.Kind) error {
 	return r.controller.Watch(r.watch(kind.New(), r.usedBy(r.templateUses(kind))))
 }
 
-// WatchHolders makes the events of a kind's holders reach the revisions that they use.
-func (r *Revisions) WatchHolders(kind workload.HolderKind) error {
-	return r.controller.Watch(r.watch(kind.New(), r.usedBy(holderUses(kind))))
+// WatchHolders makes the events of a kind's holders reach the revisions that they use. cached is an empty object of the type in which they are cached.
+func (r *Revisions) WatchHolders(kind workload.HolderKind, cached client.Object) error {
+	return r.controller.Watch(r.watch(cached, r.usedBy(holderUses(kind))))
 }
 
 // Reconcile restores, owns or deletes one revision, or maintains one attached source.

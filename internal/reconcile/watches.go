@@ -51,7 +51,7 @@ func (r *Workloads) SetUp(manager ctrl.Manager) error {
 	}
 	r.cache, r.followed = manager.GetCache(), map[schema.GroupVersionKind]bool{}
 	var err error
-	r.controller, err = b.Build(r)
+	r.controller, err = b.Build(untilStopped(r))
 	return err
 }
 

@@ -96,6 +96,19 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	return outcome(ctx, r.lookAgain(obj, wait), err)
 }
 
+// untilStopped returns a reconciler that fails no more once it is stopped: what it was doing is unfinished then, for the next leader, and no error that
+// anyone should look at.
+func untilStopped[T comparable](r reconcile.TypedReconciler[T]) reconcile.TypedReconciler[T] {
+	return reconcile.TypedFunc[T](func(ctx context.Context, request T) (reconcile.Result, error) {
+		result, err := r.Reconcile(ctx, request)
+		if err == nil || ctx.Err() == nil {
+			return result, err
+		}
+		log.FromContext(ctx).V(1).Info("unfinished when confrev stopped", "because", err.Error())
+		return reconcile.Result{}, nil
+	})
+}
+
 // outcome turns the error of a reconciliation into a result. An object that changed meanwhile is no error to log, only a reason to look
 // again. In a namespace that is being deleted nothing can be created, and nothing need be.
 func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Result, error) {

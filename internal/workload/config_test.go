@@ -126,7 +126,7 @@ func FuzzParseConfig(f *testing.F) {
 			if _, err := kind.Uses(kind.New()); err != nil {
 				t.Errorf("%s: %v", kind.GVK, err)
 			}
-			kind.Holder.Compact(kind.Holder.New())
+			kind.Holder.Reduce(kind.Holder.New())
 		}
 	})
 }

@@ -89,9 +89,7 @@ func TestWhatWorksWhileTheControllerIsLate(t *testing.T) {
 		}
 	}
 	rs := func(name string, of *appsv1.Deployment) client.Object {
-		set := gen.ReplicaSet(name, of, 1)
-		workload.Deployment.Holder.Compact(set)
-		return set
+		return workload.Deployment.Holder.Reduce(gen.ReplicaSet(name, of, 1))
 	}
 	a, b := withPins("configmap/app=app-a@1"), withPins("configmap/app=app-b@2")
 	code, hashes, rolling, lost, old := a.DeepCopy(), a.DeepCopy(), a.DeepCopy(), a.DeepCopy(), a.DeepCopy()
@@ -154,8 +152,7 @@ func TestAJobThatHasSucceeded(t *testing.T) {
 		t.Error("it has failed")
 	}
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
-	workload.Job.Compact(job)
-	if !workload.Job.Facts(job).Succeeded {
+	if !workload.Job.Facts(workload.Job.Reduce(job)).Succeeded {
 		t.Error("it has succeeded")
 	}
 }

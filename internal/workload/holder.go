@@ -2,18 +2,21 @@ package workload
 
 import (
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 )
@@ -61,11 +64,11 @@ func (f Facts) sameTemplate(as Facts) bool {
 	return f.Code != "" && f.Code == as.Code && f.Pins == as.Pins && f.Hashes == as.Hashes
 }
 
-// factsKey is the annotation in which a compacted holder keeps its Facts. The API server would refuse a key with spaces, so it
+// factsKey is the annotation in which a reduced holder keeps its Facts. The API server would refuse a key with spaces, so it
 // cannot come from a user.
-const factsKey = "facts of a compacted holder"
+const factsKey = "facts of a reduced holder"
 
-// Facts returns the facts of an object from the API server, or of one that Compact has reduced. It returns none if the object is not
+// Facts returns the facts of an object from the API server, or of one that was reduced. It returns none if the object is not
 // a holder after all.
 func (h HolderKind) Facts(obj client.Object) Facts {
 	if text, ok := obj.GetAnnotations()[factsKey]; ok {
@@ -77,8 +80,8 @@ func (h HolderKind) Facts(obj client.Object) Facts {
 	return factsOf(obj, h.Path)
 }
 
-// Template returns the pod template of a holder from the API server, which the caller must not change. It does not work on an object
-// that Compact has reduced.
+// Template returns the pod template of a holder from the API server, which the caller must not change. It does not work on one that
+// was reduced.
 func (h HolderKind) Template(obj client.Object) (*corev1.PodTemplateSpec, error) {
 	return templateOf(obj, h.Path)
 }
@@ -123,34 +126,43 @@ func order(obj client.Object) int64 {
 	return obj.GetCreationTimestamp().UnixNano()
 }
 
-// Compact removes everything from a holder that is about to be cached, except its identity and its Facts.
-func (h HolderKind) Compact(obj client.Object) {
+// Reduce returns what the cache keeps of a holder from the API server: its identity, its owners and its Facts. A holder of any kind is as small, which a
+// Go type of its own would not be.
+func (h HolderKind) Reduce(obj client.Object) *metav1.PartialObjectMetadata {
 	text, err := json.Marshal(h.Facts(obj))
 	if err != nil {
 		// Strings and a number always encode.
 		panic("workload: facts do not encode: " + err.Error())
 	}
-	bare := metav1.ObjectMeta{
+	reduced := metadata.New(h.GVK)
+	reduced.ObjectMeta = metav1.ObjectMeta{
 		Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
 		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
 		OwnerReferences: slices.Clone(obj.GetOwnerReferences()), Annotations: map[string]string{factsKey: string(text)},
 	}
-	switch o := obj.(type) {
-	case *appsv1.ReplicaSet:
-		*o = appsv1.ReplicaSet{TypeMeta: o.TypeMeta, ObjectMeta: bare}
-	case *appsv1.ControllerRevision:
-		*o = appsv1.ControllerRevision{TypeMeta: o.TypeMeta, ObjectMeta: bare}
-	case *batchv1.Job:
-		*o = batchv1.Job{TypeMeta: o.TypeMeta, ObjectMeta: bare}
-	case *unstructured.Unstructured:
-		gvk := o.GroupVersionKind()
-		o.Object = map[string]any{}
-		o.SetGroupVersionKind(gvk)
-		setMeta(o, bare)
-	}
+	return reduced
 }
 
-func setMeta(o *unstructured.Unstructured, m metav1.ObjectMeta) {
+// Restore fills a list of NewList with what Reduce has left of holders.
+func (h HolderKind) Restore(into client.ObjectList, reduced []metav1.PartialObjectMetadata) error {
+	pointer, err := meta.GetItemsPtr(into)
+	if err != nil {
+		return err
+	}
+	items := reflect.ValueOf(pointer).Elem()
+	items.Set(reflect.MakeSlice(items.Type(), len(reduced), len(reduced)))
+	for i := range reduced {
+		obj, ok := reflect.TypeAssert[client.Object](items.Index(i).Addr())
+		if !ok {
+			return fmt.Errorf("%T does not list holders", into)
+		}
+		obj.GetObjectKind().SetGroupVersionKind(h.GVK)
+		setMeta(obj, reduced[i].ObjectMeta)
+	}
+	return nil
+}
+
+func setMeta(o client.Object, m metav1.ObjectMeta) {
 	o.SetName(m.Name)
 	o.SetNamespace(m.Namespace)
 	o.SetUID(m.UID)

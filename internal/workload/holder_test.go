@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -118,24 +120,43 @@ func TestFactsOfEveryKindOfHolder(t *testing.T) {
 				t.Fatal("no object")
 			}
 			test.want.Code = test.kind.Facts(test.obj).Code
-			for _, times := range []string{"as it is", "compacted", "compacted twice"} {
-				if diff := cmp.Diff(test.want, test.kind.Facts(test.obj)); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", times, diff)
+			reduced := test.kind.Reduce(test.obj)
+			twice := test.kind.Reduce(reduced)
+			list := test.kind.NewList()
+			if err := test.kind.Restore(list, []metav1.PartialObjectMetadata{*reduced}); err != nil {
+				t.Fatal(err)
+			}
+			restored, err := meta.ExtractList(list)
+			if err != nil || len(restored) != 1 {
+				t.Fatal(restored, err)
+			}
+			for name, obj := range map[string]runtime.Object{"as it was": test.obj, "reduced": reduced, "reduced twice": twice, "restored": restored[0]} {
+				obj, ok := obj.(client.Object)
+				if !ok {
+					t.Fatalf("%s, it is a %T", name, obj)
 				}
-				test.kind.Compact(test.obj)
-				checkIdentity(t, full, test.obj)
+				if diff := cmp.Diff(test.want, test.kind.Facts(obj)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+				checkIdentity(t, full, obj)
 			}
-			if test.obj.GetLabels() != nil || test.obj.GetManagedFields() != nil || len(test.obj.GetAnnotations()) != 1 || test.obj.GetFinalizers() != nil {
-				t.Errorf("compacted, it has labels %v, %d managed fields, annotations %v", test.obj.GetLabels(), len(test.obj.GetManagedFields()), test.obj.GetAnnotations())
+			if want, got := reflect.TypeOf(test.obj), reflect.TypeOf(restored[0]); want != got {
+				t.Errorf("restored as %s, want %s", got, want)
 			}
-			if stays, err := json.Marshal(test.obj); err != nil || len(stays) > 900 {
+			if reduced.Labels != nil || reduced.ManagedFields != nil || len(reduced.Annotations) != 1 || reduced.Finalizers != nil {
+				t.Errorf("reduced, it has labels %v, %d managed fields, annotations %v", reduced.Labels, len(reduced.ManagedFields), reduced.Annotations)
+			}
+			if diff := cmp.Diff(full, test.obj); diff != "" {
+				t.Errorf("it changed (-before +after):\n%s", diff)
+			}
+			if stays, err := json.Marshal(reduced); err != nil || len(stays) > 900 {
 				t.Errorf("%d bytes stay in memory: %s (%v)", len(stays), stays, err)
 			}
 		})
 	}
 }
 
-// checkIdentity checks that a compacted object is still the same one to the cache, the indexes and the garbage collector.
+// checkIdentity checks that an object is still the same one to the cache, the indexes and the garbage collector.
 func checkIdentity(t *testing.T, want, got client.Object) {
 	t.Helper()
 	type identity struct {
@@ -157,11 +178,10 @@ func checkIdentity(t *testing.T, want, got client.Object) {
 	}
 }
 
-// The key of a compacted holder's facts is none that anyone could set, or a holder could lie.
+// The key of a reduced holder's facts is none that anyone could set, or a holder could lie.
 func TestNobodyCanWriteTheFactsOfAHolder(t *testing.T) {
 	rs := gen.ReplicaSet("web-1", gen.Deployment("web", gen.Pinned("configmap/app=app-bbbbbbbbbb@1")), 4)
-	workload.ReplicaSet.Compact(rs)
-	for key := range rs.Annotations {
+	for key := range workload.ReplicaSet.Reduce(rs).Annotations {
 		if problems := validation.IsQualifiedName(key); len(problems) == 0 {
 			t.Errorf("the API server accepts annotation %q", key)
 		}

@@ -25,7 +25,7 @@ func init() {
 }
 
 // GVKOf returns the API kind of an object, even if a typed client has left it empty. It is empty for an object of another type.
-func GVKOf(obj client.Object) schema.GroupVersionKind {
+func GVKOf(obj runtime.Object) schema.GroupVersionKind {
 	gvk, err := apiutil.GVKForObject(obj, typed)
 	if err != nil {
 		return obj.GetObjectKind().GroupVersionKind()

@@ -234,7 +234,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		revision := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: data}}
 		workload.ControllerRevision.Facts(revision)
-		workload.ControllerRevision.Compact(revision)
+		workload.ControllerRevision.Reduce(revision)
 	})
 }
 

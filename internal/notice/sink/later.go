@@ -31,8 +31,13 @@ type Later struct {
 	busy  func() bool
 	limit *rate.Limiter
 
+	// close ends the next recorder.
+	close func()
+
 	mu    sync.Mutex
 	queue []normal
+	// ended is true once the next recorder takes no more events.
+	ended bool
 	// more has a value if there is something in the queue that Start does not know of.
 	more chan struct{}
 }
@@ -44,13 +49,18 @@ type normal struct {
 	args                 []any
 }
 
-// NewLater returns a recorder that sends to another one. It needs to be started.
-func NewLater(next events.EventRecorder, scheme *runtime.Scheme, busy func() bool) *Later {
-	return &Later{next: next, scheme: scheme, busy: busy, limit: rate.NewLimiter(pace, burst), more: make(chan struct{}, 1)}
+// NewLater returns a recorder that sends to another one, which it ends when it has ended itself. It needs to be started.
+func NewLater(next events.EventRecorder, end func(), scheme *runtime.Scheme, busy func() bool) *Later {
+	return &Later{next: next, close: end, scheme: scheme, busy: busy, limit: rate.NewLimiter(pace, burst), more: make(chan struct{}, 1)}
 }
 
 // Eventf takes an event.
 func (l *Later) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
 	about, err := ref.GetReference(l.scheme, regarding)
 	if kind != corev1.EventTypeNormal || err != nil {
 		l.next.Eventf(regarding, related, kind, reason, action, note, args...)
@@ -63,9 +73,7 @@ func (l *Later) Eventf(regarding, related runtime.Object, kind, reason, action, 
 			event.related = to
 		}
 	}
-	l.mu.Lock()
 	l.queue = append(l.queue, event)
-	l.mu.Unlock()
 	select {
 	case l.more <- struct{}{}:
 	default:
@@ -87,9 +95,13 @@ func (l *Later) Start(ctx context.Context) error {
 			l.send(event)
 		}
 	}
-	for _, event := range l.take() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, event := range l.queue {
 		l.send(event)
 	}
+	l.queue, l.ended = nil, true
+	l.close()
 	return nil
 }
 

@@ -25,7 +25,10 @@ type lateRecorder struct {
 	at    []time.Duration
 	types []string
 	begun time.Time
+	ended bool
 }
+
+func (r *lateRecorder) end() { r.ended = true }
 
 func (r *lateRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, format string, args ...any) {
 	r.mu.Lock()
@@ -52,7 +55,7 @@ func later(t *testing.T, busy func() bool, do func(l *Later, sent *lateRecorder)
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sent := &lateRecorder{begun: time.Now()}
-		l := NewLater(sent, clientgoscheme.Scheme, busy)
+		l := NewLater(sent, sent.end, clientgoscheme.Scheme, busy)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- l.Start(ctx) }()
@@ -113,13 +116,19 @@ func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
 }
 
 func TestNoEventIsLostAtTheEnd(t *testing.T) {
-	sent := &lateRecorder{}
+	sent, closed := &lateRecorder{}, &Later{}
 	later(t, func() bool { return true }, func(l *Later, s *lateRecorder) {
-		sent = s
+		sent, closed = s, l
 		pinned(l, 100)
 		synctest.Wait()
 	})
+	if n := sent.count(); n != 100 || !sent.ended {
+		t.Errorf("%d events came, ended: %t", n, sent.ended)
+	}
+	// client-go would log each as an error.
+	closed.Eventf(gen.Deployment("api"), nil, corev1.EventTypeWarning, "SourceMissing", "Plan", "gone")
+	pinned(closed, 1)
 	if n := sent.count(); n != 100 {
-		t.Errorf("%d events came", n)
+		t.Errorf("%d events came after the end", n-100)
 	}
 }
