@@ -180,7 +180,7 @@ var tests = map[string]struct {
 		"ValidatingAdmissionPolicy/confrev-confine-spec.template {.spec}": "~tolerations",
 	}},
 
-	"resources":          {"resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}", map[string]string{container + "{.resources.limits.memory} {.resources.requests.cpu} {.resources.requests.memory}": "2Gi 1 1Gi"}},
+	"resources":          {"resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 2Gi}}", map[string]string{container + "{.resources.limits.memory} {.resources.requests.cpu} {.resources.requests.memory} {.env[?(@.name=='MEMORY_LIMIT')].valueFrom.resourceFieldRef.resource}": "2Gi 1 1Gi limits.memory"}},
 	"metrics.secure":     {"metrics: {secure: true}", with(args("--metrics-secure"), "ClusterRole/confrev-metrics-reader", "yes")},
 	"metrics.certSecret": {"metrics: {secure: true, certSecret: own}", with(args("--metrics-cert-dir=/etc/confrev-metrics"), pod+"{.volumes[0].secret.secretName}", "own")},
 	"metrics.serviceMonitor.enabled": {"metrics: {serviceMonitor: {enabled: true}}", map[string]string{

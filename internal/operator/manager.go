@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"time"
 
@@ -49,6 +50,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err := supported(config); err != nil {
 		return err
 	}
+	tuneMemory(os.Getenv)
 	config = rest.CopyConfig(config)
 	// The API server's own fairness protects it; a limit here that does not depend on its answers only makes one edit of a shared source slow.
 	config.QPS = -1
@@ -165,7 +167,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options, states *reconci
 		}
 	}
 	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
-	return errors.Join(manager.Add(gate), server.AddTo(manager))
+	return errors.Join(manager.Add(gate), manager.Add(returnMemory(manager.GetCache())), server.AddTo(manager))
 }
 
 // addLoops adds the loops over workloads and revisions to a manager. It returns the handler of the workload webhook, which shares what they
