@@ -30,7 +30,7 @@ func tuneMemory(getenv func(string) string) {
 	}
 }
 
-// returnMemory gives back what reading the lists has taken, once the caches have caught up. Go would keep most of it for minutes.
+// returnMemory returns the memory that reading the lists has taken to the system, once the caches have caught up. Go would keep most of it for minutes.
 func returnMemory(c cache.Cache) manager.Runnable {
 	return everywhere(func(ctx context.Context) error {
 		if c.WaitForCacheSync(ctx) {
