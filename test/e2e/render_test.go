@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/corpus"
 	"confrev.io/confrev/test/env"
 )
@@ -122,6 +123,24 @@ func TestRenderedManifestsRollOutAndBack(t *testing.T) {
 	if w.Gone("app") {
 		t.Error("the source went")
 	}
+}
+
+// A copy has the name of the revision with the same content, which the guard keeps as it is. Along with a change, rendering can begin.
+func TestFromModeRevisionToRendering(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.KubectlIn(colors("A"), "apply", "-f", "-")
+	w.Kubectl("annotate", "deployment/web", keys.Track+"=all")
+	a := w.WaitPinned("web", "app", "color", "A")
+	w.WaitOwned(a.Revision, "web")
+	_, err := cluster.Run(w.Ctx, w.render(colors("A")), "kubectl", "--namespace", w.NS, "apply", "-f", "-")
+	if err == nil || !strings.Contains(err.Error(), a.Revision) || !strings.Contains(err.Error(), "revision") {
+		t.Errorf("a copy of a revision in use: %v", err)
+	}
+	w.KubectlIn(w.render(colors("B")), "apply", "-f", "-")
+	b := w.rolledOut("web", "B")
+	w.waitOwners(b)
+	w.podsRead(b)
 }
 
 // What is exported from the cluster can be rendered and applied: lists, in JSON, with all that the API server adds.
