@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -60,7 +61,8 @@ func recorderOf(ctx context.Context, manager ctrl.Manager, namespace string) (ev
 		return nil, nil, err
 	}
 	broadcaster := events.NewBroadcaster(whereNamespacesLive{&events.EventSinkImpl{Interface: client}})
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+	_, logErr := broadcaster.StartLogging(log.FromContext(ctx).V(1))
+	if err := errors.Join(logErr, broadcaster.StartRecordingToSinkWithContext(ctx)); err != nil {
 		return nil, nil, fmt.Errorf("record events: %w", err)
 	}
 	return broadcaster.NewRecorder(manager.GetScheme(), "confrev"), broadcaster.Shutdown, nil

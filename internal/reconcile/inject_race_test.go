@@ -119,38 +119,50 @@ func (w *world) look(t *testing.T, obj client.Object) {
 	}
 }
 
-// A template that names an earlier revision of a source that it is pinned to means that source, if the revision is proven to be one.
+// A template that names an earlier revision of a source that it is pinned to means that source, if the revision is proven to be one. So does one whose
+// pins are malformed: nothing else tells of which source the revision is, and no pod can be created until the pins are written again.
 func TestNamesOfEarlierRevisions(t *testing.T) {
 	earlier, now := gen.NameOfRevision("a"), gen.NameOfRevision("b")
 	mutable, foreign, others := gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("a", "1")
+	const malformed = "configmap/app=kube-root-ca.crt@1"
+	pinned := gen.PinOfApp("b", "2")
 	mutable.Immutable = nil
 	foreign.Data["k"] = "x"
 	others.Annotations[keys.SourceName] = "other"
 	for name, test := range map[string]struct {
 		named     *corev1.ConfigMap
 		injection optin.Injection
+		pins      string
 		taken     bool
 	}{
-		"it is a revision":             {gen.RevisionOfApp("a", "1"), optin.Template, true},
-		"the template names sources":   {gen.RevisionOfApp("a", "1"), optin.Admission, false},
-		"it may change":                {mutable, optin.Template, false},
-		"it has other content":         {foreign, optin.Template, false},
-		"it is said to be another's":   {others, optin.Template, false},
-		"it has the name of none":      {gen.ConfigMap(earlier, map[string]string{"k": "a"}), optin.Template, false},
-		"it is the only one, and gone": {gen.RevisionOfApp("c", "1"), optin.Template, false},
+		"it is a revision":             {gen.RevisionOfApp("a", "1"), optin.Template, pinned, true},
+		"the template names sources":   {gen.RevisionOfApp("a", "1"), optin.Admission, pinned, false},
+		"it may change":                {mutable, optin.Template, pinned, false},
+		"it has other content":         {foreign, optin.Template, pinned, false},
+		"it is said to be another's":   {others, optin.Template, pinned, false},
+		"it has the name of none":      {gen.ConfigMap(earlier, map[string]string{"k": "a"}), optin.Template, pinned, false},
+		"the pins are malformed":       {gen.RevisionOfApp("a", "1"), optin.Template, malformed, true},
+		"malformed, and it may change": {mutable, optin.Template, malformed, false},
+		"malformed, with other names":  {gen.RevisionOfApp("a", "1"), optin.Admission, malformed, false},
+		"there are no pins":            {gen.RevisionOfApp("a", "1"), optin.Template, "", false},
+		"it is the only one, and gone": {gen.RevisionOfApp("c", "1"), optin.Template, pinned, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			obj := gen.Web("1", gen.Annotated(keys.Injection, string(test.injection)), gen.Pinned(gen.PinOfApp("b", "2")))
+			obj := gen.Web("1", gen.Annotated(keys.Injection, string(test.injection)), gen.Pinned(test.pins))
 			obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = earlier
 			// What does not exist tells nothing, and keeps nothing else from being told.
 			gen.Volume("configmap/app-bbbbbbbbbb")(&obj.Spec.Template.Spec)
 			w := newWorld(obj, gen.App("b"), test.named, gen.RevisionOfApp("b", "2"))
+			w.look(t, obj) // It may make the workload an owner of the revision, and look again.
 			w.look(t, obj)
 			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				t.Fatal(err)
 			}
 			if got := obj.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name; (got == now || got == "app") != test.taken {
 				t.Errorf("the template names %s; of app are %s, and %s now", got, earlier, now)
+			}
+			if got := obj.Spec.Template.Annotations[keys.Pins]; test.taken && got != pinned {
+				t.Errorf("it is pinned to %s, want %s", got, pinned)
 			}
 		})
 	}

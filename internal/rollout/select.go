@@ -65,15 +65,15 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 }
 
 // uses returns the sources that the template refers to. With injection template, it has kept names of earlier revisions if the webhook failed
-// within the request that pinned it. Then these revisions tell of which sources they are.
+// within the request that pinned it, or if its pins have become malformed. Then these revisions tell of which sources they are.
 func (r *Engine) uses(ctx context.Context, obj client.Object, seen *observed) ([]podspec.Use, error) {
 	uses, err := r.Kind.Uses(obj, seen.earlier...)
 	if err != nil || seen.config.Injection != optin.Template {
 		return uses, err
 	}
-	known := len(seen.earlier)
+	_, malformed := pin.Parse(seen.notes.pins)
 	for _, use := range uses {
-		if !r.Options.Enabled(use.Kind) || !seen.pins.Pins.MayDerive(use.Source) {
+		if !r.Options.Enabled(use.Kind) || malformed == nil && !seen.pins.Pins.MayDerive(use.Source) {
 			continue
 		}
 		meta, err := seen.metadata(ctx, use.Source)
@@ -84,12 +84,9 @@ func (r *Engine) uses(ctx context.Context, obj client.Object, seen *observed) ([
 		if err != nil {
 			return nil, err
 		}
-		if seen.pins.Pins[source] != (pin.Pin{}) {
+		if malformed != nil && source != (pin.Source{}) || seen.pins.Pins[source] != (pin.Pin{}) {
 			seen.earlier = append(seen.earlier, pin.Set{source: {Revision: use.Name}})
 		}
-	}
-	if len(seen.earlier) == known {
-		return uses, nil
 	}
 	return r.Kind.Uses(obj, seen.earlier...)
 }

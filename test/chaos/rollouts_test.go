@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -19,8 +20,8 @@ type change struct {
 	// cause is how many rollouts confrev may make because of it, and byConfrev is true when it is one.
 	cause     int
 	byConfrev bool
-	// template is what the workload has from then on.
-	template string
+	// template is what the workload has from then on, written the annotations among it: pins and hashes.
+	template, written string
 }
 
 // templates returns the versions of a workload's template, the first one being that of its creation.
@@ -29,13 +30,16 @@ func (p *play) templates(entries []entry, uid types.UID) (all []change) {
 		if e.uid != uid || e.event == watch.Deleted {
 			continue
 		}
-		text, err := json.Marshal(templateOf(e.obj))
+		template := templateOf(e.obj)
+		text, err := json.Marshal(template)
+		p.Must(err)
+		annotations, _, err := unstructured.NestedFieldNoCopy(template, "metadata", "annotations")
 		p.Must(err)
 		if len(all) > 0 && all[len(all)-1].template == string(text) {
 			continue
 		}
 		_, byUser := p.byUser(e.version)
-		all = append(all, change{version: e.version, template: string(text), byConfrev: !byUser && len(all) > 0})
+		all = append(all, change{version: e.version, template: string(text), written: fmt.Sprint(annotations), byConfrev: !byUser && len(all) > 0})
 	}
 	return all
 }
@@ -191,7 +195,8 @@ func (p *play) userBetween(from, to int64) bool {
 	return false
 }
 
-// rolledOutSince returns the rollouts by confrev of each workload after a version.
+// rolledOutSince returns the rollouts by confrev of each workload after a version, except those that only correct a name that the webhook was too late
+// to write (references.md, injection).
 func (p *play) rolledOutSince(version int64) map[ref][]string {
 	entries := p.sorted()
 	since := map[ref][]string{}
@@ -199,10 +204,12 @@ func (p *play) rolledOutSince(version int64) map[ref][]string {
 		if !isWorkload(w.ref) || w.event != watch.Added {
 			continue
 		}
+		written := ""
 		for _, c := range p.templates(entries, w.uid) {
-			if c.byConfrev && c.version > version {
+			if c.byConfrev && c.version > version && c.written != written {
 				since[w.ref] = append(since[w.ref], c.template)
 			}
+			written = c.written
 		}
 	}
 	return since
