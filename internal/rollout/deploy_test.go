@@ -26,6 +26,10 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 	}
 	prefixed := func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].EnvFrom[0].Prefix = "X_" }
 	restarted := func(d *appsv1.Deployment) { d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = "now" }
+	made := func(at int64, rs *appsv1.ReplicaSet) client.Object {
+		rs.CreationTimestamp = metav1.Unix(at, 0)
+		return rs
+	}
 	undone := []client.Object{gen.Ran("web-2", 2, "2", b), gen.Ran("web-1", 3, "1", a)}
 	tests := map[string]struct {
 		source   string
@@ -79,6 +83,14 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 		"new code after an undo of the configuration": {
 			source: "b", holders: []client.Object{gen.Ran("web-2", 2, "1", b), gen.Ran("web-1", 3, "1", a)},
 			obj: gen.Web("2", gen.Pinned(a), held), old: gen.Web("1", gen.Pinned(a), held), pins: a, holds: true, warned: true,
+		},
+		"newer code after that, when history is pruned": {
+			source: "b", holders: []client.Object{made(2, gen.Ran("web-2", 2, "1", b)), made(3, gen.Ran("web-3", 3, "2", a))},
+			obj: gen.Web("3", gen.Pinned(a), held), old: gen.Web("2", gen.Pinned(a), held), pins: a, holds: true, warned: true,
+		},
+		"fixed code after a restart": {
+			source: "b", obj: gen.Web("3", gen.Pinned(a), held), old: gen.Web("1", gen.Pinned(a), held), pins: b,
+			holders: []client.Object{made(1, gen.Ran("web-1", 1, "1", a)), made(2, gen.Ran("web-2", 2, "2", b)), made(3, gen.Ran("web-3", 3, "1", a))},
 		},
 		"new code, when history is pruned": {
 			source: "b", holders: []client.Object{gen.Ran("web-1", 3, "1", a)},

@@ -82,6 +82,9 @@ func (d deploy) undoesTheUndo(ctx context.Context, back plan.Rollback) (bool, er
 		// The workload still runs what it was rolled back to.
 		return false, nil
 	}
+	if shown && !d.Kind.Restored(d.holders, back.From, back.To) {
+		return false, nil
+	}
 	from, err := d.read(ctx, d.holders[back.From])
 	if from == nil || err != nil {
 		return false, err

@@ -130,6 +130,15 @@ func order(obj client.Object) int64 {
 	return obj.GetCreationTimestamp().UnixNano()
 }
 
+// Restored reports whether the holder at index to may show a rollback from that at index from: some holder as old as from has its code. Otherwise it is
+// of a later deploy, and what was rolled back to is pruned. Of a CronJob, only the last Jobs are left, so it may.
+func (k Kind) Restored(all []client.Object, from, to int) bool {
+	code, since := k.Holder.Facts(all[to]).Code, all[from].GetCreationTimestamp()
+	return k.RunsJobs() || slices.ContainsFunc(all, func(h client.Object) bool {
+		return h != nil && !h.GetCreationTimestamp().After(since.Time) && k.Holder.Facts(h).Code == code
+	})
+}
+
 // Reduce returns what the cache keeps of a holder from the API server: its identity, its owners and its Facts. A holder of any kind is as small, which a
 // Go type of its own would not be.
 func (h HolderKind) Reduce(obj client.Object) *metav1.PartialObjectMetadata {
