@@ -8,6 +8,7 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -63,7 +64,7 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := l.limit.enter(r.Context()); err != nil {
 		if r.Body != nil {
 			// A transport closes the body, whatever it does with the request.
-			_ = r.Body.Close()
+			err = errors.Join(err, r.Body.Close())
 		}
 		return nil, err
 	}

@@ -292,7 +292,7 @@ func compact(kinds []workload.Kind) toolscache.TransformFunc {
 	}
 	return func(obj any) (any, error) {
 		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			if _, reduced := holders[meta.GroupVersionKind()]; !reduced {
+			if !holders.has(meta.GroupVersionKind()) {
 				compactMetadata(meta)
 			}
 			return obj, nil
