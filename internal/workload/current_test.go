@@ -6,8 +6,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/workload"
 )
@@ -95,6 +97,36 @@ func TestNewestReplicaSet(t *testing.T) {
 			got := workload.NewestReplicaSet(tt.all)
 			if got == nil && tt.want != "" || got != nil && got.Name != tt.want {
 				t.Errorf("got %v, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Rule 21.3: what a holder shows is a rollback only if its code was there before what was rolled back from; Jobs are too few to tell.
+func TestWhatWasThereBefore(t *testing.T) {
+	ran := func(at int64, image string) client.Object {
+		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(at, 0)}, Spec: appsv1.ReplicaSetSpec{Template: templateOf(image)}}
+	}
+	job := func(at int64, image string) client.Object {
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(at, 0)}, Spec: batchv1.JobSpec{Template: templateOf(image)}}
+	}
+	for name, test := range map[string]struct {
+		kind workload.Kind
+		// The first is what was rolled back from, the second what is there now.
+		holders []client.Object
+		want    bool
+	}{
+		"it is older":                     {workload.Deployment, []client.Object{ran(2, "2"), ran(1, "1")}, true},
+		"it is as old":                    {workload.Deployment, []client.Object{ran(2, "2"), ran(2, "1")}, true},
+		"it is newer":                     {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), nil}, false},
+		"an older one has its code":       {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), nil, ran(1, "1")}, true},
+		"an older one has other code":     {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), ran(1, "0")}, false},
+		"another new one has its code":    {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), ran(4, "1")}, false},
+		"a newer Job of the same CronJob": {workload.CronJob, []client.Object{job(2, "2"), job(3, "1")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.kind.Restored(test.holders, 0, 1); got != test.want {
+				t.Errorf("it was there before: %t", got)
 			}
 		})
 	}
