@@ -79,6 +79,9 @@ func restarted(get, revision string, pods int) fact {
 // anotherLeads is the fact that another process than the one that was remembered is the leader.
 var anotherLeads = fact{leader + " | grep -v -x '{{leader}}' | wc -l", "1"}
 
+// noneRuns is the fact that the pods of web are replaced by ones that have nowhere to run.
+var noneRuns = fact{"kubectl get pods -l app=web -o jsonpath='{.items[*].status.phase}'", "Pending Pending Pending"}
+
 // node shows and runs a verb of hack/cluster for the real node.
 func node(verb string, args ...string) action {
 	return func(s *stage) {
@@ -169,9 +172,10 @@ var drained = step{
 	name: "Drain the node",
 	says: `As for maintenance. It is the only node, so what is evicted has nowhere to go, and the PodDisruptionBudget keeps the second replica:`,
 	does: []action{does("kubectl drain real --timeout=8s >drain.log 2>&1; grep -m 1 'disruption budget' drain.log"),
-		until("one replica is ready", replicas(1)), does(webPods),
+		// An eviction asks the kubelet to end a pod's containers, and kubectl drain does not wait longer for that than its timeout.
+		until("no pod of web runs", noneRuns), until("one replica is ready", replicas(1)), does(webPods),
 		func(s *stage) {
-			s.claim(check{"no pod of web runs", fact{"kubectl get pods -l app=web -o jsonpath='{.items[*].status.phase}'", "Pending Pending Pending"}})
+			s.claim(check{"no pod of web runs", noneRuns})
 			s.claim(check{"one replica of confrev still does", replicas(1)})
 		},
 		does("kubectl uncordon real"), rolledOut("fixed"), until("both replicas are ready", replicas(2)), does(webPods)},
