@@ -20,7 +20,7 @@ import (
 	"confrev.io/confrev/internal/reconcile"
 )
 
-// newRecorder returns what records events in a namespace, or in all, as soon as few workloads wait.
+// newRecorder returns what records events in a namespace, or in all, as soon as few workloads wait. Nothing of it is left once ctx has ended.
 func newRecorder(ctx context.Context, manager ctrl.Manager, namespace string, backlog *reconcile.Backlog) (events.EventRecorder, error) {
 	// What is left is sent when ctx has ended.
 	sending, end := context.WithCancel(log.IntoContext(context.WithoutCancel(ctx), manager.GetLogger().WithName("events")))
@@ -30,6 +30,8 @@ func newRecorder(ctx context.Context, manager ctrl.Manager, namespace string, ba
 		return nil, err
 	}
 	later := sink.NewLater(recorder, func() { shutdown(); end() }, manager.GetScheme(), backlog.Long)
+	// A manager may fail before it starts it, and in a single namespace, it is tried again and again.
+	context.AfterFunc(ctx, later.Abandon)
 	return later, manager.Add(later)
 }
 

@@ -3,14 +3,24 @@ package operator
 import (
 	"context"
 	"errors"
+	"net/http"
+	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"confrev.io/confrev/internal/reconcile"
 )
 
 // refusing is a sink that creates no event.
@@ -21,6 +31,36 @@ type refusing struct {
 
 func (r refusing) Create(context.Context, *eventsv1.Event) (*eventsv1.Event, error) {
 	return nil, r.err
+}
+
+// A namespace whose loops cannot be started is tried every ten seconds, for as long as that takes.
+func TestARecorderThatIsNeverStartedLeavesNothing(t *testing.T) {
+	manager, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := newRecorder(ctx, manager, "", &reconcile.Backlog{}); err != nil {
+		t.Fatal(err)
+	}
+	if broadcasters() == 0 {
+		t.Fatal("no broadcaster of events runs")
+	}
+	cancel()
+	for deadline := time.Now().Add(time.Minute); broadcasters() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a broadcaster of events still runs")
+		}
+	}
+}
+
+// broadcasters counts the goroutines of broadcasters of events in this process.
+func broadcasters() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "tools/events.(*eventBroadcasterImpl)")
 }
 
 // In a namespace that goes, no event can be created, and none need be. Everything else is an error.

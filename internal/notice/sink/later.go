@@ -34,8 +34,9 @@ type Later struct {
 	// close ends the next recorder.
 	close func()
 
-	mu    sync.Mutex
-	queue []normal
+	mu      sync.Mutex
+	queue   []normal
+	started bool
 	// ended is true once the next recorder takes no more events.
 	ended bool
 	// more has a value if there is something in the queue that Start does not know of.
@@ -49,7 +50,7 @@ type normal struct {
 	args                 []any
 }
 
-// NewLater returns a recorder that sends to another one, which it ends when it has ended itself. It needs to be started.
+// NewLater returns a recorder that sends to another one, which it ends when it has ended itself. It needs to be started, or abandoned.
 func NewLater(next events.EventRecorder, end func(), scheme *runtime.Scheme, busy func() bool) *Later {
 	return &Later{next: next, close: end, scheme: scheme, busy: busy, limit: rate.NewLimiter(pace, burst), more: make(chan struct{}, 1)}
 }
@@ -83,8 +84,29 @@ func (l *Later) Eventf(regarding, related runtime.Object, kind, reason, action, 
 // NeedLeaderElection returns false, because the webhook of every replica sends notices.
 func (*Later) NeedLeaderElection() bool { return false }
 
+// Abandon ends the next recorder if this one was not started, and will not be.
+func (l *Later) Abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.started && !l.ended {
+		l.queue, l.ended = nil, true
+		l.close()
+	}
+}
+
+// begin reports whether there is a recorder to send to.
+func (l *Later) begin() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started = !l.ended
+	return l.started
+}
+
 // Start sends events until ctx ends, and then those that are left.
 func (l *Later) Start(ctx context.Context) error {
+	if !l.begin() {
+		return nil
+	}
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():

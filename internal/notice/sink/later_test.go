@@ -73,6 +73,35 @@ func pinned(l *Later, n int) {
 	}
 }
 
+// The next recorder ends once: with the one that sends to it, or as nothing starts that one.
+func TestARecorderThatIsAbandoned(t *testing.T) {
+	t.Run("before its start", func(t *testing.T) {
+		sent := &lateRecorder{}
+		l := NewLater(sent, sent.end, clientgoscheme.Scheme, func() bool { return false })
+		pinned(l, 1)
+		l.Abandon()
+		if !sent.ended {
+			t.Error("the next recorder has not ended")
+		}
+		sent.ended = false
+		l.Abandon()
+		if err := l.Start(t.Context()); err != nil || sent.ended || sent.count() != 0 {
+			t.Errorf("it started, or ended twice: %v, %d events", err, sent.count())
+		}
+	})
+	t.Run("while it runs", func(t *testing.T) {
+		later(t, func() bool { return false }, func(l *Later, sent *lateRecorder) {
+			synctest.Wait()
+			l.Abandon()
+			pinned(l, 1)
+			synctest.Wait()
+			if sent.ended || sent.count() != 1 {
+				t.Errorf("it ended while it runs: %d events", sent.count())
+			}
+		})
+	})
+}
+
 func TestEventsComeAtOnceIfNothingWaits(t *testing.T) {
 	later(t, func() bool { return false }, func(l *Later, sent *lateRecorder) {
 		pinned(l, burst)
