@@ -71,6 +71,12 @@ func TestOversizedDigestsAreLeftOut(t *testing.T) {
 	if text, ok := many(fit + 1).Text(); ok {
 		t.Errorf("%d keys, %d bytes are ok", fit+1, len(text))
 	}
+	for size, want := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		key := strings.Repeat("k", size-len("=")-16)
+		if text, ok := (content.Digests{key: strings.Repeat("a", 16)}).Text(); len(text) != size || ok != want {
+			t.Errorf("%d bytes, want %d: ok %v", len(text), size, ok)
+		}
+	}
 }
 
 func TestMalformedDigestsAreRefused(t *testing.T) {

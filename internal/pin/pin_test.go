@@ -115,7 +115,7 @@ func TestParsePinsRejectsMalformed(t *testing.T) {
 }
 
 func TestParseSource(t *testing.T) {
-	for _, text := range []string{"configmap/app", "secret/db", "configmap/a.b-c", "configmap/kube-root-ca.crt", "secret/0"} {
+	for _, text := range []string{"configmap/app", "secret/db", "configmap/a.b-c", "configmap/kube-root-ca.crt", "secret/0", "configmap/" + long} {
 		source, err := pin.ParseSource(text)
 		if err != nil {
 			t.Errorf("ParseSource(%q): %v", text, err)
@@ -123,12 +123,33 @@ func TestParseSource(t *testing.T) {
 			t.Errorf("ParseSource(%q) = %s", text, source)
 		}
 	}
-	for _, text := range []string{"", "app", "configmap", "configmap/", "/app", "cm/app", "configmap/App", "configmap/a b", "configmap/app\n", "configmap/-", "all"} {
+	for _, text := range []string{"", "app", "configmap", "configmap/", "/app", "cm/app", "configmap/App", "configmap/a b", "configmap/app\n", "configmap/-", "all",
+		"configmap/n" + long} {
 		if source, err := pin.ParseSource(text); err == nil {
 			t.Errorf("ParseSource(%q) = %s, want an error", text, source)
 		} else if source != (pin.Source{}) {
 			t.Errorf("ParseSource(%q) gave %s with its error", text, source)
 		}
+	}
+}
+
+func TestMayDerive(t *testing.T) {
+	pins := pin.Set{app: {Revision: "app-bbbbbbbbbb", Number: 1}, db: {Revision: "db-bbbbbbbbbb", Number: 1}}
+	for named, want := range map[pin.Source]bool{
+		{Kind: pin.ConfigMap, Name: "app-bbbbbbbbbb"}:   true,
+		{Kind: pin.ConfigMap, Name: "app-2456789xzw"}:   true, // Of another content.
+		{Kind: pin.Secret, Name: "db-cccccccccc"}:       true,
+		{Kind: pin.Secret, Name: "app-bbbbbbbbbb"}:      false,
+		{Kind: pin.ConfigMap, Name: "db-bbbbbbbbbb"}:    false,
+		{Kind: pin.ConfigMap, Name: "other-bbbbbbbbbb"}: false,
+		app: false,
+	} {
+		if got := pins.MayDerive(named); got != want {
+			t.Errorf("MayDerive(%s) = %v, want %v", named, got, want)
+		}
+	}
+	if (pin.Set{}).MayDerive(pin.Source{Kind: pin.ConfigMap, Name: "app-bbbbbbbbbb"}) {
+		t.Error("a name derives from no pins")
 	}
 }
 
