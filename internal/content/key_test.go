@@ -3,6 +3,7 @@ package content_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -70,6 +71,21 @@ func TestAKeyedHashDependsOnKeyObjectAndPurpose(t *testing.T) {
 	}
 	if content.RevisionName("db", plain, 0)[3:] != content.RevisionName("web", plain, 0)[4:] {
 		t.Error("this test cannot fail: without a key the suffixes differ too")
+	}
+}
+
+// Nil digests are unknown ones (plan.Revision), with a key and without.
+func TestWithoutAKeyOrDigestsNothingChanges(t *testing.T) {
+	var none *content.Key
+	plain := password.Digests()
+	if got := none.Digests(db, plain); !maps.Equal(got, plain) {
+		t.Errorf("without a key, digests are %v, want %v", got, plain)
+	}
+	if got := keyOf(t, 'a').Digests(db, nil); got != nil {
+		t.Errorf("unknown digests became %v", got)
+	}
+	if none.Hash(db, password.Hash()) != password.Hash() || none.Sum(db, "sum") != "sum" {
+		t.Error("without a key, a hash or a sum is another")
 	}
 }
 
