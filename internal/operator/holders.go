@@ -57,7 +57,7 @@ func (h holders) informers(namespace string, newClient func() (client.WithWatch,
 		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok && h.has(meta.GroupVersionKind()) {
 			lister = reducing{kind: h[meta.GroupVersionKind()], namespace: namespace, client: newClient}.lister()
 		}
-		return toolscache.NewSharedIndexInformer(lister, obj, resync, indexers)
+		return byNamespace{toolscache.NewSharedIndexInformer(lister, obj, resync, indexers)}
 	}
 }
 

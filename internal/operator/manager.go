@@ -63,6 +63,9 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err := metrics.Registry.Register(states); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	if err := manager.Add(returnMemory(lookAtMemory)); err != nil {
+		return err
+	}
 	if options.Namespaced() {
 		err = limit(manager, config, options, states)
 	} else {
@@ -167,7 +170,7 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options, states *reconci
 		}
 	}
 	server := webhook.Server{Options: o.Webhook, Namespace: o.Namespace, Prefix: o.PolicyPrefix, Workloads: handler, Gate: gate}
-	return errors.Join(manager.Add(gate), manager.Add(returnMemory(manager.GetCache())), server.AddTo(manager))
+	return errors.Join(manager.Add(gate), server.AddTo(manager))
 }
 
 // addLoops adds the loops over workloads and revisions to a manager. It returns the handler of the workload webhook, which shares what they

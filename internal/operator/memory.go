@@ -4,9 +4,10 @@ import (
 	"context"
 	"math"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
+	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -30,15 +31,59 @@ func tuneMemory(getenv func(string) string) {
 	}
 }
 
-// returnMemory returns the memory that reading the lists has taken to the system, once the caches have caught up. Go would keep most of it for minutes.
-func returnMemory(c cache.Cache) manager.Runnable {
+// lookAtMemory is how often to look whether there is memory to return.
+const lookAtMemory = time.Second
+
+// returnMemory returns memory to the system that confrev took while it was busy, once it no longer is. Go would keep most of it: as much as its next
+// collection of garbage may take, and a tenth.
+func returnMemory(every time.Duration) manager.Runnable {
 	return everywhere(func(ctx context.Context) error {
-		if c.WaitForCacheSync(ctx) {
-			debug.FreeOSMemory()
+		look := time.NewTicker(every)
+		defer look.Stop()
+		var m memory
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-look.C:
+			}
+			if m.due(readHeap()) {
+				debug.FreeOSMemory()
+				m.returned(readHeap())
+			}
 		}
-		return nil
 	})
 }
+
+// heap is what the heap holds, and what was ever allocated in it, in bytes.
+type heap struct{ held, allocated uint64 }
+
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+	}
+	metrics.Read(samples)
+	return heap{held: samples[0].Value.Uint64() + samples[1].Value.Uint64() + samples[2].Value.Uint64(), allocated: samples[3].Value.Uint64()}
+}
+
+// memory decides when to return memory.
+type memory struct {
+	last heap
+	// least is what was held when memory was last returned.
+	least uint64
+}
+
+// due reports whether confrev does little, and could return a quarter of what it holds. Between two looks, it may allocate a hundredth of that, and what an answer
+// to a request for metrics takes.
+func (m *memory) due(now heap) bool {
+	const answer = 4 << 20
+	idle := m.last != (heap{}) && now.allocated-m.last.allocated < now.held/100+answer
+	m.last = now
+	return idle && now.held > m.least/4*5
+}
+
+func (m *memory) returned(now heap) { m.last, m.least = now, now.held }
 
 // everywhere is a runnable of all replicas, whether they lead or not.
 type everywhere func(context.Context) error

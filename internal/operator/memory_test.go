@@ -1,9 +1,12 @@
 package operator
 
 import (
+	"context"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestMemoryStaysWithinTheLimit(t *testing.T) {
@@ -36,5 +39,53 @@ func TestMemoryStaysWithinTheLimit(t *testing.T) {
 				t.Errorf("limit %d, want %d", got, test.limit)
 			}
 		})
+	}
+}
+
+// Memory is returned once confrev is idle, and not again before it could return much.
+func TestMemoryIsReturnedOnceConfrevIsIdle(t *testing.T) {
+	const mebibyte = 1 << 20
+	var m memory
+	for _, look := range []struct {
+		name            string
+		held, allocated uint64
+		due             bool
+		// least is what is held once memory was returned.
+		least uint64
+	}{
+		{"nothing to compare with", 300, 1, false, 0},
+		{"busy", 300, 1100, false, 0},
+		{"idle", 300, 1101, true, 200},
+		{"nothing new", 200, 1102, false, 0},
+		{"a little more", 249, 1103, false, 0},
+		{"a quarter more, but busy", 251, 1110, false, 0},
+		{"a quarter more", 251, 1111, true, 210},
+		{"less than before", 100, 1112, false, 0},
+	} {
+		if due := m.due(heap{look.held * mebibyte, look.allocated * mebibyte}); due != look.due {
+			t.Errorf("%s: due %v", look.name, due)
+		}
+		if look.least > 0 {
+			m.returned(heap{look.least * mebibyte, look.allocated * mebibyte})
+		}
+	}
+}
+
+func TestMemoryIsReturned(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	used := make([]byte, 64<<20)
+	before := readHeap().held
+	runtime.KeepAlive(used)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- returnMemory(time.Millisecond).Start(ctx) }()
+	for deadline := time.Now().Add(time.Minute); readHeap().held > before-64<<20; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are held, before %d", readHeap().held, before)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
