@@ -3,6 +3,8 @@ package metadata
 
 import (
 	"context"
+	"slices"
+	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +38,32 @@ func Only(all map[string]string, kept ...string) map[string]string {
 		}
 	}
 	return only
+}
+
+// Share makes an object's metadata use the one copy of each text and flag that many objects have: its namespace, and what its owners are. With a dozen
+// holders for each workload, they are a good part of a cache.
+func Share(obj *metav1.PartialObjectMetadata) {
+	obj.APIVersion, obj.Kind, obj.Namespace = shared(obj.APIVersion), shared(obj.Kind), shared(obj.Namespace)
+	obj.OwnerReferences = slices.Clone(obj.OwnerReferences)
+	for i := range obj.OwnerReferences {
+		o := &obj.OwnerReferences[i]
+		o.APIVersion, o.Kind, o.Name, o.UID = shared(o.APIVersion), shared(o.Kind), shared(o.Name), shared(o.UID)
+		o.Controller, o.BlockOwnerDeletion = sharedFlag(o.Controller), sharedFlag(o.BlockOwnerDeletion)
+	}
+}
+
+func shared[T ~string](text T) T { return unique.Make(text).Value() }
+
+var yes, no = true, false
+
+func sharedFlag(flag *bool) *bool {
+	switch {
+	case flag == nil:
+		return nil
+	case *flag:
+		return &yes
+	}
+	return &no
 }
 
 type once struct {

@@ -30,6 +30,7 @@ import (
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/inflight"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/optin"
@@ -297,6 +298,7 @@ func compact(kinds []workload.Kind) toolscache.TransformFunc {
 		if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			if !holders.has(meta.GroupVersionKind()) {
 				compactMetadata(meta)
+				metadata.Share(meta)
 			}
 			return obj, nil
 		}

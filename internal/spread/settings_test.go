@@ -76,7 +76,7 @@ func TestSettingsAtTheirLimits(t *testing.T) {
 		accepted map[string]string
 		refused  []string
 	}{
-		"amount":   {amount, map[string]string{"1": "1 false", "1000000": "1000000 false", "1%": "1 true", "100%": "100 true", " 5 ": "5 false"}, []string{"1000001"}},
+		"amount":   {amount, map[string]string{"1": "1 false", "1000000": "1000000 false", "1%": "1 true", "100%": "100 true", "\t5": "5 false"}, []string{"1000001"}},
 		"steps":    {steps, map[string]string{strings.Repeat("1,", 19) + "1": "20"}, []string{strings.Repeat("1,", 20) + "1"}},
 		"bake":     {bake, map[string]string{"1ns": "1ns", "8784h": "8784h0m0s"}, []string{"0s", "8784h0m1s"}},
 		"wave":     {number(spread.ParseWave), map[string]string{"0": "0", "1000000": "1000000", "-1000000": "-1000000"}, []string{"1000001", "-1000001"}},

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -149,20 +148,13 @@ func (h HolderKind) Reduce(obj client.Object) *metav1.PartialObjectMetadata {
 	}
 	reduced := metadata.New(h.GVK)
 	reduced.ObjectMeta = metav1.ObjectMeta{
-		Name: obj.GetName(), Namespace: one(obj.GetNamespace()), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
+		Name: obj.GetName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(),
 		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
-		OwnerReferences: slices.Clone(obj.GetOwnerReferences()), Finalizers: []string{factsPrefix + string(text)},
+		OwnerReferences: obj.GetOwnerReferences(), Finalizers: []string{factsPrefix + string(text)},
 	}
-	reduced.APIVersion, reduced.Kind = one(reduced.APIVersion), one(reduced.Kind)
-	for i := range reduced.OwnerReferences {
-		o := &reduced.OwnerReferences[i]
-		o.APIVersion, o.Kind, o.Name, o.UID = one(o.APIVersion), one(o.Kind), one(o.Name), one(o.UID)
-	}
+	metadata.Share(reduced)
 	return reduced
 }
-
-// one returns the one copy of a text that many holders have.
-func one[T ~string](text T) T { return unique.Make(text).Value() }
 
 // Restore fills a list of NewList with what Reduce has left of holders.
 func (h HolderKind) Restore(into client.ObjectList, reduced []metav1.PartialObjectMetadata) error {

@@ -1,0 +1,55 @@
+package metadata
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Two objects of one owner share its texts and flags, and say what they said before.
+func TestShare(t *testing.T) {
+	owned := func() *metav1.PartialObjectMetadata {
+		fresh := strings.Clone
+		controls, blocks := true, false
+		return &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: fresh("v1"), Kind: fresh("ConfigMap")},
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: fresh("team"), OwnerReferences: append(make([]metav1.OwnerReference, 0, 4), metav1.OwnerReference{
+				APIVersion: fresh("apps/v1"), Kind: fresh("ReplicaSet"), Name: fresh("web-1"), UID: types.UID(fresh("uid")), Controller: &controls, BlockOwnerDeletion: &blocks,
+			}, metav1.OwnerReference{Name: "web-2"})},
+		}
+	}
+	a, b := owned(), owned()
+	given := a.OwnerReferences
+	Share(a)
+	Share(b)
+	if diff := cmp.Diff(owned(), a); diff != "" {
+		t.Errorf("it says something else (-before +after):\n%s", diff)
+	}
+	if got := cap(a.OwnerReferences); got != 2 {
+		t.Errorf("there is room for %d owners", got)
+	}
+	if &given[0] == &a.OwnerReferences[0] {
+		t.Error("the owners that were given were changed")
+	}
+	texts := func(m *metav1.PartialObjectMetadata) map[string]string {
+		o := m.OwnerReferences[0]
+		return map[string]string{"apiVersion": m.APIVersion, "kind": m.Kind, "namespace": m.Namespace,
+			"owner's apiVersion": o.APIVersion, "owner's kind": o.Kind, "owner's name": o.Name, "owner's uid": string(o.UID)}
+	}
+	for name, text := range texts(a) {
+		if unsafe.StringData(text) != unsafe.StringData(texts(b)[name]) {
+			t.Errorf("each has its own %s", name)
+		}
+	}
+	if x, y := a.OwnerReferences[0], b.OwnerReferences[0]; x.Controller != y.Controller || x.BlockOwnerDeletion != y.BlockOwnerDeletion {
+		t.Error("each has flags of its own")
+	}
+	none := &metav1.PartialObjectMetadata{}
+	if Share(none); none.OwnerReferences != nil {
+		t.Error("nothing became an empty list")
+	}
+}
