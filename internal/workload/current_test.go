@@ -107,6 +107,10 @@ func TestWhatWasThereBefore(t *testing.T) {
 	ran := func(at int64, image string) client.Object {
 		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(at, 0)}, Spec: appsv1.ReplicaSetSpec{Template: templateOf(image)}}
 	}
+	numbered := func(holder client.Object, number, earlier string) client.Object {
+		holder.SetAnnotations(map[string]string{"deployment.kubernetes.io/revision": number, "deployment.kubernetes.io/revision-history": earlier})
+		return holder
+	}
 	job := func(at int64, image string) client.Object {
 		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(at, 0)}, Spec: batchv1.JobSpec{Template: templateOf(image)}}
 	}
@@ -116,8 +120,18 @@ func TestWhatWasThereBefore(t *testing.T) {
 		holders []client.Object
 		want    bool
 	}{
-		"it is older":                     {workload.Deployment, []client.Object{ran(2, "2"), ran(1, "1")}, true},
-		"it is as old":                    {workload.Deployment, []client.Object{ran(2, "2"), ran(2, "1")}, true},
+		"it is older":  {workload.Deployment, []client.Object{ran(2, "2"), ran(1, "1")}, true},
+		"it is as old": {workload.Deployment, []client.Object{ran(2, "2"), ran(2, "1")}, true},
+		"it is of the same second, and newer": {workload.Deployment,
+			[]client.Object{numbered(ran(2, "2"), "2", ""), numbered(ran(2, "1"), "3", "")}, false},
+		"it is of the same second, and restored": {workload.Deployment,
+			[]client.Object{numbered(ran(2, "2"), "4", ""), numbered(ran(2, "1"), "5", "1,3")}, true},
+		"it is of the same second, and not restored yet": {workload.Deployment,
+			[]client.Object{numbered(ran(2, "2"), "2", ""), numbered(ran(2, "1"), "1", "")}, true},
+		"it is newer, and has a low number": {workload.Deployment,
+			[]client.Object{numbered(ran(2, "2"), "2", ""), numbered(ran(3, "1"), "1", "")}, false},
+		"it is what was rolled back from": {workload.Deployment,
+			[]client.Object{numbered(ran(2, "2"), "4", "2"), numbered(ran(3, "2"), "5", "")}, true},
 		"it is newer":                     {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), nil}, false},
 		"an older one has its code":       {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), nil, ran(1, "1")}, true},
 		"an older one has other code":     {workload.Deployment, []client.Object{ran(2, "2"), ran(3, "1"), ran(1, "0")}, false},

@@ -47,6 +47,8 @@ func (h HolderKind) NewList() client.ObjectList { return newList(h.GVK) }
 type Facts struct {
 	// Order is the higher, the later the workload last rolled out this template.
 	Order int64 `json:"order,omitempty"`
+	// First is the order of the first time, for ReplicaSets only: their controllers note it. 0 if no one noted it.
+	First int64 `json:"first,omitempty"`
 	// Pins and Hashes are annotations of the template, which may be malformed.
 	Pins   string `json:"pins,omitempty"`
 	Hashes string `json:"hashes,omitempty"`
@@ -97,7 +99,7 @@ func factsOf(obj client.Object, path string) Facts {
 	if err != nil {
 		return Facts{}
 	}
-	facts := Facts{Order: order(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes], Succeeded: ended(obj, batchv1.JobComplete), Failed: ended(obj, batchv1.JobFailed)}
+	facts := Facts{Order: order(obj), First: first(obj), Pins: template.Annotations[keys.Pins], Hashes: template.Annotations[keys.Hashes], Succeeded: ended(obj, batchv1.JobComplete), Failed: ended(obj, batchv1.JobFailed)}
 	// Malformed pins have injected nothing.
 	pins, _ := pin.Parse(facts.Pins)
 	facts.Code = podspec.CodeOf(&template.Spec, pins).Digest()
@@ -110,6 +112,26 @@ func factsOf(obj client.Object, path string) Facts {
 // orderAnnotations are the annotations in which controllers number the templates that they roll out. `kubectl rollout undo` and
 // its counterpart for Argo Rollouts raise the number (k8s.io/kubectl/pkg/util/deployment, argo-rollouts/utils/annotations).
 var orderAnnotations = []string{"deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"}
+
+// historySuffix makes them the annotations in which the same controllers note the numbers that a template had before it was rolled out again: "1,3".
+const historySuffix = "-history"
+
+// first returns the lowest number that a ReplicaSet ever had, or 0.
+func first(obj client.Object) int64 {
+	rs, ok := obj.(*appsv1.ReplicaSet)
+	if !ok {
+		return 0
+	}
+	var lowest int64
+	for _, key := range orderAnnotations {
+		for text := range strings.SplitSeq(rs.Annotations[key]+","+rs.Annotations[key+historySuffix], ",") {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && (lowest == 0 || n < lowest) {
+				lowest = n
+			}
+		}
+	}
+	return lowest
+}
 
 // order returns when a template was last rolled out, relative to others of its workload. A ReplicaSet that has no number yet has
 // order 0.
@@ -132,10 +154,18 @@ func order(obj client.Object) int64 {
 // Restored reports whether the holder at index to may show a rollback from that at index from: some holder as old as from has its code. Otherwise it is
 // of a later deploy, and what was rolled back to is pruned. Of a CronJob, only the last Jobs are left, so it may.
 func (k Kind) Restored(all []client.Object, from, to int) bool {
-	code, since := k.Holder.Facts(all[to]).Code, all[from].GetCreationTimestamp()
+	code := k.Holder.Facts(all[to]).Code
 	return k.RunsJobs() || slices.ContainsFunc(all, func(h client.Object) bool {
-		return h != nil && !h.GetCreationTimestamp().After(since.Time) && k.Holder.Facts(h).Code == code
+		return h != nil && k.Holder.Facts(h).Code == code && k.Holder.asOld(h, all[from])
 	})
+}
+
+// asOld reports whether a holder is as old as another one. Times of creation are in whole seconds; within one, the numbers of ReplicaSets tell.
+func (h HolderKind) asOld(one, other client.Object) bool {
+	if by := one.GetCreationTimestamp().Compare(other.GetCreationTimestamp().Time); by != 0 {
+		return by < 0
+	}
+	return h.Facts(one).First <= h.Facts(other).Order
 }
 
 // Reduce returns what the cache keeps of a holder from the API server: its identity, its owners and its Facts. A holder of any kind is as small, which a

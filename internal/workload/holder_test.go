@@ -77,15 +77,18 @@ func fleetSet(t testing.TB) *unstructured.Unstructured {
 
 // Rules 4 and 12 need these few strings, before and after the holder went into the cache, however often.
 func TestFactsOfEveryKindOfHolder(t *testing.T) {
-	facts := func(order int64) workload.Facts {
+	facts := func(order int64, first ...int64) workload.Facts {
 		return workload.Facts{
-			Order: order, Pins: "configmap/app=app-bbbbbbbbbb@1", Hashes: "secret/db=abc@2", References: []string{"configmap/app", "configmap/web", "secret/db"},
+			Order: order, First: append(first, 0)[0], Pins: "configmap/app=app-bbbbbbbbbb@1", Hashes: "secret/db=abc@2", References: []string{"configmap/app", "configmap/web", "secret/db"},
 		}
 	}
 	argo := dressed()
 	argo.Annotations = map[string]string{"rollout.argoproj.io/revision": "9"}
 	both := dressed()
 	both.Annotations["rollout.argoproj.io/revision"] = "9"
+	thrice := dressed()
+	thrice.Annotations["deployment.kubernetes.io/revision-history"] = "2,x,5"
+	twice := metav1.ObjectMeta{Annotations: map[string]string{"rollout.argoproj.io/revision": "9", "rollout.argoproj.io/revision-history": "1"}}
 	back := dressed()
 	back.Annotations["rollout.argoproj.io/revision"] = "3"
 	bare := gen.PodSpec()
@@ -94,12 +97,16 @@ func TestFactsOfEveryKindOfHolder(t *testing.T) {
 		obj  client.Object
 		want workload.Facts
 	}{
-		"a ReplicaSet of a Deployment": {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: dressed(), Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7)},
-		"a ReplicaSet of a Rollout":    {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: argo, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9)},
+		"a ReplicaSet of a Deployment": {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: dressed(), Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7, 7)},
+		"a ReplicaSet of a Rollout":    {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: argo, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9, 9)},
+		"a ReplicaSet that was rolled out thrice": {
+			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: thrice, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7, 2)},
+		"a ReplicaSet of a Rollout that was rolled out twice": {
+			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: twice, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9, 1)},
 		"a ReplicaSet that a Rollout took over from a Deployment": {
-			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: both, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9)},
+			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: both, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(9, 7)},
 		"a ReplicaSet that a Deployment took over from a Rollout": {
-			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: back, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7)},
+			workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: back, Spec: appsv1.ReplicaSetSpec{Template: sample()}}, facts(7, 3)},
 		"a ReplicaSet without a number": {workload.ReplicaSet, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web-1", CreationTimestamp: created}}, workload.Facts{}},
 		"a ControllerRevision": {
 			workload.ControllerRevision, &appsv1.ControllerRevision{ObjectMeta: dressed(), Revision: 5, Data: patchOf(t, sample())}, facts(5)},

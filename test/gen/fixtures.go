@@ -1,6 +1,8 @@
 package gen
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -57,10 +59,14 @@ func Web(image string, modifiers ...DeploymentModifier) *appsv1.Deployment {
 	return d
 }
 
-// Ran returns a ReplicaSet of Deployment web.
+// Ran returns a ReplicaSet of Deployment web, with a name that ends in the number of its first rollout: if that is not the last one, the Deployment
+// controller has noted it.
 func Ran(name string, order int64, image, pins string) *appsv1.ReplicaSet {
 	rs := ReplicaSet(name, Web(image, Pinned(pins)), order)
 	rs.Spec.Template.Spec.Containers[0].Image = image
+	if first := strings.TrimPrefix(name, "web-"); first != strconv.FormatInt(order, 10) {
+		rs.Annotations["deployment.kubernetes.io/revision-history"] = first
+	}
 	return rs
 }
 
