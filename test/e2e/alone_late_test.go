@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"sync"
 	"testing"
 
 	"confrev.io/confrev/internal/keys"
@@ -12,20 +15,19 @@ import (
 
 // Rule 21.3: an undo and the deploy after it come before the Deployment controller has done anything about the undo. With this history limit, it then deletes
 // the ReplicaSet that shows what was rolled back to, since that is the oldest, and keeps the one that was undone. The next deploy must not take the code of the
-// first for what was rolled back to. Not parallel: no other test gets along without the controllers.
+// first for what was rolled back to. Not parallel: no other test gets along without
+// the controllers.
 func TestAHoldOutlivesALateDeploymentController(t *testing.T) {
 	w, a := deployed(t, gen.HistoryLimit(1))
 	b := w.editTo("B")
-	resume, err := cluster.SuspendProcess("kube-controller-manager")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// It is resumed again if the test ends before that.
-	t.Cleanup(func() { w.Must(resume()) })
+	// One that starts again sees nothing of what was between. One that is suspended and resumed may see it all.
+	w.Must(cluster.KillProcess("kube-controller-manager"))
+	revive := sync.OnceFunc(func() { w.Must(cluster.Revive(context.Background(), os.Stderr)) })
+	t.Cleanup(revive)
 	w.Undo("web")
 	w.WaitHeld("web", "web")
 	w.Kubectl("set", "image", "deployment/web", "app=app:2")
-	w.Must(resume())
+	revive()
 	w.Eventually("the ReplicaSet that shows what was rolled back to is gone", func() string {
 		if left := w.NotRolledOut("web"); left != "" {
 			return left
