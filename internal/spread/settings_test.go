@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/spread"
 )
@@ -115,5 +118,54 @@ func TestTheStrictestSettings(t *testing.T) {
 	}
 	if (spread.Settings{}).Active() || !spread.Careful("x").Active() {
 		t.Error("nothing is a setting, or careful is none")
+	}
+}
+
+// What one of two settings says, both together say; of what both say, the strictest counts.
+func TestSettingsAddUp(t *testing.T) {
+	for name, test := range map[string]struct{ one, other, both spread.Settings }{
+		"nothing":              {},
+		"exempt":               {spread.Settings{Exempt: true}, spread.Settings{}, spread.Settings{Exempt: true}},
+		"no default":           {spread.Settings{NoDefault: true}, spread.Settings{}, spread.Settings{NoDefault: true}},
+		"others wait for it":   {spread.Settings{Leads: true}, spread.Settings{}, spread.Settings{Leads: true}},
+		"the stage before":     {spread.Settings{After: "staging"}, spread.Settings{}, spread.Settings{After: "staging"}},
+		"a number of failures": {spread.Settings{StopAfter: 3}, spread.Settings{}, spread.Settings{StopAfter: 3}},
+		"two of them":          {spread.Settings{StopAfter: 3}, spread.Settings{StopAfter: 2}, spread.Settings{StopAfter: 2}},
+		"on failure":           {spread.Settings{OnFailure: spread.Undo}, spread.Settings{OnFailure: spread.StopIt}, spread.Settings{OnFailure: spread.Undo}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, got := range []spread.Settings{test.one.With(test.other), test.other.With(test.one)} {
+				if diff := gocmp.Diff(test.both, got, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// The settings of the installation count where no one says how a change spreads, or that they do not count.
+func TestSettingsOfTheInstallation(t *testing.T) {
+	careful := spread.Careful("installation")
+	if careful.Bake != 5*time.Minute {
+		t.Errorf("careful bakes for %s", careful.Bake)
+	}
+	for name, test := range map[string]struct {
+		own   spread.Settings
+		count bool
+	}{
+		"nothing":              {spread.Settings{}, true},
+		"a stage alone":        {spread.Settings{After: "staging", By: "after"}, true},
+		"not the defaults":     {spread.Settings{NoDefault: true}, false},
+		"steps":                {spread.Settings{Steps: []spread.Amount{{Number: 1}}}, false},
+		"a budget":             {spread.Settings{MaxRolling: []spread.Amount{{Number: 1}}}, false},
+		"time":                 {spread.Settings{Bake: time.Second}, false},
+		"what a failure does":  {spread.Settings{OnFailure: spread.StopIt}, false},
+		"a number of failures": {spread.Settings{StopAfter: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.own.Or(careful); (got.OnFailure == spread.Undo) != test.count {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }
