@@ -120,6 +120,27 @@ func (p *process) idle() time.Time {
 	return last
 }
 
+// rest waits until the process uses little of a processor. One that has asked for all that it needs may still look at each workload, and memory that it took
+// for that is not returned before.
+func (p *process) rest() {
+	p.w.Helper()
+	for begin := time.Now(); ; {
+		before := p.cpu()
+		time.Sleep(quiet)
+		if p.cpu()-before < quiet/20 {
+			return
+		}
+		if time.Since(begin) < max(patience, p.w.Patience) {
+			continue
+		}
+		if p.other != nil {
+			// Some controllers always do something.
+			return
+		}
+		p.w.Fatalf("confrev does not come to rest within %s, see %s", max(patience, p.w.Patience), p.log())
+	}
+}
+
 // startPinning starts confrev and waits until the named workloads, which have no pins yet, have them, and it is idle.
 // What is measured next would else be mixed with the first pins.
 func (w *world) startPinning(kind workload.Kind, names []string, args ...string) (*process, *templates) {
@@ -142,6 +163,7 @@ type memory struct {
 
 func (p *process) memory() memory {
 	p.w.Helper()
+	p.rest()
 	// Before the metrics are read: that costs memory too.
 	process, err := procfs.NewProc(p.PID())
 	p.w.Must(err)

@@ -82,8 +82,8 @@ func (w *world) measureStart(done func()) start {
 	confrev := w.start()
 	defer confrev.stop()
 	done()
-	idle := confrev.idle().Sub(confrev.started)
-	return start{ready: confrev.ready, idle: idle, cpu: confrev.cpu(), memory: confrev.memory(), requests: w.requests(mark, 1)}
+	idle, memory := confrev.idle().Sub(confrev.started), confrev.memory()
+	return start{ready: confrev.ready, idle: idle, cpu: confrev.cpu(), memory: memory, requests: w.requests(mark, 1)}
 }
 
 // age adds ReplicaSets to each Deployment, until it has as many as after so many rollouts of images: copies of its last one with other images. Revisions
