@@ -40,15 +40,18 @@ func Only(all map[string]string, kept ...string) map[string]string {
 	return only
 }
 
-// Share makes an object's metadata use the one copy of each text and flag that many objects have: its namespace, and what its owners are. With a dozen
-// holders for each workload, they are a good part of a cache.
+// Share makes an object's metadata use the one copy of each text and flag that many objects have: its namespace, the kinds of its owners, and its controller,
+// which a workload's holders have in common. Other owners, such as those of a revision, hardly occur twice, and to look for a copy takes memory, too.
 func Share(obj *metav1.PartialObjectMetadata) {
 	obj.APIVersion, obj.Kind, obj.Namespace = shared(obj.APIVersion), shared(obj.Kind), shared(obj.Namespace)
 	obj.OwnerReferences = slices.Clone(obj.OwnerReferences)
 	for i := range obj.OwnerReferences {
 		o := &obj.OwnerReferences[i]
-		o.APIVersion, o.Kind, o.Name, o.UID = shared(o.APIVersion), shared(o.Kind), shared(o.Name), shared(o.UID)
+		o.APIVersion, o.Kind = shared(o.APIVersion), shared(o.Kind)
 		o.Controller, o.BlockOwnerDeletion = sharedFlag(o.Controller), sharedFlag(o.BlockOwnerDeletion)
+		if o.Controller == &yes {
+			o.Name, o.UID = shared(o.Name), shared(o.UID)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Two objects of one owner share its texts and flags, and say what they said before.
+// Two objects of one controller share its texts and flags, and say what they said before.
 func TestShare(t *testing.T) {
 	owned := func() *metav1.PartialObjectMetadata {
 		fresh := strings.Clone
@@ -19,7 +19,7 @@ func TestShare(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{APIVersion: fresh("v1"), Kind: fresh("ConfigMap")},
 			ObjectMeta: metav1.ObjectMeta{Name: "app", Namespace: fresh("team"), OwnerReferences: append(make([]metav1.OwnerReference, 0, 4), metav1.OwnerReference{
 				APIVersion: fresh("apps/v1"), Kind: fresh("ReplicaSet"), Name: fresh("web-1"), UID: types.UID(fresh("uid")), Controller: &controls, BlockOwnerDeletion: &blocks,
-			}, metav1.OwnerReference{Name: "web-2"})},
+			}, metav1.OwnerReference{Name: fresh("web-2")})},
 		}
 	}
 	a, b := owned(), owned()
@@ -44,6 +44,9 @@ func TestShare(t *testing.T) {
 		if unsafe.StringData(text) != unsafe.StringData(texts(b)[name]) {
 			t.Errorf("each has its own %s", name)
 		}
+	}
+	if x, y := a.OwnerReferences[1].Name, b.OwnerReferences[1].Name; unsafe.StringData(x) == unsafe.StringData(y) {
+		t.Error("a copy was kept of what is no controller's")
 	}
 	if x, y := a.OwnerReferences[0], b.OwnerReferences[0]; x.Controller != y.Controller || x.BlockOwnerDeletion != y.BlockOwnerDeletion {
 		t.Error("each has flags of its own")

@@ -15,8 +15,7 @@ import (
 
 // Rule 21.3: an undo and the deploy after it come before the Deployment controller has done anything about the undo. With this history limit, it then deletes
 // the ReplicaSet that shows what was rolled back to, since that is the oldest, and keeps the one that was undone. The next deploy must not take the code of the
-// first for what was rolled back to. Not parallel: no other test gets along without
-// the controllers.
+// first for what was rolled back to. Not parallel: no other test gets along without the controllers.
 func TestAHoldOutlivesALateDeploymentController(t *testing.T) {
 	w, a := deployed(t, gen.HistoryLimit(1))
 	b := w.editTo("B")
