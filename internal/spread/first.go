@@ -5,21 +5,19 @@ import "slices"
 // firstVerdicts calls yield with the verdict on each workload that waits for its first pin. It needs no evidence that the content is good, since its
 // pods read that already, and must not wait for a change that has failed. So all that counts is how many roll out.
 func (s Spread) firstVerdicts(yield func(Member, Verdict) bool) (goesOn bool) {
-	unfinished, inFlight := 0, s.countFirst(Rolling)+s.Count(Rolling)
+	rolling := s.countFirst(Rolling) + s.Count(Rolling)
 	for _, m := range s.First {
-		if m.Stage == Waiting {
-			verdict := NoPlace
-			if s.FirstBudget == 0 || m.Free || unfinished < s.FirstBudget && inFlight < s.FirstBudget {
-				if verdict = Goes; !m.Free {
-					inFlight++
-				}
-			}
-			if !yield(m, verdict) {
-				return false
+		if m.Stage != Waiting {
+			continue
+		}
+		verdict := NoPlace
+		if s.FirstBudget == 0 || m.Free || rolling < s.FirstBudget {
+			if verdict = Goes; !m.Free {
+				rolling++
 			}
 		}
-		if m.Stage == Waiting && !m.Free || m.Stage == Rolling {
-			unfinished++
+		if !yield(m, verdict) {
+			return false
 		}
 	}
 	return true

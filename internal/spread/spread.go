@@ -70,11 +70,6 @@ func (m Member) isWaitedFor() bool {
 // proves reports whether the member can ever show whether the change is good.
 func (m Member) proves() bool { return m.Stage != Idle }
 
-// isUnfinished reports whether the member goes, or has gone, and has not vouched yet.
-func (m Member) isUnfinished() bool {
-	return slices.Contains([]Stage{Waiting, Rolling, Failed, Unwell, Baking}, m.Stage)
-}
-
 // InFlight reports whether the member has the change and takes up a place: until it vouches.
 func (m Member) InFlight() bool {
 	return slices.Contains([]Stage{Rolling, Failed, Unwell, Baking}, m.Stage)
@@ -200,9 +195,9 @@ const (
 
 // verdicts calls yield with the verdict on each member that waits, in their order.
 //
-// Who may go depends on a fixed order. A member goes if fewer than the budget stand before it that have not finished, and if fewer are in
-// flight. The first condition makes a view that is out of date harmless: every member that it lets go, a later view has let go already. A member that is
-// disturbed takes up a place anyway, so it goes; otherwise those that are stuck on a bad change would keep its repair out.
+// Who may go depends on a fixed order. A member goes if fewer than the budget are in flight, with those before it that go. So fewer than the
+// budget stand before it that have not finished, which makes a view that is out of date harmless: every member that it lets go, a later view has let go already.
+// A member that is disturbed takes up a place anyway, so it goes; otherwise those that are stuck on a bad change would keep its repair out.
 func (s Spread) verdicts(yield func(Member, Verdict) bool) {
 	if !s.firstVerdicts(yield) {
 		return
@@ -215,27 +210,24 @@ func (s Spread) verdicts(yield func(Member, Verdict) bool) {
 			}
 		}
 	}
-	unfinished := 0
 	for i, wave := range s.Waves {
 		for _, m := range wave.Members {
-			if m.Stage == Waiting {
-				verdict := s.verdict(i, m, unfinished, inFlight)
-				if verdict == Goes && !m.Disturbed {
-					inFlight++
-				}
-				if !yield(m, verdict) {
-					return
-				}
+			if m.Stage != Waiting {
+				continue
 			}
-			if m.isUnfinished() {
-				unfinished++
+			verdict := s.verdict(i, m, inFlight)
+			if verdict == Goes && !m.Disturbed {
+				inFlight++
+			}
+			if !yield(m, verdict) {
+				return
 			}
 		}
 	}
 }
 
-// verdict returns the verdict on a member that waits in a wave, when so many others are unfinished before it and in flight.
-func (s Spread) verdict(wave int, m Member, unfinished, inFlight int) Verdict {
+// verdict returns the verdict on a member that waits in a wave, when so many others are in flight.
+func (s Spread) verdict(wave int, m Member, inFlight int) Verdict {
 	switch {
 	case s.Stopped:
 		return Stopped
@@ -245,7 +237,7 @@ func (s Spread) verdict(wave int, m Member, unfinished, inFlight int) Verdict {
 		return Bakes
 	case wave > s.Open:
 		return LaterWave
-	case s.Budget == 0 || m.Disturbed && !m.Unsure || unfinished < s.Budget && inFlight < s.Budget:
+	case s.Budget == 0 || m.Disturbed && !m.Unsure || inFlight < s.Budget:
 		return Goes
 	}
 	return NoPlace
