@@ -108,7 +108,9 @@ func run(m *testing.M) (code int, err error) {
 	fmt.Fprintf(os.Stderr, "chaos: seed %d, %d histories, %d at a time; confrev logs to %s, evidence of failures goes to %s\n",
 		seed, histories, parallel, process.leader.Log, failures)
 	began := time.Now()
+	ended := total.progress(os.Stderr, time.NewTicker(time.Minute).C)
 	code = m.Run()
+	ended()
 	total.report(os.Stdout, time.Since(began))
 	return code, errors.Join(process.leader.Stop(), process.checkLogs())
 }

@@ -44,6 +44,24 @@ func counts(of map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
+// progress writes a line at each tick: a run takes hours. The function that it returns ends that.
+func (s *summary) progress(to io.Writer, ticks <-chan time.Time) (end func()) {
+	began, over, done := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ticks:
+				_, _ = fmt.Fprintf(to, "chaos: %d histories have begun (the known ones, and %d), %d failed, after %s\n",
+					s.histories.Load(), histories, s.failed.Load(), time.Since(began).Round(time.Second))
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { close(over); <-done }
+}
+
 // report writes the counts for a person, and then as JSON.
 func (s *summary) report(to io.Writer, took time.Duration) {
 	s.mu.Lock()
