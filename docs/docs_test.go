@@ -109,6 +109,19 @@ func TestEventsAreDocumented(t *testing.T) {
 	same(t, "docs/events.md", inCode, firstColumn(t, "docs/events.md", "# Events"))
 }
 
+func TestReasonsOfDoctorAreDocumented(t *testing.T) {
+	var inCode []string
+	reason := regexp.MustCompile(`(?:addFinding|demand)\((?:ctx, \w+, )?\w+, "(\w+)"`)
+	for _, path := range files(t, "internal/view", ".go") {
+		for _, match := range reason.FindAllStringSubmatch(read(t, path), -1) {
+			if !slices.Contains(inCode, match[1]) {
+				inCode = append(inCode, match[1])
+			}
+		}
+	}
+	same(t, "docs/cli-output.md", inCode, firstColumn(t, "docs/cli-output.md", "## What `doctor` finds"))
+}
+
 func TestReasonsOfTheAuditAreDocumented(t *testing.T) {
 	var inCode []string
 	for _, reason := range audit.Reasons {

@@ -23,11 +23,10 @@ workload opts in.
 ` + "```sh" + `
 helm install confrev oci://ghcr.io/confrev/charts/confrev --namespace confrev-system --create-namespace
 kubectl annotate deployment/web confrev.io/track=all
-helm upgrade confrev oci://ghcr.io/confrev/charts/confrev --namespace confrev-system --reset-then-reuse-values
-helm uninstall confrev --namespace confrev-system
 ` + "```" + `
 
-Upgrading, rolling back and uninstalling restart nothing.
+Upgrade with ` + "`helm upgrade --reset-then-reuse-values`" + `. Upgrading, rolling back and uninstalling restart nothing, but after an uninstallation, pods
+that start read the live ConfigMaps.
 [Install and operate](https://github.com/confrev/confrev/blob/main/docs/install.md) explains what each of them does, and what stays.
 
 ## Values
