@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 )
 
 // end lets everything come to rest: nothing waits any longer, the sources get a last content, and all that use them have it
@@ -178,11 +179,23 @@ func (p *play) notRestarted(obj *unstructured.Unstructured) string {
 		if strings.Contains(pinsText(template), string(use.source)+"=") {
 			return "still has pins: " + pinsText(template)
 		}
-		if !strings.Contains(field(template, "metadata", "annotations", keys.Hashes), string(use.source)+"=") {
+		// A source that pods require, and that was missing when confrev first looked, is noted when it appears, and no restart follows: its
+		// first hash is then on the workload alone.
+		if !strings.Contains(field(template, "metadata", "annotations", keys.Hashes), string(use.source)+"=") && !notedFirst(obj, use.source) {
 			return fmt.Sprintf("no hash of %s", use.source)
 		}
 	}
 	return p.podsLack(obj)
+}
+
+// notedFirst reports whether a workload notes a first hash of a source, which is that of content and not of its absence.
+func notedFirst(obj *unstructured.Unstructured, source ref) bool {
+	noted, err := pin.ParseHashes(obj.GetAnnotations()[keys.Hashes])
+	if err != nil {
+		return false
+	}
+	hash := noted[pin.Source{Kind: pin.Kind(source.kind()), Name: source.name()}]
+	return hash.Number == 1 && hash.Revision != "absent"
 }
 
 // podsLack complains while there are other pods of a workload than its template has.
