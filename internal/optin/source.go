@@ -58,7 +58,7 @@ const revisionManaged = "configmap.kubernetes.io/revision-managed"
 // those that confrev adds in mode attach, and those that the Secrets Store CSI driver adds. Whether a reference opts the source in
 // depends on the workload (Track).
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []notice.Notice) {
-	traits := Traits{Policy: PolicyRevision, Never: whyNeverCopied(source, meta)}
+	traits := Traits{Policy: PolicyRevision, Never: WhyNeverCopied(source, meta)}
 	annotations := meta.GetAnnotations()
 	var problems []notice.Notice
 	traits.Gates, problems = Gates(annotations, meta.GetLabels(), " of "+source.String())
@@ -85,9 +85,9 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 	return traits, problems
 }
 
-// whyNeverCopied returns the reason why a source is never copied, as far as its metadata shows (rule 10). Reading a Secret may show
+// WhyNeverCopied returns the reason why a source is never copied, as far as its metadata shows (rule 10). Reading a Secret may show
 // another reason: its type.
-func whyNeverCopied(source pin.Source, meta metav1.Object) string {
+func WhyNeverCopied(source pin.Source, meta metav1.Object) string {
 	annotations, labels := meta.GetAnnotations(), meta.GetLabels()
 	switch {
 	case source.OfCluster():

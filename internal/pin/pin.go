@@ -79,9 +79,13 @@ var form = regexp.MustCompile(`^((?:configmap|secret)/[a-z0-9][a-z0-9.-]*)=([a-z
 const MaxPins = 200
 
 // Parse reads the text form. The empty text is the empty set. Parse returns an error, which quotes the faulty pin, if a pin is
-// malformed, if a source has two pins, if a name is not that of a revision of the source, or if a revision is itself a pinned
+// malformed, if there are more than MaxPins, if a source has two pins, if a name is not that of a revision of the source, or if a revision is itself a pinned
 // source. No part of such a text is trusted.
 func Parse(text string) (Set, error) {
+	// Anyone who writes an annotation must not be able to make confrev look for thousands of revisions.
+	if n := strings.Count(text, ",") + 1; n > MaxPins {
+		return nil, fmt.Errorf("there are %d pins, and a template has at most %d", n, MaxPins)
+	}
 	set, err := parse(text, form, "pin", "SOURCE=REVISION@NUMBER, such as configmap/app=app-5f7d8c9b2k@3")
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package pin_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,6 +52,23 @@ func TestParse(t *testing.T) {
 				t.Errorf("Parse(%q) (-want +got):\n%s", test.text, diff)
 			}
 		})
+	}
+}
+
+// Someone who may write a template could make confrev look for thousands of revisions.
+func TestATemplateHasNoMorePinsThanConfrevWrites(t *testing.T) {
+	var pins []string
+	for i := range pin.MaxPins + 1 {
+		pins = append(pins, fmt.Sprintf("configmap/app%d=app%d-%s@1", i, i, x))
+	}
+	if set, err := pin.Parse(strings.Join(pins[1:], ",")); err != nil || len(set) != pin.MaxPins {
+		t.Errorf("%d pins: %v", len(set), err)
+	}
+	if set, err := pin.Parse(strings.Join(pins, ",")); err == nil {
+		t.Errorf("%d pins are read", len(set))
+	}
+	if _, err := pin.Parse(strings.Repeat(",", 250_000)); err == nil || len(err.Error()) > 100 {
+		t.Errorf("commas alone: %v", err)
 	}
 }
 

@@ -58,13 +58,15 @@ func (s *Store) Verify(ctx context.Context, source pin.Source, revision Ref) (*m
 }
 
 // Restore recreates a revision that was deleted while it was in use, under its own name, if the source still has the content that
-// the name stands for (rule 9). A source that does not exist counts as empty. Restore reports whether the revision exists now.
+// the name stands for (rule 9). A source that does not exist counts as empty. Restore reports whether the revision exists now. The pins are anyone's
+// who may write a template, so it copies nothing that confrev never copies (rule 10), and of a Secret only what has a name that no one can guess
+// (rule 22).
 func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, number int64) (bool, error) {
 	data, snapshot, err := s.readOrEmpty(ctx, Ref{source.Kind, revision.Namespace, source.Name})
 	if err != nil {
 		return false, err
 	}
-	if !snapshot.names(source.Name, revision.Name) {
+	if !content.Names(source.Name, snapshot.Hash, revision.Name) || optin.WhyNeverCopied(source, data) != "" || checkCopyable(data) != nil {
 		return false, nil
 	}
 	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))
@@ -74,12 +76,6 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 		return err == nil && isImmutable(held) && other.Hash == snapshot.Hash, client.IgnoreNotFound(err)
 	}
 	return err == nil, err
-}
-
-// names reports whether a revision of the source with this content may have this name. It may be a name from before hashes were
-// keyed.
-func (s Snapshot) names(source, name string) bool {
-	return content.Names(source, s.Hash, name) || s.PlainHash != "" && content.Names(source, s.PlainHash, name)
 }
 
 // PinWindow is how long the sweeper spares a revision that is about to be pinned, unless it is told otherwise. The pin is usually written within

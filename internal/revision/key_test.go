@@ -326,15 +326,43 @@ func TestACopyOfAGuessIsNotUsed(t *testing.T) {
 	}
 }
 
-// A revision from before there was a key comes back under its name (rule 9).
-func TestAnUnkeyedRevisionIsRestored(t *testing.T) {
-	c := newKeyedCase(t, nil, keySecret('a', "1"), true)
-	if err := c.server.Delete(t.Context(), c.revision); err != nil {
-		t.Fatal(err)
+// A lost revision of a Secret comes back under the name that follows from the key (rule 9), and under no other: anyone who may write a template
+// could pin guesses, and see which of them comes back.
+func TestOnlyAKeyedRevisionIsRestored(t *testing.T) {
+	for name, made := range map[string]*content.Key{"keyed": keyOf(t, 'a'), "a name that can be guessed": nil} {
+		t.Run(name, func(t *testing.T) {
+			c := newKeyedCase(t, made, keySecret('a', "1"), true)
+			if err := c.server.Delete(t.Context(), c.revision); err != nil {
+				t.Fatal(err)
+			}
+			restored, err := c.server.store().Restore(t.Context(), gen.Source("secret/db"), Ref{pin.Secret, gen.Namespace, c.revision.Name}, 3)
+			if err != nil || restored != (made != nil) {
+				t.Errorf("restored: %t, %v", restored, err)
+			}
+		})
 	}
-	restored, err := c.server.store().Restore(t.Context(), gen.Source("secret/db"), Ref{pin.Secret, gen.Namespace, c.revision.Name}, 3)
-	if err != nil || !restored {
-		t.Errorf("restored: %t, %v", restored, err)
+}
+
+// Pins that someone has written copy nothing that confrev never copies (rule 10).
+func TestWhatIsNeverCopiedIsNotRestored(t *testing.T) {
+	lock := gen.ConfigMap("lock", map[string]string{"k": "v"})
+	lock.Annotations = map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}
+	token := gen.Secret("token", corev1.SecretTypeServiceAccountToken, map[string][]byte{"token": []byte("t")})
+	for _, source := range []client.Object{lock, token} {
+		t.Run(source.GetName(), func(t *testing.T) {
+			server := newKeyServer(t, source, keySecret('a', "1"))
+			held := ContentOf(source)
+			of := pin.Source{Kind: held.Kind, Name: source.GetName()}
+			var key *content.Key
+			if held.Kind == pin.Secret {
+				key = keyOf(t, 'a')
+			}
+			name := content.RevisionName(of.Name, key.Hash(of, held.Hash()), 0)
+			restored, err := server.store().Restore(t.Context(), of, Ref{of.Kind, gen.Namespace, name}, 1)
+			if err != nil || restored {
+				t.Errorf("restored: %t, %v", restored, err)
+			}
+		})
 	}
 }
 

@@ -102,6 +102,12 @@ func (s *Store) Derived(ctx context.Context, meta *metav1.PartialObjectMetadata)
 	return proven && held.names(SourceOf(kindOf(meta), meta).Name, meta.Name), err
 }
 
+// names reports whether a revision of the source with this content may have this name. It may be a name from before hashes were
+// keyed.
+func (s Snapshot) names(source, name string) bool {
+	return content.Names(source, s.Hash, name) || s.PlainHash != "" && content.Names(source, s.PlainHash, name)
+}
+
 // MadeOf returns the source of a revision that is proven, as Derived says. It returns none for anything else, also for nil.
 func (s *Store) MadeOf(ctx context.Context, meta *metav1.PartialObjectMetadata) (pin.Source, error) {
 	if meta == nil {

@@ -74,27 +74,28 @@ func TestPolicyRefusesMalformedPins(t *testing.T) {
 	t.Parallel()
 	p := newPolicyTest(t)
 	tests := map[string]string{
-		"the number is missing":               "configmap/app=app-5f7d8c9b2k",
-		"the number is zero":                  "configmap/app=app-5f7d8c9b2k@0",
-		"the number has a leading zero":       "configmap/app=app-5f7d8c9b2k@03",
-		"the number is negative":              "configmap/app=app-5f7d8c9b2k@-3",
-		"the number is too long":              "configmap/app=app-5f7d8c9b2k@1234567890123456",
-		"the revision is missing":             "configmap/app=@3",
-		"the source has no kind":              "app=app-5f7d8c9b2k@3",
-		"the kind is unknown":                 "deployment/app=app-5f7d8c9b2k@3",
-		"the kind is in upper case":           "ConfigMap/app=app-5f7d8c9b2k@3",
-		"the source has no name":              "configmap/=app-5f7d8c9b2k@3",
-		"the name is in upper case":           "configmap/App=app-5f7d8c9b2k@3",
-		"a pin has two revisions":             "configmap/app=app-5f7d8c9b2k=app-9xk2l5c7dz@3",
-		"a pin has two numbers":               "configmap/app=app-5f7d8c9b2k@3@4",
-		"pins are separated by spaces":        "configmap/app=app-5f7d8c9b2k@3, secret/db=db-9xk2l5c7dz@1",
-		"the list ends with a comma":          "configmap/app=app-5f7d8c9b2k@3,",
-		"the list is only a comma":            ",",
-		"a newline follows":                   "configmap/app=app-5f7d8c9b2k@3\n",
-		"one pin of several is malformed":     "configmap/app=app-5f7d8c9b2k@3,secret/db",
-		"a source is pinned twice":            "configmap/app=app-5f7d8c9b2k@3,configmap/app=app-9xk2l5c7dz@4",
-		"a source is pinned twice to one":     "configmap/app=app-5f7d8c9b2k@3,secret/db=db-9xk2l5c7dz@1,configmap/app=app-5f7d8c9b2k@3",
-		"the annotation holds something else": "null",
+		"the number is missing":                 "configmap/app=app-5f7d8c9b2k",
+		"the number is zero":                    "configmap/app=app-5f7d8c9b2k@0",
+		"the number has a leading zero":         "configmap/app=app-5f7d8c9b2k@03",
+		"the number is negative":                "configmap/app=app-5f7d8c9b2k@-3",
+		"the number is too long":                "configmap/app=app-5f7d8c9b2k@1234567890123456",
+		"the revision is missing":               "configmap/app=@3",
+		"the source has no kind":                "app=app-5f7d8c9b2k@3",
+		"the kind is unknown":                   "deployment/app=app-5f7d8c9b2k@3",
+		"the kind is in upper case":             "ConfigMap/app=app-5f7d8c9b2k@3",
+		"the source has no name":                "configmap/=app-5f7d8c9b2k@3",
+		"the name is in upper case":             "configmap/App=app-5f7d8c9b2k@3",
+		"a pin has two revisions":               "configmap/app=app-5f7d8c9b2k=app-9xk2l5c7dz@3",
+		"a pin has two numbers":                 "configmap/app=app-5f7d8c9b2k@3@4",
+		"pins are separated by spaces":          "configmap/app=app-5f7d8c9b2k@3, secret/db=db-9xk2l5c7dz@1",
+		"the list ends with a comma":            "configmap/app=app-5f7d8c9b2k@3,",
+		"the list is only a comma":              ",",
+		"a newline follows":                     "configmap/app=app-5f7d8c9b2k@3\n",
+		"one pin of several is malformed":       "configmap/app=app-5f7d8c9b2k@3,secret/db",
+		"a source is pinned twice":              "configmap/app=app-5f7d8c9b2k@3,configmap/app=app-9xk2l5c7dz@4",
+		"a source is pinned twice to one":       "configmap/app=app-5f7d8c9b2k@3,secret/db=db-9xk2l5c7dz@1,configmap/app=app-5f7d8c9b2k@3",
+		"the annotation holds something else":   "null",
+		"there is one more than confrev writes": manyPins(pin.MaxPins + 1),
 	}
 	for name, text := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +107,16 @@ func TestPolicyRefusesMalformedPins(t *testing.T) {
 				"Correct or remove the annotation on the pod template")
 		})
 	}
+}
+
+// manyPins returns pins of n sources.
+func manyPins(n int) string {
+	pins := pin.Set{}
+	for i := range n {
+		name := fmt.Sprint("app", i)
+		pins[pin.Source{Kind: pin.ConfigMap, Name: name}] = pin.Pin{Revision: name + "-5f7d8c9b2k", Number: 1}
+	}
+	return pins.String()
 }
 
 func TestPolicyRefusesARevisionThatIsItselfPinned(t *testing.T) {

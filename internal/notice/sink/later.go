@@ -20,10 +20,13 @@ const (
 	pace, burst = 200, 50
 	// trickle is the time between two events while many workloads wait.
 	trickle = 200 * time.Millisecond
+	// most is how many events may wait: those of a change to all workloads that one installation can have, but not as many as someone can cause who
+	// rewrites the pins of a template again and again.
+	most = 50_000
 )
 
 // Later is a recorder that lets pins go first. In a change to thousands of workloads, their events would cost the API server as much as the
-// pins themselves. Warnings, of which there are few, are not delayed. It keeps references, not objects, and loses nothing.
+// pins themselves. Warnings, of which there are few, are not delayed. It keeps references, not objects, and loses nothing before most events wait.
 type Later struct {
 	next   events.EventRecorder
 	scheme *runtime.Scheme
@@ -34,7 +37,8 @@ type Later struct {
 	// close ends the next recorder.
 	close func()
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// queue has the events that wait, other than those that Start has taken: of these there are as many at most.
 	queue   []normal
 	started bool
 	// ended is true once the next recorder takes no more events.
@@ -65,6 +69,10 @@ func (l *Later) Eventf(regarding, related runtime.Object, kind, reason, action, 
 	about, err := ref.GetReference(l.scheme, regarding)
 	if kind != corev1.EventTypeNormal || err != nil {
 		l.next.Eventf(regarding, related, kind, reason, action, note, args...)
+		return
+	}
+	if len(l.queue) == most {
+		dropped.Inc()
 		return
 	}
 	event := normal{regarding: about, reason: reason, action: action, note: note, args: args}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -140,6 +141,22 @@ func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
 		}
 		if took := slices.Max(at); took < 3000/pace*time.Second/2 || took > 2*3000/pace*time.Second {
 			t.Errorf("the last came after %s", took)
+		}
+	})
+}
+
+// Someone who rewrites pins again and again causes more events than confrev may send, and must not fill its memory with them.
+func TestNoMoreEventsWaitThanMost(t *testing.T) {
+	later(t, func() bool { return true }, func(l *Later, sent *lateRecorder) {
+		pinned(l, 1)
+		synctest.Wait()
+		before := testutil.ToFloat64(dropped)
+		web := gen.Deployment("web")
+		for range most + 10 {
+			l.Eventf(web, nil, corev1.EventTypeNormal, "RolledBack", "Advance", "back")
+		}
+		if n := testutil.ToFloat64(dropped) - before; n != 10 || len(l.queue) != most {
+			t.Errorf("%v were dropped, and %d wait", n, len(l.queue))
 		}
 	})
 }
