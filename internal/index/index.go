@@ -72,7 +72,7 @@ func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 		for _, use := range uses {
 			texts = append(texts, use.String())
 		}
-		config := kind.Config(obj, nil, Namespace(), defaults)
+		config := kind.Config(obj, Namespace(), defaults)
 		for _, trigger := range config.RestartOn {
 			texts = append(texts, trigger.String())
 		}

@@ -258,8 +258,8 @@ func Relevant(annotations map[string]string) map[string]string {
 	return relevant
 }
 
-// Merge returns the annotations of a workload together with those of the objects that refer to it (workload.Kind.Refers). The
-// workload's own take precedence.
+// Merge returns the annotations of a workload together with those of the objects that refer to it (workload.Kind.Refers), which other tools
+// read. The workload's own take precedence. confrev itself follows only those.
 func Merge(own map[string]string, others ...map[string]string) map[string]string {
 	if len(others) == 0 {
 		return own

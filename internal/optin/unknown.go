@@ -99,6 +99,19 @@ func unknown(on place, whose string, annotations, labels map[string]string) []no
 	return problems
 }
 
+// Settings returns those annotations and labels of a workload that are settings of confrev's.
+func Settings(annotations, labels map[string]string) map[string]string {
+	settings := map[string]string{}
+	for as, values := range map[form]map[string]string{label: labels, annotation: annotations} {
+		for _, key := range places[onWorkload][as] {
+			if value, ok := values[key]; ok {
+				settings[key] = value
+			}
+		}
+	}
+	return settings
+}
+
 // why returns why a key has no effect, and what may have been meant.
 func why(on place, as form, key string) string {
 	if other := map[form]form{annotation: label, label: annotation}[as]; slices.Contains(places[on][other], key) {

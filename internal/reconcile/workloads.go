@@ -87,8 +87,8 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	if named, name, ok := r.Kind.WorkloadRef(obj); ok {
 		// The workload that it names has a state of its own.
 		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, standing{})
-		misdirected, err := r.Misdirected(ctx, obj, named, name)
-		r.warn(ctx, obj, known, misdirected)
+		said, err := r.misdirected(ctx, obj, named, name)
+		r.warn(ctx, obj, known, said)
 		return reconcile.Result{}, err
 	}
 	defer r.Backlog.work()()

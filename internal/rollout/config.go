@@ -6,7 +6,6 @@ package rollout
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"confrev.io/confrev/internal/account"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -109,7 +107,7 @@ func (o Options) Excluded(namespace string) bool {
 	return namespace == metav1.NamespaceSystem || namespace == o.Namespace
 }
 
-// Config returns a workload's configuration: its own, that of its namespace and that of the workloads that refer to it.
+// Config returns a workload's configuration, its own and that of its namespace, and the workloads that refer to it.
 func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o Options, kind workload.Kind, obj client.Object,
 ) (asked optin.Config, referring []client.Object, err error) {
 	if referring, err = index.Referring(ctx, reader, kinds, kind, obj); err != nil {
@@ -122,7 +120,7 @@ func Config(ctx context.Context, reader client.Reader, kinds *workload.Kinds, o 
 	if client.IgnoreNotFound(err) != nil {
 		return optin.Config{}, nil, err
 	}
-	return kind.Config(obj, referring, namespace, o.Defaults()), referring, nil
+	return kind.Config(obj, namespace, o.Defaults()), referring, nil
 }
 
 // LeftAlone reports whether confrev does nothing in a namespace, because it is excluded, or because it is being deleted or gone, so that the
@@ -160,17 +158,6 @@ func (o Options) Terminating(ctx context.Context, reader client.Reader, name str
 // Defaults returns the settings of workloads that specify no others.
 func (o Options) Defaults() optin.Defaults {
 	return optin.Defaults{Settle: o.Settle, Injection: o.Injection, Compat: o.Compat, Stages: o.Stages, Safety: o.Safety}
-}
-
-// Misdirected returns a notice if a workload that opted in has its template in a kind of object that confrev does not handle.
-func (r *Engine) Misdirected(ctx context.Context, obj client.Object, named schema.GroupKind, name string) ([]notice.Notice, error) {
-	asked, _, err := Config(ctx, r.Client, r.Kinds, r.Options, r.Kind, obj)
-	handled := slices.ContainsFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK.GroupKind() == named })
-	if err != nil || handled || !asked.Track.Enabled() {
-		return nil, err
-	}
-	return []notice.Notice{{Reason: notice.NoPodTemplate, Text: fmt.Sprintf(
-		"its pod template is in %s %s, which is not a kind of workload that confrev handles", named, name)}}, nil
 }
 
 // notes are what confrev wrote on a template and its workload before, as text.

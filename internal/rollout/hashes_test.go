@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,7 +170,7 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, view{reader: r.Client})
-	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
+	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, index.Namespace(), r.Options.Defaults())
 	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +203,7 @@ func TestRestartOnATrackedSourceCountsAllOfIt(t *testing.T) {
 		gen.Template(gen.Env("configmap/app", "k"), gen.Env("configmap/web", "k")))
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, view{reader: r.Client})
-	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), r.Options.Defaults())
+	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, index.Namespace(), r.Options.Defaults())
 	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
 	}
@@ -282,8 +281,8 @@ func TestRestartsOfThrottledSourceAreReverted(t *testing.T) {
 	}
 }
 
-// Of two Rollouts that disagree, one wins always.
-func TestThoseThatReferToAWorkloadHaveAnOrder(t *testing.T) {
+// Those that refer to a workload have an order, and no say in what happens to it: anyone who may create a Rollout could steer a Deployment.
+func TestThoseThatReferToAWorkload(t *testing.T) {
 	all := &workload.Kinds{}
 	all.Add(workload.Rollout)
 	refers := func(name, track string) client.Object {
@@ -300,8 +299,8 @@ func TestThoseThatReferToAWorkloadHaveAnOrder(t *testing.T) {
 			t.Fatalf("%v, %v", found, err)
 		}
 		asked, _, err := Config(t.Context(), reader, all, Options{}, workload.Deployment, gen.Deployment("web"))
-		if err != nil || !asked.Track.Enabled() {
-			t.Errorf("tracked: %v, %v", asked.Track.Enabled(), err)
+		if err != nil || asked.Track.Enabled() || asked.Track.None() {
+			t.Errorf("%+v, %v", asked.Track, err)
 		}
 	}
 }
@@ -333,44 +332,6 @@ func TestObserveATemplateThatIsNone(t *testing.T) {
 			want := seen.decide()
 			if ops := r.patch(obj, seen, want); want.changes() || len(ops) > 0 {
 				t.Errorf("it is written to: %+v", ops)
-			}
-		})
-	}
-}
-
-// Only a workload that opted in is told that no one handles the kind that has its template.
-func TestMisdirected(t *testing.T) {
-	all := &workload.Kinds{}
-	all.Add(workload.Deployment)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace, Labels: map[string]string{keys.Track: "all"}}}
-	for name, test := range map[string]struct {
-		named, track string
-		namespace    bool
-		warned       bool
-	}{
-		"a kind that is handled":             {"Deployment", "all", false, false},
-		"one that is not":                    {"ReplicaSet", "all", false, true},
-		"one that is not, by the namespace":  {"ReplicaSet", "", true, true},
-		"one that is not, and not asked for": {"ReplicaSet", "", false, false},
-		"one that is not, opted out":         {"ReplicaSet", "none", true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			obj := rolloutOf("web", "apps/v1", test.named, "web")
-			if test.track != "" {
-				obj.SetAnnotations(map[string]string{keys.Track: test.track})
-			}
-			b := fake.NewClientBuilder()
-			if test.namespace {
-				b = b.WithObjects(namespace.DeepCopy())
-			}
-			r := &Engine{Kind: workload.Rollout, Kinds: all, Now: time.Now, Client: b.Build()}
-			named, of, ok := r.Kind.WorkloadRef(obj)
-			if !ok {
-				t.Fatal("it refers to nothing")
-			}
-			got, err := r.Misdirected(t.Context(), obj, named, of)
-			if err != nil || (len(got) == 1) != test.warned || len(got) == 1 && !strings.Contains(got[0].Text, "ReplicaSet.apps web") {
-				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}

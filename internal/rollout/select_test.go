@@ -104,7 +104,7 @@ func TestSelectUses(t *testing.T) {
 			}
 			d := gen.Deployment("web", append(test.asks, template)...)
 			seen := newObserved(d.Namespace, view{reader: r.Client})
-			seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, nil, index.Namespace(), options.Defaults())
+			seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, index.Namespace(), options.Defaults())
 			seen.warnings = seen.config.Problems
 			if err := r.selectUses(t.Context(), d, seen); err != nil {
 				t.Fatal(err)

@@ -299,15 +299,10 @@ func (k Kind) CanRestart(obj client.Object) bool {
 	return err == nil && set && replicas > 1
 }
 
-// Config returns a workload's configuration. It reads the annotations and labels of the workload, of the workloads that refer to it,
-// and of its namespace.
-func (k Kind) Config(obj client.Object, referring []client.Object, namespace client.Object, defaults optin.Defaults) optin.Config {
-	var others, labels []map[string]string
-	for _, other := range referring {
-		others, labels = append(others, other.GetAnnotations()), append(labels, other.GetLabels())
-	}
-	written := optin.Metadata{Annotations: optin.Merge(obj.GetAnnotations(), others...),
-		Labels:    optin.Merge(obj.GetLabels(), labels...),
+// Config returns a workload's configuration. It reads the annotations and labels of the workload and of its namespace, and not those of
+// workloads that refer to it: anyone who may create one could steer a workload of someone else.
+func (k Kind) Config(obj, namespace client.Object, defaults optin.Defaults) optin.Config {
+	written := optin.Metadata{Annotations: obj.GetAnnotations(), Labels: obj.GetLabels(),
 		Namespace: namespace.GetName(), NamespaceLabels: namespace.GetLabels(), NamespaceAnnotations: namespace.GetAnnotations()}
 	if template, err := k.Template(obj); err == nil {
 		written.TemplateAnnotations = template.Annotations

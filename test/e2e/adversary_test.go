@@ -164,7 +164,7 @@ func (a *arena) blank(target string) *unstructured.Unstructured {
 	return obj
 }
 
-// creates makes a ConfigMap and a Rollout with a key.
+// creates makes a ConfigMap, a Rollout, and a Rollout that takes the template of someone else's Deployment, with a key.
 func (a *arena) creates(name, on, key, claim string) []attempt {
 	meta := metav1.ObjectMeta{Namespace: a.NS, Name: name + "-" + on}
 	if on == "labels" {
@@ -179,7 +179,12 @@ func (a *arena) creates(name, on, key, claim string) []attempt {
 	put(rollout.Object, "spec.replicas", int64(0))
 	rollout.SetAnnotations(meta.Annotations)
 	rollout.SetLabels(map[string]string{key: claim})
+	referring := rollout.DeepCopy()
+	referring.SetName(rollout.GetName() + "-ref")
+	unstructured.RemoveNestedField(referring.Object, "spec", "template")
+	put(referring.Object, "spec.workloadRef", map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"})
 	return []attempt{
+		{"create rollout of web's template " + key, func(ctx context.Context, c client.Client) error { return c.Create(ctx, referring) }},
 		{"create configmap " + key, func(ctx context.Context, c client.Client) error { return c.Create(ctx, forged) }},
 		{"create rollout " + key, func(ctx context.Context, c client.Client) error { return c.Create(ctx, rollout) }},
 	}

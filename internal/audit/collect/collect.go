@@ -153,7 +153,13 @@ func (l *lists) workloads() {
 		if namespace == nil {
 			namespace = index.Namespace()
 		}
-		w.Config = from.kind.Config(from.obj, []client.Object{f.obj}, namespace, optin.Defaults{Compat: optin.Compat{Reloader: true, Wave: true}})
+		asks := from.obj
+		if asks != f.obj {
+			// Reloader and Wave look at the object that refers to the template.
+			asks = asks.DeepCopyObject().(client.Object)
+			asks.SetAnnotations(w.Annotations)
+		}
+		w.Config = from.kind.Config(asks, namespace, optin.Defaults{Compat: optin.Compat{Reloader: true, Wave: true}})
 		l.Workloads = append(l.Workloads, w)
 	}
 }

@@ -132,5 +132,5 @@ func (t Target) Config(ctx context.Context, c client.Reader) (optin.Config, erro
 			return optin.Config{}, err
 		}
 	}
-	return t.Kind.Config(t.Object, nil, namespace, optin.Defaults{Compat: t.Installation.Options.Compat}), nil
+	return t.Kind.Config(t.Object, namespace, optin.Defaults{Compat: t.Installation.Options.Compat}), nil
 }
