@@ -107,16 +107,16 @@ func (s Subject) Run(template *unstructured.Unstructured) (run *unstructured.Uns
 	return run, ""
 }
 
-// endless reports a metric that would be measured forever.
+// endless reports a metric that would be measured forever. It names it by its place: names are fields of a custom resource (rule 19).
 func endless(metrics any) (why string) {
 	list, _ := metrics.([]any)
 	if len(list) == 0 {
 		return "it has no metrics"
 	}
-	for _, one := range list {
+	for i, one := range list {
 		metric, _ := one.(map[string]any)
 		if metric["interval"] != nil && metric["count"] == nil {
-			return fmt.Sprintf("its metric %s never ends: set count", quote.Text(fmt.Sprint(metric["name"])))
+			return fmt.Sprintf("its metric %d of %d never ends: set count", i+1, len(list))
 		}
 	}
 	return ""
@@ -125,14 +125,14 @@ func endless(metrics any) (why string) {
 func (s Subject) arguments(from any) (args []any, why string) {
 	known := map[string]string{"workload": s.Owner.Name, "kind": s.Owner.Kind, "namespace": s.Namespace}
 	list, _ := from.([]any)
-	for _, one := range list {
+	for i, one := range list {
 		arg, _ := one.(map[string]any)
 		name, _ := arg["name"].(string)
 		switch value, is := known[name]; {
 		case is:
 			args = append(args, map[string]any{"name": name, "value": value})
 		case arg["value"] == nil && arg["valueFrom"] == nil:
-			return nil, fmt.Sprintf("its argument %s has no value: give it one; confrev sets workload, kind and namespace", quote.Text(name))
+			return nil, fmt.Sprintf("its argument %d of %d has no value: give it one; confrev sets workload, kind and namespace", i+1, len(list))
 		default:
 			args = append(args, arg)
 		}

@@ -103,8 +103,8 @@ spec:
 	}
 	for text, complaint := range map[string]string{
 		"spec: {}": "it has no metrics",
-		"spec: {metrics: [{name: rate, interval: 10s}]}":     `its metric "rate" never ends: set count`,
-		"spec: {metrics: [{name: once}], args: [{name: x}]}": `its argument "x" has no value`,
+		"spec: {metrics: [{name: rate, interval: 10s}]}":     `its metric 1 of 1 never ends: set count`,
+		"spec: {metrics: [{name: once}], args: [{name: x}]}": `its argument 1 of 1 has no value`,
 		"spec: x": "its spec cannot be read",
 	} {
 		if _, why := subject.Run(object(t, text)); !strings.Contains(why, complaint) {

@@ -107,7 +107,7 @@ func TestAnAnalysisWithoutAResult(t *testing.T) {
 	says("its analysis smoke has no result: there is no AnalysisTemplate of this name")
 	w.KubectlIn(`{"apiVersion":"argoproj.io/v1alpha1","kind":"AnalysisTemplate","metadata":{"name":"smoke"},"spec":{"metrics":[{"name":"up","interval":"10s","provider":{"web":{"url":"http://127.0.0.1:1"}}}]}}`,
 		"apply", "-f", "-")
-	says(`its analysis smoke has no result: its metric "up" never ends: set count`)
+	says(`its analysis smoke has no result: its metric 1 of 1 never ends: set count`)
 	w.Kubectl("annotate", "deployment/a", keys.Analysis+"=Not_A_Name", "--overwrite")
 	says("annotation confrev.io/analysis cannot be read")
 	if runs := w.analysisRuns(); len(runs) != 0 {
