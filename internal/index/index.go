@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -25,9 +26,12 @@ import (
 // The names of the indexes. Because of them, the work for an event is proportional to the number of workloads that use the source,
 // and no namespace is scanned.
 const (
-	// BySource indexes workloads by the sources and other objects that may matter to them: "configmap/app". Workloads that select
-	// sources by regular expressions are under AnyOf: "configmap/*".
+	// BySource indexes workloads by the sources that may matter to them: "configmap/app". Workloads that select sources by regular
+	// expressions are under AnyOf: "configmap/*".
 	BySource = "confrev.sources"
+	// ByTrigger indexes workloads by the objects other than sources that they restart on: "persistentvolumeclaims.v1/data". These may
+	// be in no namespace, so it is the one index that also answers for all namespaces.
+	ByTrigger = "confrev.triggers"
 	// ByReference indexes holders by the sources that their templates name.
 	ByReference = "confrev.references"
 	// ByPin indexes workloads and holders by the revisions that their templates pin: "configmap/app-5f7d8c9b2k".
@@ -46,6 +50,7 @@ func Of(kind workload.Kind, defaults optin.Defaults) []Index {
 	holder := kind.Holder
 	return []Index{
 		{kind.GVK, kind.New(), BySource, sources(kind, defaults)},
+		{kind.GVK, kind.New(), ByTrigger, triggers},
 		{kind.GVK, kind.New(), ByPin, func(obj client.Object) []string { return Pins(kind.PinsText(obj)) }},
 		{kind.GVK, kind.New(), ByReferred, Referred(kind)},
 		{holder.GVK, holder.New(), ByPin, func(obj client.Object) []string { return Pins(holder.Facts(obj).Pins) }},
@@ -62,7 +67,7 @@ type Index struct {
 	Func   client.IndexerFunc
 }
 
-// sources returns the function of BySource. It returns everything that may matter to a workload, even if the workload is not opted in:
+// sources returns the function of BySource. It returns every source that may matter to a workload, even if the workload is not opted in:
 // whether it is may depend on its namespace and on the sources.
 func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 	return func(obj client.Object) []string {
@@ -74,7 +79,9 @@ func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 		}
 		config := kind.Config(obj, Namespace(), defaults)
 		for _, trigger := range config.RestartOn {
-			texts = append(texts, trigger.String())
+			if trigger.IsSource() {
+				texts = append(texts, trigger.String())
+			}
 		}
 		for _, source := range pin.Kinds {
 			names, all := config.Track.ListedNames(source)
@@ -87,6 +94,19 @@ func sources(kind workload.Kind, defaults optin.Defaults) client.IndexerFunc {
 		}
 		return texts
 	}
+}
+
+// triggers implements ByTrigger. Hardly any workload has such objects, so it reads nothing else of the configuration.
+func triggers(obj client.Object) []string {
+	// The reconciler reports what cannot be read.
+	all, _ := optin.ParseRestartOn(obj.GetAnnotations()[keys.RestartOn])
+	var texts []string
+	for _, trigger := range all {
+		if !trigger.IsSource() {
+			texts = append(texts, trigger.String())
+		}
+	}
+	return texts
 }
 
 // Referred returns the function of ByReferred: it returns the workload whose template an object uses instead of one of its own.
@@ -123,7 +143,7 @@ func ControllerUID(obj client.Object) []string {
 	return nil
 }
 
-// List reads the objects of a namespace that an index has under a value. It does not copy them, so callers must not change them.
+// List reads the objects of a namespace that an index has under a value; with ByTrigger, those of all namespaces if it is empty. It does not copy them, so callers must not change them.
 func List(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string) ([]client.Object, error) {
 	err := reader.List(ctx, into, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
 	}{
 		"nothing at all":                     {gen.Deployment("web"), ""},
 		"what it refers to, opted in or not": {gen.Deployment("web", template), "configmap/app"},
-		"what it restarts on":                {gen.Deployment("web", template, gen.Annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1./data{.spec}")), "configmap/app secret/db persistentvolumeclaims.v1/data"},
+		"what it restarts on":                {gen.Deployment("web", template, gen.Annotated(keys.RestartOn, "secret/db,persistentvolumeclaims.v1./data{.spec}")), "configmap/app secret/db"},
 		"what it names":                      {gen.Deployment("web", gen.Annotated("secret.reloader.stakater.com/reload", "db")), "secret/db"},
 		"what it has an expression for":      {gen.Deployment("web", gen.Annotated("configmap.reloader.stakater.com/reload", "a.*")), "configmap/*"},
 		"the source, not the revision that was injected": {
@@ -32,6 +32,22 @@ func TestSourcesOfAWorkloadInTheIndex(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(sources(workload.Deployment, defaults)(test.obj), " "); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// What is no source has an index of its own, which answers for all namespaces.
+func TestTriggersOfAWorkloadInTheIndex(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"none":           {"", ""},
+		"only sources":   {"configmap/app,secret/db", ""},
+		"other objects":  {"secret/db,persistentvolumeclaims.v1./data{.spec},storageclasses.v1.storage.k8s.io/fast", "persistentvolumeclaims.v1/data storageclasses.v1.storage.k8s.io/fast"},
+		"partly unclear": {"oops,persistentvolumeclaims.v1/data", "persistentvolumeclaims.v1/data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := strings.Join(triggers(gen.Deployment("web", gen.Annotated(keys.RestartOn, test.text))), " "); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})

@@ -58,7 +58,7 @@ func TestIndexesAreMadeOnce(t *testing.T) {
 	}
 	want := map[string]int{}
 	for _, kind := range []string{"Deployment", "Rollout", "StatefulSet", "DaemonSet"} {
-		maps.Copy(want, map[string]int{kind + " " + index.BySource: 1, kind + " " + index.ByPin: 1, kind + " " + index.ByReferred: 1})
+		maps.Copy(want, map[string]int{kind + " " + index.BySource: 1, kind + " " + index.ByTrigger: 1, kind + " " + index.ByPin: 1, kind + " " + index.ByReferred: 1})
 	}
 	for _, kind := range []string{"ReplicaSet", "ControllerRevision"} {
 		maps.Copy(want, map[string]int{kind + " " + index.ByPin: 1, kind + " " + index.ByReference: 1, kind + " " + index.ByController: 1})

@@ -6,19 +6,27 @@ import (
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/index"
 )
 
 // inAll is what values of an index of controller-runtime begin with that are for lists in all namespaces.
 const inAll = "__all_namespaces/"
 
+// byTrigger is how controller-runtime calls the index of what workloads restart on.
+const byTrigger = "field:" + index.ByTrigger
+
 // byNamespace is an informer with indexes that only answer for one namespace. Those of controller-runtime have each object twice, so that it is found in all
-// namespaces, too. confrev never asks for that, and with a dozen holders for each workload, indexes are a good part of what is in memory.
+// namespaces, too. With a dozen holders for each workload, indexes are a good part of what is in memory, and confrev asks only one for all namespaces, which has
+// few workloads: a StorageClass may matter to those of any namespace.
 type byNamespace struct{ toolscache.SharedIndexInformer }
 
 func (i byNamespace) AddIndexers(all toolscache.Indexers) error {
 	trimmed := toolscache.Indexers{}
 	for name, values := range all {
-		trimmed[name] = withinNamespaces(values)
+		if trimmed[name] = values; name != byTrigger {
+			trimmed[name] = withinNamespaces(values)
+		}
 	}
 	return i.SharedIndexInformer.AddIndexers(trimmed)
 }

@@ -91,21 +91,22 @@ func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
 			return nil
 		}
 		source := pin.Source{Kind: kind, Name: obj.GetName()}
-		return append(r.indexed(ctx, obj.GetNamespace(), source.String()), r.indexed(ctx, obj.GetNamespace(), index.AnyOf(kind))...)
+		return append(r.indexed(ctx, obj.GetNamespace(), index.BySource, source.String()),
+			r.indexed(ctx, obj.GetNamespace(), index.BySource, index.AnyOf(kind))...)
 	}
 }
 
-// indexed returns the workloads under a value of the index, in one namespace or, if that is empty, in all. They include workloads whose
+// indexed returns the workloads under a value of an index, in one namespace or, for what is in none, in all. They include workloads whose
 // template is used by another workload that is under the value.
-func (r *Workloads) indexed(ctx context.Context, namespace, value string) []reconcile.Request {
-	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, index.BySource, value)
+func (r *Workloads) indexed(ctx context.Context, namespace, field, value string) []reconcile.Request {
+	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, field, value)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 		return nil
 	}
 	all := requests(found)
 	for _, other := range r.Kinds.Referring() {
-		found, err := index.List(ctx, r.Client, other.NewList(), namespace, index.BySource, value)
+		found, err := index.List(ctx, r.Client, other.NewList(), namespace, field, value)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 			continue
@@ -139,7 +140,7 @@ func (r *Workloads) followTriggers(kinds []trigger.Kind) error {
 		}
 		err := r.controller.Watch(source.Kind(r.cache, metadata.New(kind.GVK), handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
-				return r.indexed(ctx, changed.Namespace, pin.Source{Kind: kind.Kind, Name: changed.Name}.String())
+				return r.indexed(ctx, changed.Namespace, index.ByTrigger, pin.Source{Kind: kind.Kind, Name: changed.Name}.String())
 			})))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("follow %s: %w", kind.GVK, err))

@@ -47,6 +47,7 @@ var chartValues = slices.Concat([]string{
 	// thousands of references take seconds.
 	"webhook.timeoutSeconds=30", "secrets.enabled=true", "restartOn[0].apiGroups[0]=", "restartOn[0].resources[0]=persistentvolumeclaims",
 	"failFast.enabled=true", "failFast.evictStuckPods=true", "analysis.enabled=true", "restartOn[1].apiGroups[0]=e2e.confrev.io", "restartOn[1].resources[0]=webapps",
+	"restartOn[2].apiGroups[0]=storage.k8s.io", "restartOn[2].resources[0]=storageclasses",
 	"compat[0]=reloader", "compat[1]=wave", "rotate[0]=external-secrets", "rotate[1]=vault", "rotate[2]=trust-manager",
 	// What the confrev under test is started with: the plugin reads it from the chart's Deployment.
 	"settle=" + settle.String(), "grace=" + grace.String(),
@@ -138,7 +139,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	confrev, err = cluster.Confrev(ctx, "confrev", binary, "--settle", settle.String(), "--grace", grace.String(), "--secrets",
 		"--revisions-per-hour", "1000", "--rollouts-per-hour", "1000", "--compat", "reloader,wave", "--rotate", "external-secrets,vault,trust-manager", "--config", config,
-		"--restart-on", "persistentvolumeclaims,webapps.e2e.confrev.io", "--fail-fast", "--evict-stuck-pods", "--analysis",
+		"--restart-on", "persistentvolumeclaims,webapps.e2e.confrev.io,storageclasses.storage.k8s.io", "--fail-fast", "--evict-stuck-pods", "--analysis",
 		"--stages", listStages())
 	if err != nil {
 		return 1, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
@@ -41,6 +42,25 @@ func TestRestartOnDisclosesNothing(t *testing.T) {
 	}
 	if all := w.Describe() + w.Kubectl("get", "events.events.k8s.io", "-o", "yaml"); strings.Contains(all, canary) {
 		t.Errorf("an annotation of another namespace was repeated:\n%s", all)
+	}
+}
+
+// An object that is in no namespace matters to workloads in any.
+func TestRestartOnAnObjectInNoNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.NS}, Provisioner: "e2e.confrev.io/none"}
+	env.Create(t, cluster.Client, class)
+	trigger := "storageclasses.v1.storage.k8s.io/" + class.Name
+	worlds := []*world{w, newWorld(t)}
+	for _, w := range worlds {
+		w.Create(configMap("web", "k", "v"), deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, trigger)))
+		w.waitFollowed("web", trigger)
+	}
+	class.AllowVolumeExpansion = new(true)
+	w.Must(cluster.Client.Update(w.Ctx, class))
+	for _, w := range worlds {
+		w.waitRestarted("web", trigger, "")
 	}
 }
 
