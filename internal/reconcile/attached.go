@@ -67,7 +67,8 @@ func (r *Revisions) releaseFinalizer(ctx context.Context, obj *metav1.PartialObj
 		return 0, err
 	}
 	if !ending && !users.empty() {
-		return 0, nil
+		// Their events lead back here. If one were missed, the finalizer would stay, and with it the namespace.
+		return r.Grace, nil
 	}
 	if !ending {
 		if used, err := r.usedInNamespace(ctx, ref.Namespace, names(ref)); err != nil || used {

@@ -47,3 +47,18 @@ func TestDeletedNamespaceLosesFinalizer(t *testing.T) {
 		})
 	}
 }
+
+// Rule 16: whatever events are missed, a deleted source that some workload names is looked at again, or its finalizer would keep the
+// namespace.
+func TestDeletedSourceInUseIsLookedAtAgain(t *testing.T) {
+	now := metav1.Now()
+	source := gen.ConfigMap("app", nil)
+	source.Annotations = map[string]string{keys.Attach: "true", keys.Protect: "true"}
+	source.Finalizers, source.DeletionTimestamp = []string{keys.ProtectFinalizer}, &now
+	r, _, _ := newRevisions(t, source, gen.Web("1", gen.Untracked))
+	r.Grace = time.Minute
+	result, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"})
+	if err != nil || result.RequeueAfter != r.Grace {
+		t.Errorf("looks again after %s, %v", result.RequeueAfter, err)
+	}
+}

@@ -75,7 +75,7 @@ func (r *Revisions) SetUp(manager ctrl.Manager) error {
 
 // WatchWorkloads makes the events of a kind's workloads reach the revisions that they use.
 func (r *Revisions) WatchWorkloads(kind workload.Kind) error {
-	return r.controller.Watch(r.watch(kind.New(), r.usedBy(r.templateUses(kind))))
+	return r.controller.Watch(r.watch(kind.New(), r.usedBy(templateUses(kind))))
 }
 
 // WatchHolders makes the events of a kind's holders reach the revisions that they use. cached is an empty object of the type in which they are cached.

@@ -182,15 +182,27 @@ func attachable(obj client.Object) bool {
 	return optin.Attachable(obj) || revision.Attached(obj) || slices.Contains(obj.GetFinalizers(), keys.ProtectFinalizer)
 }
 
-// used are what an object's template uses: the revisions that it pins, and the sources that it names.
-type used struct{ pins, names []string }
+// used are what an object's template uses: the revisions that it pins, and the sources that it names. asks is whether a workload wants
+// these attached, as far as it says so itself.
+type used struct {
+	pins, names []string
+	asks        string
+}
 
-// templateUses returns what a workload's template uses. Names matter only in mode attach.
-func (r *Revisions) templateUses(kind workload.Kind) func(client.Object) used {
+func (u used) same(as used) bool {
+	return sameSet(u.pins, as.pins) && sameSet(u.names, as.names) && u.asks == as.asks
+}
+
+// templateUses returns what a workload's template uses. Names matter in any mode: what another workload attaches stays for all that
+// name it.
+func templateUses(kind workload.Kind) func(client.Object) used {
 	return func(obj client.Object) used {
-		u := used{pins: index.Pins(kind.PinsText(obj))}
-		if optin.ModeOf(obj.GetAnnotations()).Attaches {
-			u.names = kind.Facts(obj).References
+		annotations := obj.GetAnnotations()
+		u := used{pins: index.Pins(kind.PinsText(obj)), asks: annotations[keys.Mode] + " " + annotations[keys.Track] + " " + obj.GetLabels()[keys.Track]}
+		// The reconciler of workloads reports what cannot be read.
+		uses, _ := kind.Uses(obj)
+		for _, use := range uses {
+			u.names = append(u.names, use.String())
 		}
 		return u
 	}
@@ -219,7 +231,7 @@ func (r *Revisions) usedBy(uses func(client.Object) used) refHandler {
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q refQueue) {
 			before, after := uses(e.ObjectOld), uses(e.ObjectNew)
-			if !sameSet(before.pins, after.pins) || !sameSet(before.names, after.names) {
+			if !before.same(after) {
 				enqueue(ctx, e.ObjectNew.GetNamespace(), before, q)
 				enqueue(ctx, e.ObjectNew.GetNamespace(), after, q)
 			}

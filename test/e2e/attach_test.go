@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,6 +154,46 @@ func TestAttachedSourceStaysForOtherHolders(t *testing.T) {
 	})
 }
 
+// idle makes a CronJob that has no Job and did not opt in.
+func idle(name, configMap string) *batchv1.CronJob {
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	cron.Spec.Schedule, cron.Spec.Suspend = "0 0 1 1 *", new(true)
+	cron.Spec.JobTemplate.Spec.Template = deployment(name, envFrom(configMap)).Spec.Template
+	cron.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return cron
+}
+
+// A workload that begins to name an attached source owns it too, before it has a holder: its next Job needs the source.
+func TestAttachedSourceStaysForACronJobWithoutJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(attachable("shared"), configMap("before", "k", "v"), idle("later", "before"), deployment("web", inMode(optin.Attach), envFrom("shared")))
+	w.waitOwners("shared")
+	w.Kubectl("patch", "cronjob", "later", "--type=json", "-p",
+		`[{"op":"replace","path":"/spec/jobTemplate/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"shared"}]`)
+	owners := func() (names []string) {
+		cm := &corev1.ConfigMap{}
+		w.Must(w.Get("shared", cm))
+		for _, o := range cm.OwnerReferences {
+			names = append(names, o.Name)
+		}
+		return names
+	}
+	w.Eventually("it owns the source", func() string {
+		if names := owners(); !slices.Contains(names, "later") {
+			return fmt.Sprintf("owners %q", names)
+		}
+		return ""
+	})
+	w.Kubectl("delete", "deployment", "web")
+	w.Eventually("it is left", func() string {
+		if names := owners(); !slices.Equal(names, []string{"later"}) {
+			return fmt.Sprintf("owners %q", names)
+		}
+		return ""
+	})
+}
+
 // Opting out of attach, by the source or by the workload, leaves workload and source as they are.
 func TestOptingOutOfAttach(t *testing.T) {
 	t.Parallel()
@@ -216,6 +257,33 @@ func TestProtectedSourceStaysWhileUsed(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// Rule 16: a workload that did not opt in, and has no holder, is waited for, until it goes.
+func TestProtectedSourceStaysForACronJobWithoutJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(attachable("web-v1", keys.Protect), attachable("web-v2"), idle("later", "web-v1"),
+		deployment("web", inMode(optin.Attach), gen.HistoryLimit(0), envFrom("web-v1")))
+	w.Eventually("the finalizer is on", func() string {
+		cm := &corev1.ConfigMap{}
+		w.Must(w.Get("web-v1", cm))
+		return missingFinalizer(cm)
+	})
+	w.Kubectl("delete", "configmap", "web-v1", "--wait=false")
+	w.deploy("web-v2")
+	w.Eventually("the earlier ReplicaSet goes", func() string {
+		if n := len(w.ReplicaSets("web")); n != 1 {
+			return fmt.Sprint(n, " ReplicaSets")
+		}
+		return ""
+	})
+	w.Barrier()
+	if w.Gone("web-v1") {
+		t.Fatal("it went while a CronJob names it")
+	}
+	w.Kubectl("delete", "cronjob", "later")
+	w.waitGone("web-v1")
 }
 
 // Rule 16: a protected source does not keep its namespace from going, whatever still uses it there.
