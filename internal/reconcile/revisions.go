@@ -42,8 +42,7 @@ type Revisions struct {
 
 	controller controller.TypedController[revision.Ref]
 	cache      cache.Cache
-	// lost remembers which lost revisions were reported.
-	lost memories
+	lost       losses
 	// unused has the times at which attached sources were first seen without users.
 	unused *lru.Cache
 }
@@ -90,6 +89,7 @@ func (r *Revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.
 		return reconcile.Result{}, err
 	}
 	if left {
+		r.lost.forget(ref)
 		return outcome(ctx, 0, r.unprotect(ctx, ref))
 	}
 	wait, err := r.reconcile(ctx, ref)
@@ -103,6 +103,8 @@ func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 		return 0, err
 	}
 	if err == nil {
+		// Whatever brought it back: if it is lost again, that is reported again.
+		r.lost.forget(ref)
 		is, err := r.isRevision(ctx, obj)
 		if err != nil {
 			return 0, err
@@ -189,9 +191,8 @@ func (r *Revisions) sweep(ctx context.Context, obj *metav1.PartialObjectMetadata
 // restore recreates a revision that was deleted while in use, or warns that it cannot (rule 9). Its users are looked up live: when a
 // workload is deleted, its revisions may be deleted before the cache shows that their holders are gone.
 func (r *Revisions) restore(ctx context.Context, ref revision.Ref, users users) error {
-	name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Text()}
 	if users.empty() {
-		r.lost.forget(name)
+		r.lost.forget(ref)
 		return nil
 	}
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, revision.NewMetadata(ref.Kind))
@@ -201,22 +202,24 @@ func (r *Revisions) restore(ctx context.Context, ref revision.Ref, users users) 
 	}
 	users, err = r.alive(ctx, users)
 	if err != nil || users.empty() {
-		r.lost.forget(name)
+		r.lost.forget(ref)
 		return err
 	}
 	source, number, ok := users.source(ref)
 	if !ok {
 		return nil
 	}
+	// Before the source is read, so that the event of a later change to it leads back here.
+	known := r.lost.note(ref, source)
 	restored, err := r.Store.Restore(ctx, source, ref, number)
 	if err != nil {
 		return err
 	}
 	if restored {
-		r.lost.forget(name)
+		r.lost.forget(ref)
 		return r.announce(ctx, ref, source, users)
 	}
-	r.report(ctx, ref, source, users, r.lost.get(name, ""))
+	r.report(ctx, ref, source, users, known)
 	return nil
 }
 
@@ -236,7 +239,7 @@ func (r *Revisions) announce(ctx context.Context, ref revision.Ref, source pin.S
 }
 
 // report warns each workload that uses a lost revision, once.
-func (r *Revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *memory) {
+func (r *Revisions) report(ctx context.Context, ref revision.Ref, source pin.Source, users users, known *loss) {
 	for _, n := range known.reported.News([]notice.Notice{{Reason: notice.RevisionMissing, Users: users.objects(), Source: source, Text: fmt.Sprintf(
 		"revision %s was deleted while in use, and %s has other content now: pods that need it cannot start. "+
 			"Restore %s's old content to get it back, or roll out the current one", ref.Name, source, source)}}) {

@@ -160,11 +160,16 @@ func (r *Revisions) watch(obj client.Object, h refHandler) source.TypedSource[re
 	return source.TypedKind[client.Object, revision.Ref](r.cache, obj, h)
 }
 
-// itself enqueues revisions, and sources that may be attached, for their own events.
+// itself enqueues revisions, and sources that may be attached, for their own events; and lost revisions for those of their sources, whose
+// content may be the old one again.
 func (r *Revisions) itself(kind pin.Kind) refHandler {
 	enqueue := func(obj client.Object, q refQueue) {
+		ref := revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 		if kept(obj) {
-			q.Add(revision.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()})
+			q.Add(ref)
+		}
+		for _, lost := range r.lost.from(ref) {
+			q.Add(lost)
 		}
 	}
 	return refHandler{

@@ -157,6 +157,22 @@ func TestLostRevisionIsReportedAndRestored(t *testing.T) {
 	})
 }
 
+// Rule 9: so is one that only a workload pins which opted out. No event of its source reaches that workload.
+func TestLostRevisionOfAWorkloadThatOptedOutIsRestored(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.Kubectl("annotate", "deployment", "web", keys.Track+"=none", "--overwrite")
+	w.Edit("web", "color", "B")
+	w.Barrier()
+	w.unguarded("delete", "configmap", a.Revision)
+	w.WaitEvent("RevisionMissing", "web", a.Revision+" was deleted while in use")
+	w.Edit("web", "color", "A")
+	w.WaitEvent("RevisionRecreated", "web", a.Revision)
+	if got := w.PinOf("web", "web"); got != a || w.Gone(a.Revision) {
+		t.Errorf("pinned to %s, which is gone: %t", got, w.Gone(a.Revision))
+	}
+}
+
 // orphan makes a revision that no one uses.
 func orphan() *corev1.ConfigMap {
 	return forged(trueName("orphan", "k", "v"), "orphan", hashOf("k", "v"), nil, "k", "v")
