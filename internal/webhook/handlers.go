@@ -110,7 +110,7 @@ const maxWarning = 256
 
 func texts(all []notice.Notice) []string {
 	var said []string
-	for _, w := range all {
+	for _, w := range notice.Few(all) {
 		if !w.Normal {
 			said = append(said, notice.Cut("confrev: "+w.Text, maxWarning))
 		}

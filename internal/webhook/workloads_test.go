@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 )
@@ -48,5 +49,12 @@ func TestTextsLeaveOutWhatIsMeantToBe(t *testing.T) {
 	got := texts([]notice.Notice{{Text: "wrong"}, {Text: "meant", Normal: true}, {Text: strings.Repeat("x", 1000)}})
 	if len(got) != 2 || got[0] != "confrev: wrong" || len(got[1]) != maxWarning {
 		t.Errorf("says %q", got)
+	}
+	var many []notice.Notice
+	for i := range 20_000 {
+		many = append(many, notice.Warning(notice.SourceMissing, pin.Source{}, "app-%d does not exist", i))
+	}
+	if got := texts(many); len(got) != 21 || !strings.HasPrefix(got[20], "confrev: and 19980 more") {
+		t.Errorf("of 20,000 warnings %d are left: %q", len(got), got)
 	}
 }

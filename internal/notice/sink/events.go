@@ -16,8 +16,8 @@ import (
 	"confrev.io/confrev/internal/revision"
 )
 
-// maxNote is the length, in bytes, of the longest note that the API server accepts in an event.
-const maxNote = 1024
+// maxNote is how many bytes a note may have.
+const maxNote = notice.MaxText
 
 // actions maps the reason of a notice to its event's action: what confrev did, or tried to do. For any other reason it is plan.
 var actions = map[string]string{
