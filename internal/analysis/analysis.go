@@ -39,12 +39,13 @@ func ParseNames(text string) ([]string, error) {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
 			return nil, fmt.Errorf("%s is not the name of an AnalysisTemplate", quote.Text(name))
 		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
+		if slices.Contains(names, name) {
+			continue
 		}
-	}
-	if len(names) > maxTemplates {
-		return nil, fmt.Errorf("it names %d AnalysisTemplates: want at most %d", len(names), maxTemplates)
+		if len(names) == maxTemplates {
+			return nil, fmt.Errorf("it names more than %d AnalysisTemplates", maxTemplates)
+		}
+		names = append(names, name)
 	}
 	return names, nil
 }

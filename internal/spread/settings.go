@@ -49,12 +49,11 @@ const maxSteps = 20
 
 // ParseSteps reads "1,10%,50%".
 func ParseSteps(text string) ([]Amount, error) {
-	texts := strings.Split(text, ",")
-	if len(texts) > maxSteps {
-		return nil, fmt.Errorf("it has %d steps: want at most %d", len(texts), maxSteps)
+	if n := strings.Count(text, ",") + 1; n > maxSteps {
+		return nil, fmt.Errorf("it has %d steps: want at most %d", n, maxSteps)
 	}
 	var steps []Amount
-	for _, one := range texts {
+	for one := range strings.SplitSeq(text, ",") {
 		step, err := ParseAmount(one)
 		if err != nil {
 			return nil, err

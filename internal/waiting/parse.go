@@ -43,8 +43,9 @@ func ParseFreeze(text, by string) (Gate, error) {
 }
 
 const (
-	// maxWindows is how many windows a setting may have.
-	maxWindows = 16
+	// maxWindows is how many windows a setting may have, and maxWindowText how many bytes each of them: its fields of cron are lists.
+	maxWindows    = 16
+	maxWindowText = 512
 	// maxOpen is how long a window may be open.
 	maxOpen = 366 * 24 * time.Hour
 )
@@ -71,11 +72,10 @@ var minutes = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | c
 // which is UTC if there is none: "0 9 * * 1-5 8h Europe/Berlin".
 func ParseWindow(text, by string) (Gate, error) {
 	g := Gate{Reason: Window, By: by}
-	texts := strings.Split(text, ";")
-	if len(texts) > maxWindows {
-		return Gate{Reason: Window, By: by, Invalid: true}, fmt.Errorf("it has %d windows: want at most %d", len(texts), maxWindows)
+	if n := strings.Count(text, ";") + 1; n > maxWindows {
+		return Gate{Reason: Window, By: by, Invalid: true}, fmt.Errorf("it has %d windows: want at most %d", n, maxWindows)
 	}
-	for _, one := range texts {
+	for one := range strings.SplitSeq(text, ";") {
 		w, err := parseWindow(one)
 		if err != nil {
 			return Gate{Reason: Window, By: by, Invalid: true}, err
@@ -88,6 +88,9 @@ func ParseWindow(text, by string) (Gate, error) {
 const cronFields = 5
 
 func parseWindow(text string) (window, error) {
+	if len(text) > maxWindowText {
+		return window{}, fmt.Errorf("a window is longer than %d bytes: %s", maxWindowText, quote.Text(text))
+	}
 	fields := strings.Fields(text)
 	if len(fields) != cronFields+1 && len(fields) != cronFields+2 {
 		return window{}, fmt.Errorf(`%s is not a window: want five fields of cron, a duration and a time zone, such as "0 9 * * 1-5 8h Europe/Berlin"`,

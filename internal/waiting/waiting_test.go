@@ -155,6 +155,7 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 		"window TZ=Europe/Rome 9 * * 1 8h": `"TZ=Europe/Rome 9 * * 1" are not five fields of cron`,
 		"window 0 9 * * * 8h;":             `"" is not a window: want five fields of cron, a duration and a time zone, such as "0 9 * * 1-5 8h Europe/Berlin"`,
 		"window " + strings.Repeat("0 9 * * * 8h;", 16) + "0 9 * * * 8h": `it has 17 windows: want at most 16`,
+		"window " + strings.Repeat("0,", 251) + "0 9 * * * 8h":           `a window is longer than 512 bytes: "` + strings.Repeat("0,", 32) + `"…`,
 	} {
 		kind, value, _ := strings.Cut(text, " ")
 		parse := map[string]func(string, string) (waiting.Gate, error){
@@ -167,6 +168,14 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 		if !wait.Invalid || wait.String() != "until annotation x is corrected, which cannot be read" {
 			t.Errorf("%s: it waits %s", text, wait)
 		}
+	}
+}
+
+// Every minute of an hour, one by one, is shorter.
+func TestALongWindow(t *testing.T) {
+	text := "0 9 * * * 8h"
+	if _, err := waiting.ParseWindow(text+strings.Repeat(" ", 512-len(text)), "annotation x"); err != nil {
+		t.Error(err)
 	}
 }
 
