@@ -52,7 +52,7 @@ const (
 func values() map[string]value {
 	modes, policies := names(optin.Modes), append(names(optin.Policies), "")
 	return map[string]value{
-		keys.Track:  like("What is tracked: all, none, or a list of sources.", `\s*(|all|none|`+named+`(\s*,\s*`+named+`)*)\s*`, "all", "none", "configmap/app,secret/db"),
+		keys.Track:  like("What is tracked: all, none, or a list of sources.", `\s*(|all|none|`+named+`(\s*,\s*`+named+`){0,199})\s*`, "all", "none", "configmap/app,secret/db"),
 		keys.Owners: oneOf("Whether ownerReferences opt sources in.", "true", "false"), keys.Mode: oneOf("What confrev does for the workload.", modes...),
 		keys.Settle:    like("How long changes settle.", `(`+positive+`|`+zero+`)`, "10s", "0s"),
 		keys.Injection: oneOf("Where pins are applied.", string(optin.Admission), string(optin.Template)),

@@ -81,7 +81,9 @@ func fits(schema *jsonschema.Schema, key, text string) bool {
 // examples are values that confrev can read, and others that it cannot. What the schema accepts although confrev does not is not among them: dates that
 // do not exist, durations that are too long, and such.
 var examples = map[string]struct{ good, bad []string }{
-	keys.Track:       {[]string{"all", "none", "", "configmap/app", "configmap/app, secret/db", " all "}, []string{"app", "deployment/web", "configmap/App", "configmap/app,", "All"}},
+	keys.Track: {[]string{"all", "none", "", "configmap/app", "configmap/app, secret/db", " all ", "configmap/a" + strings.Repeat(",secret/b", 199)}, []string{
+		"app", "deployment/web", "configmap/App", "configmap/app,", "All", "configmap/a" + strings.Repeat(",secret/b", 200),
+	}},
 	keys.Owners:      {[]string{"true", "false"}, []string{"yes", "", "True"}},
 	keys.Mode:        {[]string{"revision", "restart", "attach"}, []string{"", "Revision", "reload"}},
 	keys.Settle:      {[]string{"10s", "0", "0s", "1m30s", "1.5h", "-0s", "+5s", "100ms"}, []string{"soon", "5", "", "-5s", "5 s"}},

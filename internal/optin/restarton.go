@@ -14,11 +14,10 @@ import (
 	"confrev.io/confrev/internal/quote"
 )
 
-// The limits of one annotation, all of which is read again whenever the workload is reconciled.
+// The limits of one annotation, in addition to those of all lists.
 const (
-	maxTriggers    = 32
-	maxTriggerText = 1024
-	maxFields      = 16
+	maxTriggers = 32
+	maxFields   = 16
 )
 
 // Trigger is an object whose changes roll a workload that may not even refer to it (confrev.io/restart-on).
@@ -40,10 +39,10 @@ var triggerForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)\.(v[a-z0-9]+)(?:\.([a-z
 // field may follow the last form, if only this field counts: "persistentvolumeclaims.v1/data{.spec.volumeName}". Together with an
 // error, ParseRestartOn returns the items that it could read, within the limits.
 func ParseRestartOn(text string) ([]Trigger, error) {
-	items := splitOutsideBraces(text)
-	var problems []error
+	items := splitOutsideBraces(text, maxTriggers+1)
+	var wrong problems
 	if len(items) > maxTriggers {
-		problems = append(problems, fmt.Errorf("it has more than %d items; the rest are ignored", maxTriggers))
+		wrong.add(tooMany(maxTriggers))
 		items = items[:maxTriggers]
 	}
 	var triggers []Trigger
@@ -53,10 +52,10 @@ func ParseRestartOn(text string) ([]Trigger, error) {
 			triggers, err = merge(triggers, trigger)
 		}
 		if err != nil {
-			problems = append(problems, err)
+			wrong.add(err)
 		}
 	}
-	return triggers, errors.Join(problems...)
+	return triggers, wrong.err()
 }
 
 // merge adds a trigger, or only its field if the object is already there.
@@ -84,8 +83,8 @@ func mergeFields(a, b []Field) []Field {
 }
 
 func parseTrigger(item string) (Trigger, error) {
-	if len(item) > maxTriggerText {
-		return Trigger{}, fmt.Errorf("an item is longer than %d bytes: %s", maxTriggerText, quote.Text(item))
+	if err := checkLength(item); err != nil {
+		return Trigger{}, err
 	}
 	object, field, hasField := strings.Cut(item, "{")
 	object = strings.TrimSpace(object)
@@ -131,12 +130,12 @@ func kindOf(resource schema.GroupVersionResource) pin.Kind {
 	return pin.Kind(text)
 }
 
-// splitOutsideBraces splits at commas, except those within the path of a field.
-func splitOutsideBraces(text string) []string {
+// splitOutsideBraces splits at commas, except those within the path of a field, and returns the first items, at most so many.
+func splitOutsideBraces(text string, most int) []string {
 	var items []string
 	depth, begin := 0, 0
 	add := func(end int) {
-		if item := strings.TrimSpace(text[begin:end]); item != "" {
+		if item := strings.TrimSpace(text[begin:end]); item != "" && len(items) < most {
 			items = append(items, item)
 		}
 		begin = end + 1

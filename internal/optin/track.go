@@ -1,7 +1,7 @@
 package optin
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -45,7 +45,8 @@ func (f nameForm) matches(name string) bool {
 func allKinds() map[pin.Kind]bool { return map[pin.Kind]bool{pin.ConfigMap: true, pin.Secret: true} }
 
 // ParseTrack reads the annotation: "all", "none" or "" for nothing, or a list such as "configmap/app,configmap/web". Together with
-// an error, it returns a Track of the items that it could read, so that one mistake does not disable the others.
+// an error, it returns a Track of the items that it could read, so that one mistake does not disable the others. Of a list that is too
+// long, none counts: some of its sources would move without the others.
 func ParseTrack(text string) (Track, error) {
 	switch strings.TrimSpace(text) {
 	case "":
@@ -55,18 +56,24 @@ func ParseTrack(text string) (Track, error) {
 	case "all":
 		return Track{all: allKinds()}, nil
 	}
+	const want = `want "all", "none" or a list of sources`
+	if strings.Count(text, ",") >= maxItems {
+		return Track{}, fmt.Errorf("%s: it has more than %d items, so none of them counts", want, maxItems)
+	}
 	var track Track
-	var problems []error
+	var wrong problems
 	for item := range strings.SplitSeq(text, ",") {
 		source, err := pin.ParseSource(strings.TrimSpace(item))
-		if err != nil {
-			problems = append(problems, err)
+		if err = cmp.Or(checkLength(item), err); err != nil {
+			wrong.add(err)
 			continue
 		}
-		track.listed = append(track.listed, source)
+		if !slices.Contains(track.listed, source) {
+			track.listed = append(track.listed, source)
+		}
 	}
-	if len(problems) > 0 {
-		return track, fmt.Errorf(`want "all", "none" or a list of sources: %w`, errors.Join(problems...))
+	if err := wrong.err(); err != nil {
+		return track, fmt.Errorf("%s: %w", want, err)
 	}
 	return track, nil
 }
@@ -103,6 +110,19 @@ type Selection struct {
 	OwnersIgnored []pin.Source
 	// Refused are listed by the workload but never copied, with the reason.
 	Refused map[pin.Source]string
+}
+
+// Unreferenced returns the names of those listed sources that no use is of, and the source if it is only one.
+func (s Selection) Unreferenced(uses []podspec.Use) (names []string, only pin.Source) {
+	for _, source := range s.Unused {
+		if !slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
+			names, only = append(names, source.String()), source
+		}
+	}
+	if len(names) > 1 {
+		only = pin.Source{}
+	}
+	return names, only
 }
 
 // Select returns which of a template's uses are tracked. traits returns the Traits of a source. frozen is true if tracked sources

@@ -150,10 +150,8 @@ func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection opt
 	if seen.config.Track.ListsKind(pin.Secret) && !r.Options.Enabled(pin.Secret) {
 		seen.warn(notice.KindNotEnabled, pin.Source{}, "annotation %s lists a Secret; this confrev runs without --secrets, so it tracks ConfigMaps only", keys.Track)
 	}
-	for _, source := range selection.Unused {
-		if !slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source }) {
-			seen.warn(notice.NotReferenced, source, "annotation %s lists %s, which the pod template does not refer to", keys.Track, source)
-		}
+	if names, about := selection.Unreferenced(uses); len(names) > 0 {
+		seen.warn(notice.NotReferenced, about, "annotation %s lists %s, which the pod template does not refer to", keys.Track, notice.Names(names))
 	}
 	for _, source := range selection.OwnersIgnored {
 		n := notice.Warning(notice.OwnerIgnored, source, "the ownerReference of %s to the workload opts nothing in without consent: list it in "+

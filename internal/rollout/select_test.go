@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -121,6 +124,35 @@ func TestSelectUses(t *testing.T) {
 			}
 			if got := strings.Join(warned, " "); got != test.warned {
 				t.Errorf("warned %+v, want %q", seen.warnings, test.warned)
+			}
+		})
+	}
+}
+
+// Someone who mistypes one name reads which; someone who lists two hundred gets no two hundred events.
+func TestUnreferencedSourcesAreOneWarning(t *testing.T) {
+	tests := map[string]struct {
+		listed int
+		about  string
+		says   string
+	}{
+		"none": {}, "one": {1, "configmap/gone-0", "lists configmap/gone-0, which"}, "two": {2, "/", "lists configmap/gone-0, configmap/gone-1, which"},
+		"many": {200, "/", "configmap/gone-4 and 195 more, which the pod template does not refer to"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			selection := optin.Selection{Unused: []pin.Source{gen.Source("secret/db")}}
+			for i := range test.listed {
+				selection.Unused = append(selection.Unused, gen.Source(fmt.Sprintf("configmap/gone-%d", i)))
+			}
+			seen := newObserved(gen.Namespace, view{})
+			// The template refers to a Secret, which is not enabled.
+			(&Engine{}).warnUntracked(seen, []podspec.Use{{Source: gen.Source("secret/db")}}, selection)
+			if len(seen.warnings) != min(test.listed, 1) {
+				t.Fatalf("%d warnings", len(seen.warnings))
+			}
+			if test.listed > 0 && (!strings.Contains(seen.warnings[0].Text, test.says) || seen.warnings[0].Source.String() != test.about) {
+				t.Errorf("about %s: %q", seen.warnings[0].Source, seen.warnings[0].Text)
 			}
 		})
 	}

@@ -297,8 +297,7 @@ func TestMistakesInAnnotationsAreReported(t *testing.T) {
 		deployment("web", envFrom("web"), gen.Tracking("configmap/web,cm/web,configmap/unused,secret/s"), gen.Annotated(keys.Settle, "soon")))
 	w.WaitPinned("web", "web", "k", "v")
 	w.WaitEvent("InvalidTrack", "web", `"cm/web" is not a source`)
-	w.WaitEvent("NotReferenced", "web", "configmap/unused, which the pod template does not refer to")
-	w.WaitEvent("NotReferenced", "web", "secret/s, which the pod template does not refer to")
+	w.WaitEvent("NotReferenced", "web", "lists configmap/unused, secret/s, which the pod template does not refer to")
 	w.WaitEvent("InvalidSettle", "web", `"soon"`)
 
 	pinned := w.PinsText("web")

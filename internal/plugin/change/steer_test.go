@@ -2,6 +2,7 @@ package change
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,6 +32,10 @@ func web(track string) session.Target {
 }
 
 func TestTrackEditsTheList(t *testing.T) {
+	many := "secret/s-0"
+	for i := range 199 {
+		many += fmt.Sprintf(",secret/s-%d", i+1)
+	}
 	tests := map[string]struct {
 		edit    edit
 		before  string
@@ -45,6 +50,7 @@ func TestTrackEditsTheList(t *testing.T) {
 		"one that is there":       {addTracked, "configmap/app", []string{"configmap/app"}, "configmap/app", ""},
 		"one of all":              {addTracked, "all", []string{"configmap/app"}, "all", ""},
 		"one and a malformed one": {addTracked, "app", []string{"configmap/app"}, "", "malformed"},
+		"one too many":            {addTracked, many, []string{"configmap/app"}, "", "would be invalid"},
 		"out, altogether":         {dropTracked, "all", nil, "none", ""},
 		"one out":                 {dropTracked, "configmap/app, secret/db", []string{"secret/db"}, "configmap/app", ""},
 		"the last out":            {dropTracked, "configmap/app", []string{"configmap/app"}, "none", ""},

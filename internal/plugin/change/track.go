@@ -132,7 +132,11 @@ func addTracked(_ session.Target, before string, sources []pin.Source) (string, 
 	if err != nil {
 		return "", err
 	}
-	return listText(append(listed, sources...)), nil
+	after := listText(append(listed, sources...))
+	if _, err := optin.ParseTrack(after); err != nil {
+		return "", fmt.Errorf("annotation %s would be invalid: %w", keys.Track, err)
+	}
+	return after, nil
 }
 
 // dropTracked returns the annotation with fewer sources; without any, "none".
