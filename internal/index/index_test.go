@@ -1,6 +1,8 @@
 package index
 
 import (
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -49,6 +51,34 @@ func TestTriggersOfAWorkloadInTheIndex(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(triggers(gen.Deployment("web", gen.Annotated(keys.RestartOn, test.text))), " "); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// The index reads each workload again at each of its changes, in every replica.
+func TestIndexingCostsLittleMoreThanTheAnnotations(t *testing.T) {
+	const size, most = 100_000, 10
+	defaults := optin.Defaults{}
+	defaults.Compat.Reloader, defaults.Compat.Wave = true, true
+	tests := map[string]struct{ key, item string }{
+		"commas": {keys.Track, ","}, "sources": {keys.Track, "configmap/a,"}, "triggers": {keys.RestartOn, "configmap/a,"},
+		"expressions": {"configmap.reloader.stakater.com/reload", "a{900},"}, "mistakes": {"configmap.reloader.stakater.com/reload", "(,"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			web := gen.Deployment("web", gen.Annotated(test.key, strings.Repeat(test.item, size/len(test.item))))
+			least := uint64(math.MaxUint64)
+			// Others may allocate meanwhile.
+			for range 3 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				sources(workload.Deployment, defaults)(web)
+				runtime.ReadMemStats(&after)
+				least = min(least, after.TotalAlloc-before.TotalAlloc)
+			}
+			if least > most*size {
+				t.Errorf("%d bytes for an annotation of %d", least, size)
 			}
 		})
 	}

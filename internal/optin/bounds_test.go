@@ -51,6 +51,9 @@ func TestFewProblemsOfOneSettingAreListed(t *testing.T) {
 			if err == nil || strings.Count(err.Error(), slips) != test.listed || strings.Contains(err.Error(), " more") != (test.rest != "") || !strings.HasSuffix(err.Error(), test.rest) {
 				t.Errorf("got %v", err)
 			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Error("the API server drops warnings with line breaks")
+			}
 			if !track.Tracks(pin.Source{Kind: pin.ConfigMap, Name: "app"}) {
 				t.Error("the rest does not count")
 			}

@@ -1,7 +1,7 @@
 package optin
 
 import (
-	"regexp"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -80,10 +80,8 @@ func readReloader(annotations map[string]string, config *Config) bool {
 			found = true
 			track.named = appendForms(track.named, kind, config.expressions(reload, list))
 		}
-		for name := range strings.SplitSeq(annotations[exclude], ",") {
-			if name = strings.TrimSpace(name); name != "" {
-				track.excluded = appendForms(track.excluded, kind, []nameForm{exactName(name)})
-			}
+		if list, ok := annotations[exclude]; ok {
+			track.excluded = appendForms(track.excluded, kind, config.names(exclude, list))
 		}
 	}
 	if ignored, _ := config.flag(annotations, reloaderIgnore); ignored {
@@ -116,57 +114,37 @@ func readWave(annotations map[string]string, config *Config) bool {
 		key  string
 		kind pin.Kind
 	}{{waveExtraConfigMaps, pin.ConfigMap}, {waveExtraSecrets, pin.Secret}} {
-		key, kind := extra.key, extra.kind
-		for item := range strings.SplitSeq(annotations[key], ",") {
-			name := strings.TrimSpace(item)
-			switch {
-			case name == "":
-			case strings.Contains(name, "/"):
-				config.complain(InvalidCompat, "annotation %s: %s is in another namespace, which confrev does not follow", key, quote.Text(name))
-			default:
-				config.Track.named = appendForms(config.Track.named, kind, []nameForm{exactName(name)})
+		var forms []nameForm
+		var wrong problems
+		for _, name := range wrong.items(annotations[extra.key]) {
+			if strings.Contains(name, "/") {
+				wrong.add(fmt.Errorf("%s is in another namespace, which confrev does not follow", quote.Text(name)))
+				continue
 			}
+			forms = append(forms, exactName(name))
 		}
+		config.complainOf(extra.key, wrong)
+		config.Track.named = appendForms(config.Track.named, extra.kind, forms)
 	}
 	return true
 }
 
-// expressions reads a list of regular expressions, each of which matches a whole name.
-func (c *Config) expressions(key, list string) []nameForm {
+// complainOf adds what is wrong with another tool's annotation, if anything is.
+func (c *Config) complainOf(key string, wrong problems) {
+	if err := wrong.err(); err != nil {
+		c.complain(InvalidCompat, "annotation %s: %v", key, err)
+	}
+}
+
+// names reads a list of whole names.
+func (c *Config) names(key, list string) []nameForm {
 	var all []nameForm
-	for item := range strings.SplitSeq(list, ",") {
-		item = strings.TrimSpace(item)
-		if item == "" {
-			continue
-		}
-		form, err := compileName(item)
-		if err != nil {
-			c.complain(InvalidCompat, "annotation %s: %s is not a regular expression", key, quote.Text(item))
-			continue
-		}
-		all = append(all, form)
+	var wrong problems
+	for _, name := range wrong.items(list) {
+		all = append(all, exactName(name))
 	}
+	c.complainOf(key, wrong)
 	return all
-}
-
-// compileName returns the form of a regular expression that matches whole names. The expression must also be valid on its own: the
-// anchors around it must not complete it.
-func compileName(expression string) (nameForm, error) {
-	if _, err := regexp.Compile(expression); err != nil {
-		return nameForm{}, err
-	}
-	compiled, err := regexp.Compile("^(?:" + expression + ")$")
-	if err != nil {
-		return nameForm{}, err
-	}
-	if regexp.QuoteMeta(expression) == expression {
-		return exactName(expression), nil
-	}
-	return nameForm{expression: compiled}, nil
-}
-
-func exactName(name string) nameForm {
-	return nameForm{name: name}
 }
 
 func appendForms(all map[pin.Kind][]nameForm, kind pin.Kind, more []nameForm) map[pin.Kind][]nameForm {

@@ -215,8 +215,8 @@ func TestAnyExpressionIsReadOrRefused(t *testing.T) {
 	const reload, exclude = "configmap." + reloader + "reload", "configmaps.exclude." + reloader + "reload"
 	deep := func(n int) string { return strings.Repeat("(", n) + "a" + strings.Repeat(")", n) }
 	refused := map[string]bool{
-		`\Qa`: true, `\Qa\E`: false, "a)(b": true, "a)|(?:b": true, "(?i)A": false, "[": true, "*": true, deep(2): false, deep(999): true,
-		deep(1001): true, "(((((a{10}){10}){10}){10}){10})": true, `(?:a`: true, `a|`: false, "$^": false,
+		`\Qa`: true, `\Qa\E`: false, "a)(b": true, "a)|(?:b": true, "(?i)A": false, "[": true, "*": true, deep(2): false, deep(63): false, deep(64): true,
+		deep(500): true, "(((((a{10}){10}){10}){10}){10})": true, `(?:a`: true, `a|`: false, "$^": false,
 	}
 	for text, want := range refused {
 		for _, key := range []string{reload, exclude} {
@@ -258,4 +258,91 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("mode %q", a.Mode)
 		}
 	})
+}
+
+// Every look at a workload compiles its expressions again.
+func TestExpressionsAreBounded(t *testing.T) {
+	const reload = "configmap." + reloader + "reload"
+	const tooMany, tooLong, tooBig = "more than 32 regular expressions", "longer than 128 bytes", "too big a regular expression"
+	tests := map[string]struct {
+		text, problem string
+		matches       string // a name that is tracked
+	}{
+		"as many as there may be":        {text: listOf("a+%d", 32), matches: "a31"},
+		"one more":                       {text: listOf("a+%d", 33), problem: tooMany, matches: "a31"},
+		"the last of them":               {text: listOf("a+%d", 33), problem: tooMany, matches: "!a32"},
+		"names are no expressions":       {text: listOf("a%d", 200), matches: "a199"},
+		"more names than there may be":   {text: listOf("a%d", 201), problem: "more than 200 items", matches: "!a200"},
+		"names next to expressions":      {text: listOf("a+%d", 33) + ",b", problem: tooMany, matches: "b"},
+		"as long as it may be":           {text: "a+" + strings.Repeat("b", 126), matches: "a" + strings.Repeat("b", 126)},
+		"longer":                         {text: "a+" + strings.Repeat("b", 127), problem: tooLong},
+		"a long name is no expression":   {text: strings.Repeat("b", 253), matches: strings.Repeat("b", 253)},
+		"a repetition":                   {text: "a{128}", matches: strings.Repeat("a", 128)},
+		"a longer one":                   {text: "a{129}", problem: tooBig},
+		"one next to something":          {text: "a{127}b", matches: strings.Repeat("a", 127) + "b"},
+		"one next to more":               {text: "a{127}bc", problem: tooBig},
+		"none at all":                    {text: "a{0}b", matches: "b"},
+		"a repetition of a class":        {text: "[a-z0-9-]{60}", matches: strings.Repeat("a-0", 20)},
+		"a repetition that may be less":  {text: "(?:a?){64}", matches: "a"},
+		"one of more":                    {text: "(?:a?){65}", problem: tooBig},
+		"repetitions that multiply":      {text: "(a{30}){30}", problem: tooBig},
+		"repetitions next to each other": {text: strings.Repeat("a{50}", 3), problem: tooBig},
+		"a class of Unicode":             {text: `\pLa`, problem: tooBig},
+		"what is in no class of Unicode": {text: `a\P{Greek}`, problem: tooBig},
+		"a character by its number":      {text: `\x{61}`, problem: tooBig},
+		"a character that no name has":   {text: "ä+", problem: tooBig},
+		"a control character":            {text: "a\x01+", problem: tooBig},
+		"regardless of case":             {text: "(?i)APP", matches: "app"},
+		"digits":                         {text: `app\d+`, matches: "app1"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			config := optin.Read(optin.Metadata{Annotations: annotated(reload, test.text)}, defaults)
+			said := ""
+			for _, problem := range config.Problems {
+				said += problem.Text
+			}
+			if (test.problem == "") != (said == "") || !strings.Contains(said, test.problem) {
+				t.Errorf("it says %q, want %q", said, test.problem)
+			}
+			name, not := strings.CutPrefix(test.matches, "!")
+			if got := config.Track.MatchesName(pin.Source{Kind: pin.ConfigMap, Name: name}); name != "" && got == not {
+				t.Errorf("%s is tracked: %v", name, got)
+			}
+		})
+	}
+}
+
+func TestFewMistakesInExpressionsAreListed(t *testing.T) {
+	for slips, rest := range map[int]string{5: "", 6: "; and 1 more", 32: "; and 27 more"} {
+		config := optin.Read(optin.Metadata{Annotations: annotated("configmap."+reloader+"reload", listOf("slip-%d(", slips))}, defaults)
+		if len(config.Problems) != 1 || strings.Count(config.Problems[0].Text, "is not a regular expression") != 5 || !strings.HasSuffix(config.Problems[0].Text, "expression"+rest) {
+			t.Errorf("of %d: %+v", slips, config.Problems)
+		}
+	}
+}
+
+// Each list has its own limit, and what is beyond it is not read.
+func TestNamesOfOtherToolsAreBounded(t *testing.T) {
+	lists := map[string]func(list string) optin.Config{
+		"exclusions": func(list string) optin.Config {
+			return optin.Read(optin.Metadata{Annotations: annotated("configmap."+reloader+"reload", "b.*", "configmaps.exclude."+reloader+"reload", list)}, defaults)
+		},
+		"Wave's extras": func(list string) optin.Config {
+			return optin.Read(optin.Metadata{Annotations: annotated(wave+"update-on-config-change", "true", wave+"extra-configmaps", list)}, defaults)
+		},
+	}
+	for what, read := range lists {
+		for items, problem := range map[int]string{200: "", 201: optin.InvalidCompat} {
+			config := read(listOf("b%d", items))
+			if got := reasonsOf(config.Problems); got != problem {
+				t.Errorf("%d %s: problems %+v", items, what, config.Problems)
+			}
+			last := config.Track.MatchesName(pin.Source{Kind: pin.ConfigMap, Name: "b199"})
+			beyond := config.Track.MatchesName(pin.Source{Kind: pin.ConfigMap, Name: "b200"})
+			if isExclusion := what == "exclusions"; last == isExclusion || beyond != isExclusion {
+				t.Errorf("%d %s: the last one is tracked: %v, one beyond: %v", items, what, last, beyond)
+			}
+		}
+	}
 }

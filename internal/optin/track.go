@@ -3,7 +3,6 @@ package optin
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -27,19 +26,6 @@ type Track struct {
 	matched bool
 	// named has expressions for names. Sources that match are tracked even if nothing refers to them; excluded has exceptions.
 	named, excluded map[pin.Kind][]nameForm
-}
-
-// nameForm matches whole names: either one name, or all that match an expression.
-type nameForm struct {
-	name       string
-	expression *regexp.Regexp
-}
-
-func (f nameForm) matches(name string) bool {
-	if f.expression != nil {
-		return f.expression.MatchString(name)
-	}
-	return f.name == name
 }
 
 func allKinds() map[pin.Kind]bool { return map[pin.Kind]bool{pin.ConfigMap: true, pin.Secret: true} }
