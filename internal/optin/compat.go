@@ -121,7 +121,12 @@ func readWave(annotations map[string]string, config *Config) bool {
 				wrong.add(fmt.Errorf("%s is in another namespace, which confrev does not follow", quote.Text(name)))
 				continue
 			}
-			forms = append(forms, exactName(name))
+			form, err := exactName(name)
+			if err != nil {
+				wrong.add(err)
+				continue
+			}
+			forms = append(forms, form)
 		}
 		config.complainOf(extra.key, wrong)
 		config.Track.named = appendForms(config.Track.named, extra.kind, forms)
@@ -141,7 +146,7 @@ func (c *Config) names(key, list string) []nameForm {
 	var all []nameForm
 	var wrong problems
 	for _, name := range wrong.items(list) {
-		all = append(all, exactName(name))
+		all = append(all, nameForm{name: name})
 	}
 	c.complainOf(key, wrong)
 	return all

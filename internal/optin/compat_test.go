@@ -254,6 +254,16 @@ func FuzzRead(f *testing.F) {
 		if tracks(a.Track, nil) != tracks(b.Track, nil) || a.Mode != b.Mode || !cmp.Equal(a.RestartOn, b.RestartOn) || !cmp.Equal(a.Problems, b.Problems) {
 			t.Errorf("%+v\nand\n%+v", a, b)
 		}
+		hashes := pin.Set{}
+		for _, kind := range pin.Kinds {
+			names, _ := a.Track.ListedNames(kind)
+			for _, name := range names {
+				hashes[pin.Source{Kind: kind, Name: name}] = pin.Pin{Revision: "absent", Number: 1}
+			}
+		}
+		if _, err := pin.ParseHashes(hashes.String()); err != nil {
+			t.Errorf("%q cannot be read: %v", hashes, err)
+		}
 		if a.Mode != optin.Revision && a.Mode != optin.Restart && a.Mode != optin.Attach {
 			t.Errorf("mode %q", a.Mode)
 		}
@@ -318,6 +328,19 @@ func TestFewMistakesInExpressionsAreListed(t *testing.T) {
 		config := optin.Read(optin.Metadata{Annotations: annotated("configmap."+reloader+"reload", listOf("slip-%d(", slips))}, defaults)
 		if len(config.Problems) != 1 || strings.Count(config.Problems[0].Text, "is not a regular expression") != 5 || !strings.HasSuffix(config.Problems[0].Text, "expression"+rest) {
 			t.Errorf("of %d: %+v", slips, config.Problems)
+		}
+	}
+}
+
+// What is tracked by name is noted in the annotation of hashes, which nothing can read if one name has another form.
+func TestNamesThatNoObjectHas(t *testing.T) {
+	for _, name := range []string{"a=b", "a@1", "a b", "A", "a_b", "-a", strings.Repeat("a", 254), "\xff"} {
+		for key, other := range map[string]string{"secret." + reloader + "reload": reloader + "auto", wave + "extra-secrets": wave + "update-on-config-change"} {
+			config := optin.Read(optin.Metadata{Annotations: annotated(key, name+",db", other, "true")}, defaults)
+			names, exact := config.Track.ListedNames(pin.Secret)
+			if strings.Join(names, " ") != "db" || !exact || reasonsOf(config.Problems) != optin.InvalidCompat {
+				t.Errorf("%s: %q: names %q, problems %+v", key, name, names, config.Problems)
+			}
 		}
 	}
 }

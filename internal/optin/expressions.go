@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/quote"
 )
 
@@ -23,8 +24,13 @@ func (f nameForm) matches(name string) bool {
 	return f.name == name
 }
 
-func exactName(name string) nameForm {
-	return nameForm{name: name}
+// exactName returns the form of one name. Sources that are tracked by name are noted in the annotation of hashes, so a name that no object
+// has would make all of that unreadable.
+func exactName(name string) (nameForm, error) {
+	if _, err := pin.ParseSource(pin.Source{Kind: pin.ConfigMap, Name: name}.String()); err != nil {
+		return nameForm{}, fmt.Errorf("%s is not the name of a ConfigMap or Secret", quote.Text(name))
+	}
+	return nameForm{name: name}, nil
 }
 
 // The limits of a list of regular expressions, which each look at a workload compiles again, and of each of them.
@@ -42,19 +48,19 @@ func (c *Config) expressions(key, list string) []nameForm {
 	var wrong problems
 	expressions := 0
 	for _, item := range wrong.items(list) {
-		if regexp.QuoteMeta(item) == item {
-			all = append(all, exactName(item))
-			continue
+		read := exactName
+		if regexp.QuoteMeta(item) != item {
+			if expressions++; expressions > maxExpressions {
+				continue
+			}
+			read = compileName
 		}
-		if expressions++; expressions > maxExpressions {
-			continue
-		}
-		compiled, err := compileName(item)
+		form, err := read(item)
 		if err != nil {
 			wrong.add(err)
 			continue
 		}
-		all = append(all, nameForm{expression: compiled})
+		all = append(all, form)
 	}
 	if expressions > maxExpressions {
 		wrong.add(fmt.Errorf("it has more than %d regular expressions; the rest are ignored", maxExpressions))
@@ -63,23 +69,24 @@ func (c *Config) expressions(key, list string) []nameForm {
 	return all
 }
 
-// compileName compiles a regular expression so that it matches whole names. The expression must also be valid on its own: the anchors
+// compileName returns the form of a regular expression that matches whole names. The expression must also be valid on its own: the anchors
 // around it must not complete it.
-func compileName(expression string) (*regexp.Regexp, error) {
+func compileName(expression string) (nameForm, error) {
 	if len(expression) > maxExpressionText {
-		return nil, fmt.Errorf("a regular expression is longer than %d bytes: %s", maxExpressionText, quote.Text(expression))
+		return nameForm{}, fmt.Errorf("a regular expression is longer than %d bytes: %s", maxExpressionText, quote.Text(expression))
 	}
 	if !isPlain(expression) {
-		return nil, fmt.Errorf(`%s is too big a regular expression: want ASCII, without \p and \x`, quote.Text(expression))
+		return nameForm{}, fmt.Errorf(`%s is too big a regular expression: want ASCII, without \p and \x`, quote.Text(expression))
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a regular expression", quote.Text(expression))
+		return nameForm{}, fmt.Errorf("%s is not a regular expression", quote.Text(expression))
 	}
 	if stepsOf(parsed) > maxExpressionSteps {
-		return nil, fmt.Errorf("%s is too big a regular expression: want at most %d steps once repetitions are written out", quote.Text(expression), maxExpressionSteps)
+		return nameForm{}, fmt.Errorf("%s is too big a regular expression: want at most %d steps once repetitions are written out", quote.Text(expression), maxExpressionSteps)
 	}
-	return regexp.Compile("^(?:" + expression + ")$")
+	compiled, err := regexp.Compile("^(?:" + expression + ")$")
+	return nameForm{expression: compiled}, err
 }
 
 // isPlain reports whether an expression names no characters other than those of ASCII. Names have no others, and a few bytes can name all of
