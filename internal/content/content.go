@@ -172,8 +172,8 @@ type Digests map[string]string
 // digestLength is the number of characters of a digest: 80 bits, so that no two contents share one by chance.
 const digestLength = 16
 
-// maxDigests limits the text form, in bytes. It is far below the 256 KiB that all annotations of an object may have together.
-const maxDigests = 64 << 10
+// MaxDigests limits the text form, in bytes. It is far below the 256 KiB that all annotations of an object may have together.
+const MaxDigests = 64 << 10
 
 // Digests returns the digest of every key.
 func (c Content) Digests() Digests {
@@ -207,11 +207,15 @@ func (d Digests) Text() (text string, ok bool) {
 		}
 		b.WriteString(key + "=" + d[key])
 	}
-	return b.String(), b.Len() <= maxDigests
+	return b.String(), b.Len() <= MaxDigests
 }
 
-// ParseDigests reads the text form. Keys of ConfigMaps and Secrets contain neither "=" nor ",".
+// ParseDigests reads the text form. Keys of ConfigMaps and Secrets contain neither "=" nor ",". What is longer than any text that Text returns is
+// forged, and takes no memory.
 func ParseDigests(text string) (Digests, error) {
+	if len(text) > MaxDigests {
+		return nil, fmt.Errorf("digests of keys take %d bytes: want at most %d", len(text), MaxDigests)
+	}
 	digests := Digests{}
 	if text == "" {
 		return digests, nil

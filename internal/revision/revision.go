@@ -86,7 +86,12 @@ func IndexBySource(kind pin.Kind) client.IndexerFunc {
 // cached.
 func Compact(obj client.Object) {
 	obj.SetManagedFields(nil)
-	obj.SetAnnotations(optin.Kept(obj.GetAnnotations(), keptKeys...))
+	annotations := optin.Kept(obj.GetAnnotations(), keptKeys...)
+	if len(annotations[keys.KeyDigests]) > content.MaxDigests {
+		// It is forged. What the revision contains is read then, as where there is no such annotation.
+		delete(annotations, keys.KeyDigests)
+	}
+	obj.SetAnnotations(annotations)
 	obj.SetLabels(optin.Kept(obj.GetLabels(), keptKeys...))
 }
 

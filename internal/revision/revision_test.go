@@ -89,15 +89,41 @@ func TestWhatCannotBeReadOfARevisionIsUnknown(t *testing.T) {
 		"a negative number":           {map[string]string{keys.Number: "-3"}, 0, false},
 		"a number beyond 64 bits":     {map[string]string{keys.Number: "99999999999999999999"}, 0, false},
 		"digests that are none":       {map[string]string{keys.Number: "2", keys.KeyDigests: "oops"}, 2, false},
+		"digests that are too long":   {map[string]string{keys.Number: "2", keys.KeyDigests: manyDigests(4000)}, 2, false},
 		"digests of a source of none": {map[string]string{keys.Number: "2", keys.KeyDigests: ""}, 2, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := Labelled(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}})
 			if got.Number != test.number || (got.Digests != nil) != test.known {
-				t.Errorf("described as %+v", got)
+				t.Errorf("number %d, digests of %d keys", got.Number, len(got.Digests))
 			}
 		})
+	}
+}
+
+// manyDigests returns the digests of n keys, as anyone can write them. Those of 4,000 are more than confrev ever writes.
+func manyDigests(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%04d=%s", i, strings.Repeat("a", 16))
+	}
+	return strings.Join(all, ",")
+}
+
+// The cache has all revisions that anyone claims to be some.
+func TestCompactDropsDigestsThatAreTooLong(t *testing.T) {
+	for n, kept := range map[int]bool{0: true, 2000: true, 4000: false} {
+		meta := Metadata(Ref{Kind: pin.ConfigMap, Namespace: "default", Name: "app"})
+		written := map[string]string{keys.Number: "1", keys.KeyDigests: manyDigests(n)}
+		meta.Annotations = maps.Clone(written)
+		Compact(meta)
+		if text, ok := meta.Annotations[keys.KeyDigests]; ok != kept || text != "" && text != written[keys.KeyDigests] {
+			t.Errorf("the digests of %d keys: %d bytes, %t", n, len(text), ok)
+		}
+		if meta.Annotations[keys.Number] != "1" {
+			t.Errorf("%d keys: there is no number any more", n)
+		}
 	}
 }
 
