@@ -88,7 +88,8 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 			return p, err
 		}
 	}
-	return nil, notice.Terminal("NoNameLeft", "cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those",
+	return nil, notice.Terminal("NoNameLeft", "cannot create a revision of %s: all names from %s on are taken by other objects; delete or rename those, "+
+		"or remove their finalizers",
 		source.Text(), content.RevisionName(source.Name, seen.Hash, 0))
 }
 
@@ -150,8 +151,8 @@ func (s *Store) remember(ctx context.Context, ref Ref, revision client.Object) e
 }
 
 // reuse checks whether the object with the given name is a revision with the observed content, and prepares it for being pinned. It
-// returns nil if there is no such object or if it is something else. Another object is never overwritten, because the kubelet
-// would still have the old data in its cache (rule 8); the revision needs another name.
+// returns nil if there is no such object, if it is something else, or if it is being deleted and may stay for any time. Another object
+// is never overwritten, because the kubelet would still have the old data in its cache (rule 8); the revision needs another name.
 func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name string, least int64, owners []Owner) (*prepared, error) {
 	ref := Ref{source.Kind, source.Namespace, name}
 	meta := Metadata(ref)
@@ -165,6 +166,9 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 	}
 	if same, err := s.sameContent(ctx, ref, meta, seen); err != nil || !same || SourceOf(ref.Kind, meta).Name != source.Name {
 		return nil, err
+	}
+	if s.isStuck(meta) {
+		return nil, nil
 	}
 	if meta.DeletionTimestamp != nil {
 		return nil, NewChanged("revision %s is being deleted and", ref)

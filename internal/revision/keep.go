@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,4 +135,20 @@ func (s *Store) mayDelete(ctx context.Context, obj *metav1.PartialObjectMetadata
 		return true, nil
 	}
 	return s.Derived(ctx, obj)
+}
+
+// collectorPatience is how long the garbage collector may take to remove the finalizers by which it deletes or orphans an object's dependents.
+const collectorPatience = time.Minute
+
+// isStuck reports whether an object that is being deleted may stay for any time: its finalizers wait for something that may never happen. Anyone
+// who may create an object can give it such finalizers, and an owner that does not exist, so that garbage collection deletes it. The garbage
+// collector's own finalizers may wait for an object with others.
+func (s *Store) isStuck(obj client.Object) bool {
+	deleted := obj.GetDeletionTimestamp()
+	if deleted == nil {
+		return false
+	}
+	return s.now().Sub(deleted.Time) > collectorPatience || slices.ContainsFunc(obj.GetFinalizers(), func(finalizer string) bool {
+		return finalizer != metav1.FinalizerDeleteDependents && finalizer != metav1.FinalizerOrphanDependents
+	})
 }

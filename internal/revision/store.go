@@ -132,7 +132,7 @@ func (o Observation) Exists(revision string) bool {
 // of the revision that the caller's workload pins. Observe reads the source's data unless that revision notes the source's present
 // version; the annotations of other revisions may come from anyone.
 func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObjectMetadata, pinned string) (Observation, error) {
-	revisions, err := s.list(ctx, source)
+	revisions, err := s.list(ctx, source, pinned)
 	if err != nil {
 		return Observation{}, err
 	}
@@ -240,13 +240,15 @@ func nameFor(source Ref, seen Observation, pinned string) string {
 	return content.RevisionName(source.Name, seen.Hash, 0)
 }
 
-func (s *Store) list(ctx context.Context, source Ref) ([]metav1.PartialObjectMetadata, error) {
+// list returns the revisions of a source. One that is being deleted counts only for a workload that pins it: its pods can read it until it is gone, and
+// then it is recreated (rule 9). To others, which could pin it only now, it is as good as gone.
+func (s *Store) list(ctx context.Context, source Ref, pinned string) ([]metav1.PartialObjectMetadata, error) {
 	list := NewMetadataList(source.Kind)
 	err := s.cached.List(ctx, list, client.InNamespace(source.Namespace), client.MatchingFields{BySource: source.Text()})
 	if err != nil {
 		return nil, fmt.Errorf("list revisions of %s: %w", source, err)
 	}
-	return slices.DeleteFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil }), nil
+	return slices.DeleteFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil && m.Name != pinned }), nil
 }
 
 // describe returns what a revision contains according to its metadata, and reports whether to believe that it is a revision. If the

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/content"
@@ -153,5 +154,69 @@ func TestForgedRevisionsStopNothing(t *testing.T) {
 	d := w.WaitPinned("web", "web", "color", "D")
 	if d.Number != b.Number+1 {
 		t.Errorf("%s follows %s", d, b)
+	}
+}
+
+// neverGoes waits until an object is being deleted, and stays.
+func (w *world) neverGoes(name string) {
+	w.Helper()
+	w.Eventually(name+" is being deleted", func() string {
+		cm := &corev1.ConfigMap{}
+		w.Must(w.Get(name, cm))
+		return map[bool]string{true: "it is not"}[cm.DeletionTimestamp == nil]
+	})
+}
+
+const keepFinalizer, noFinalizer = `{"metadata":{"finalizers":["example.com/keep"]}}`, `{"metadata":{"finalizers":null}}`
+
+// Rule 8: who knows what a source is about to get creates its revision, so that garbage collection deletes it and a finalizer keeps it. That stops no
+// workload.
+func TestARevisionThatNeverGoesStopsNoRollout(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	stuck := forged(trueName("web", "color", "B"), "web", hashOf("color", "B"), nil, "color", "B")
+	stuck.Finalizers = []string{"example.com/keep"}
+	stuck.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "gone", UID: "gone"}}
+	w.Create(stuck)
+	w.neverGoes(stuck.Name)
+	w.Edit("web", "color", "B")
+	b := w.WaitPinned("web", "web", "color", "B")
+	if b.Revision == stuck.Name || b.Number != a.Number+1 {
+		t.Errorf("pinned to %s after %s", b, a)
+	}
+	w.Create(deployment("later", envFrom("web")))
+	if later := w.WaitPinned("later", "web", "color", "B"); later != b {
+		t.Errorf("pinned to %s, and a later one to %s", b, later)
+	}
+	w.Kubectl("patch", "configmap", stuck.Name, "--type=merge", "-p", noFinalizer)
+	w.waitGone(stuck.Name)
+	w.Barrier()
+	if p := w.PinOf("web", "web"); p != b || len(w.ReplicaSets("web")) != 2 {
+		t.Errorf("pinned to %s, then to %s, %d ReplicaSets", b, p, len(w.ReplicaSets("web")))
+	}
+}
+
+// Rule 9: a workload whose revision never goes stays on it, and has it again once it is gone.
+func TestAPinnedRevisionThatNeverGoesStays(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.WaitOwned(a.Revision, "web")
+	w.unguarded("patch", "configmap", a.Revision, "--type=merge", "-p", keepFinalizer)
+	w.unguarded("delete", "configmap", a.Revision, "--wait=false")
+	w.neverGoes(a.Revision)
+	// What is created the first time, the second one would move to.
+	for _, touched := range []string{"once", "twice"} {
+		w.Kubectl("annotate", "deployment", "web", "--overwrite", "example.com/touched="+touched)
+		w.Barrier()
+	}
+	if all := w.Revisions("web"); len(all) != 1 {
+		t.Errorf("%d revisions", len(all))
+	}
+	w.Kubectl("patch", "configmap", a.Revision, "--type=merge", "-p", noFinalizer)
+	w.WaitEvent("RevisionRecreated", "web", a.Revision)
+	w.WaitOwned(a.Revision, "web")
+	w.Barrier()
+	if p := w.PinOf("web", "web"); p != a || len(w.ReplicaSets("web")) != 1 {
+		t.Errorf("pinned to %s, then to %s, %d ReplicaSets", a, p, len(w.ReplicaSets("web")))
 	}
 }
