@@ -434,22 +434,67 @@ func TestAnchorIsCreatedOnce(t *testing.T) {
 			t.Error("the anchor is taken for a revision")
 		}
 	})
-	t.Run("someone else's", func(t *testing.T) {
-		store, c, sent := storeOf(t, ownedBy(owners[0]), anchorObject(nil))
-		_, err := store.Attach(t.Context(), metadataOf(t, c), owners)
-		if err == nil || IsChanged(err) || !strings.Contains(err.Error(), AnchorName) || len(*sent) > 0 {
-			t.Errorf("%v, %d writes", err, len(*sent))
-		}
-	})
-	t.Run("one that is going", func(t *testing.T) {
-		going := anchorObject(ours)
-		now := metav1.Now()
-		going.DeletionTimestamp, going.Finalizers = &now, []string{"example.com/keep"}
-		store, c, sent := storeOf(t, ownedBy(owners[0]), going)
-		if _, err := store.Attach(t.Context(), metadataOf(t, c), owners); !IsChanged(err) || len(*sent) > 0 {
-			t.Errorf("%v, %d writes", err, len(*sent))
-		}
-	})
+	for name, test := range notOurs() {
+		t.Run(name, func(t *testing.T) {
+			store, c, sent := storeOf(t, ownedBy(owners[0]), test.anchor)
+			_, err := store.Attach(t.Context(), metadataOf(t, c), owners)
+			if err == nil || IsChanged(err) != (test.says == "") || !strings.Contains(err.Error(), AnchorName) || !strings.Contains(err.Error(), test.says) || len(*sent) > 0 {
+				t.Errorf("%v, %d writes", err, len(*sent))
+			}
+		})
+	}
+}
+
+type foreignAnchor struct {
+	anchor *corev1.ConfigMap
+	// says is what the error has; "" if the object goes by itself, so that confrev looks again.
+	says string
+}
+
+// notOurs returns objects that have the anchor's name and must own no revision: garbage collection would delete the revision with them, or they
+// never go.
+func notOurs() map[string]foreignAnchor {
+	const deleteIt, removeThose = "delete or rename it", "remove those"
+	marked := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		anchor := anchorObject(ours)
+		change(anchor)
+		return anchor
+	}
+	going := func(ago time.Duration, finalizer string) *corev1.ConfigMap {
+		at := metav1.NewTime(time.Now().Add(-ago))
+		return marked(func(a *corev1.ConfigMap) { a.DeletionTimestamp, a.Finalizers = &at, []string{finalizer} })
+	}
+	return map[string]foreignAnchor{
+		"without the annotation": {anchorObject(nil), deleteIt},
+		"with an owner": {marked(func(a *corev1.ConfigMap) {
+			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "bait", UID: "1"}}
+		}), removeThose},
+		"with a finalizer":       {marked(func(a *corev1.ConfigMap) { a.Finalizers = []string{"example.com/keep"} }), removeThose},
+		"with data":              {marked(func(a *corev1.ConfigMap) { a.Data = map[string]string{"k": "v"} }), removeThose},
+		"with binary data":       {marked(func(a *corev1.ConfigMap) { a.BinaryData = map[string][]byte{"k": nil} }), removeThose},
+		"one that never goes":    {going(0, "example.com/keep"), removeThose},
+		"one that is going":      {going(0, metav1.FinalizerDeleteDependents), ""},
+		"one that does not go":   {going(2*time.Minute, metav1.FinalizerDeleteDependents), removeThose},
+		"one that leaves others": {going(0, metav1.FinalizerOrphanDependents), ""},
+	}
+}
+
+// Rules 12 and 14: what confrev did not create as the anchor does not own a revision, which is pinned anyway.
+func TestAForeignAnchorOwnsNothing(t *testing.T) {
+	first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
+	created := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "second"}
+	for name, test := range notOurs() {
+		t.Run(name, func(t *testing.T) {
+			store, c, _ := storeOf(t, gen.ConfigMap("app", map[string]string{"k": "v"}), ownedBy(first), test.anchor)
+			_, _, err := store.Ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, observed(t, c), 1, created)
+			if IsChanged(err) != (test.says == "") || err != nil && !IsChanged(err) {
+				t.Error(err)
+			}
+			if diff := cmp.Diff([]string{"first"}, ownerNames(metadataOf(t, c))); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestAnchored(t *testing.T) {

@@ -124,12 +124,17 @@ func (s *Store) provisionalKey(namespace string) (namespaceKey, error) {
 	return kept, err
 }
 
-// keepKey returns the key in a Secret and remembers it. A Secret that anyone could change was not created by confrev.
+// keepKey returns the key in a Secret and remembers it. A Secret that anyone could change, or that garbage collection would delete with something
+// else, was not created by confrev.
 func (s *Store) keepKey(secret *corev1.Secret) (*content.Key, error) {
 	key, err := content.NewKey(secret.Data[keyField])
 	if err != nil || secret.Type != optin.KeyType || !isImmutable(secret) {
 		return nil, notice.Terminal(KeyUnreadable, "secret/%s was not created by confrev, so nothing that comes from Secrets "+
 			"is pinned or rolled out in this namespace: delete it, and confrev creates another", keys.KeySecret)
+	}
+	if len(secret.OwnerReferences) > 0 {
+		return nil, notice.Terminal(KeyUnreadable, "secret/%s has owners, so it would be deleted with them and lost, and nothing that comes from "+
+			"Secrets is pinned or rolled out in this namespace: remove them from metadata.ownerReferences", keys.KeySecret)
 	}
 	s.keys.Add(secret.Namespace, namespaceKey{key: key, uid: secret.UID})
 	return key, nil

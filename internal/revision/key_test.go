@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -157,6 +158,9 @@ func TestADryRunMakesNoKey(t *testing.T) {
 func TestUnreadableKeyIsUserError(t *testing.T) {
 	short, mutable, other, none := keySecret('a', "1"), keySecret('a', "1"), keySecret('a', "1"), keySecret('a', "1")
 	short.Data[keyField], mutable.Immutable, other.Type, none.Data = []byte("secret"), nil, corev1.SecretTypeOpaque, nil
+	// Garbage collection would delete it with its owner.
+	owned := keySecret('a', "1")
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "bait", UID: "2"}}
 	forbidden := apierrors.NewForbidden(secrets, keys.KeySecret, nil)
 	for name, test := range map[string]struct {
 		objects     []client.Object
@@ -168,6 +172,7 @@ func TestUnreadableKeyIsUserError(t *testing.T) {
 		"mutable":            {objects: []client.Object{mutable}, terminal: true, says: "delete it"},
 		"of another type":    {objects: []client.Object{other}, terminal: true, says: "delete it"},
 		"empty":              {objects: []client.Object{none}, terminal: true, says: "delete it"},
+		"owned":              {objects: []client.Object{owned}, terminal: true, says: "remove them"},
 		"it may not be read": {get: forbidden, terminal: true, says: "grant confrev those rights"},
 		"it may not be made": {create: forbidden, terminal: true, says: "grant confrev those rights"},
 		"no answer":          {get: errors.New("no answer"), says: "no answer"},
@@ -178,7 +183,7 @@ func TestUnreadableKeyIsUserError(t *testing.T) {
 			key, err := server.store().Key(t.Context(), gen.Namespace)
 			terminal, is := errors.AsType[*notice.TerminalError](err)
 			if key != nil || is != test.terminal || is && terminal.Reason != KeyUnreadable || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("%v, %v", key, err)
+				t.Fatalf("%v, %v", key, err)
 			}
 			if strings.Contains(err.Error(), "aaaa") {
 				t.Errorf("it tells the key: %v", err)

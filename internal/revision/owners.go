@@ -126,7 +126,7 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 			return err
 		}
 		if err != nil {
-			// For example, another object has the anchor's name. The pins are more important than owners.
+			// For example, confrev did not create what has the anchor's name. The pins are more important than owners.
 			log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", meta.Name)
 			joining = joining[:max(0, min(len(joining), MaxOwners-len(references)))]
 		} else {
@@ -283,14 +283,25 @@ func (s *Store) ensureAnchor(ctx context.Context, namespace string) (Owner, erro
 			err = s.writer.Create(ctx, anchor, client.FieldOwner(keys.FieldManager))
 		}
 		switch {
-		case apierrors.IsAlreadyExists(err), err == nil && anchor.DeletionTimestamp != nil:
+		case apierrors.IsAlreadyExists(err), err == nil && anchor.DeletionTimestamp != nil && !s.isStuck(anchor):
 			return types.UID(""), NewChanged("%s", Ref{pin.ConfigMap, namespace, AnchorName})
 		case err != nil:
 			return types.UID(""), fmt.Errorf("create the anchor of namespace %s: %w", namespace, err)
-		case anchor.Annotations[keys.Anchor] != "true":
-			return types.UID(""), fmt.Errorf("%s/%s was not created by confrev: delete or rename it, since confrev needs the name", namespace, AnchorName)
 		}
-		return anchor.UID, nil
+		return anchor.UID, checkAnchor(anchor)
 	})
 	return Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: uid.(types.UID)}, err
+}
+
+// checkAnchor returns an error if confrev did not create an anchor. Anyone who may create ConfigMaps could otherwise create one that garbage
+// collection deletes with a ConfigMap of theirs, and with it all the revisions that it owns; or one that never goes, and that no other replaces.
+func checkAnchor(anchor *corev1.ConfigMap) error {
+	switch {
+	case anchor.Annotations[keys.Anchor] != "true":
+		return fmt.Errorf("%s/%s was not created by confrev: delete or rename it, since confrev needs the name", anchor.Namespace, AnchorName)
+	case anchor.DeletionTimestamp != nil, len(anchor.OwnerReferences)+len(anchor.Finalizers)+len(anchor.Data)+len(anchor.BinaryData) > 0:
+		return fmt.Errorf("%s/%s has owners, finalizers or data, which confrev gives to no anchor, so it owns no further revisions: remove those",
+			anchor.Namespace, AnchorName)
+	}
+	return nil
 }

@@ -61,3 +61,60 @@ func TestAnchorOwnsRevisionOfManyUsers(t *testing.T) {
 		t.Error("the source went")
 	}
 }
+
+// Rules 12 and 14: an anchor that is deleted with something else, or that never goes, owns no revision: a workload that is created next to another one
+// is pinned, and keeps the revision when the other one goes.
+func TestAForeignAnchorOwnsNoRevision(t *testing.T) {
+	t.Parallel()
+	patch := func(w *world, text string, args ...any) {
+		w.unguarded("patch", "configmap", revision.AnchorName, "--type=merge", "-p", fmt.Sprintf(text, args...))
+	}
+	for name, spoil := range map[string]func(w *world, bait *corev1.ConfigMap){
+		"it has an owner": func(w *world, bait *corev1.ConfigMap) {
+			patch(w, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"bait","uid":%q}]}}`, bait.UID)
+		},
+		"it is being deleted and never goes": func(w *world, _ *corev1.ConfigMap) {
+			patch(w, `{"metadata":{"finalizers":["example.com/keep"]}}`)
+			w.unguarded("delete", "configmap", revision.AnchorName, "--wait=false")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			bait, anchor := configMap("bait"), configMap(revision.AnchorName)
+			anchor.Annotations = map[string]string{keys.Anchor: "true"}
+			w.Create(bait, anchor, configMap("shared", "k", "A"))
+			spoil(w, bait)
+			w.Create(deployment("first", envFrom("shared")))
+			pinned := w.WaitPinned("first", "shared", "k", "A")
+			w.WaitOwned(pinned.Revision, "first")
+			made := &corev1.ConfigMap{}
+			w.Must(w.Get(pinned.Revision, made))
+
+			w.Create(deployment("second", envFrom("shared")))
+			if p := w.PinOf("second", "shared"); p != pinned {
+				t.Errorf("the webhook pinned it to %s, want %s", p, pinned)
+			}
+			w.Must(w.Get(pinned.Revision, made))
+			for _, owner := range made.OwnerReferences {
+				if owner.Name == revision.AnchorName {
+					t.Errorf("the anchor owns %s", pinned.Revision)
+				}
+			}
+			w.WaitOwned(pinned.Revision, "first", "second")
+			w.Kubectl("delete", "configmap", "bait")
+			w.Kubectl("delete", "deployment", "first", "--cascade=foreground")
+			w.WaitOwned(pinned.Revision, "second")
+			w.Barrier()
+			now := &corev1.ConfigMap{}
+			w.Must(w.Get(pinned.Revision, now))
+			if now.UID != made.UID {
+				t.Errorf("%s was deleted, and created again", pinned.Revision)
+			}
+			if w.Get(revision.AnchorName, anchor) == nil && len(anchor.Finalizers) > 0 {
+				// Anyone may, as the log says.
+				w.Kubectl("patch", "configmap", revision.AnchorName, "--type=merge", "-p", noFinalizer)
+			}
+		})
+	}
+}

@@ -275,6 +275,63 @@ func TestOnlyConfrevTouchesTheAnchor(t *testing.T) {
 	bob.may("delete", "configmap", revision.AnchorName)
 }
 
+// anchorManifest writes a ConfigMap confrev-anchor to a file: what its metadata has next to the name, and more fields.
+func (w *world) anchorManifest(meta, rest string) string {
+	w.Helper()
+	return w.writeFile(w.TempDir(), "anchor.yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"confrev-anchor"`+meta+`}`+rest+`}`)
+}
+
+// bait creates a ConfigMap, and returns how an object is owned by it and, in place of it, by what does not exist.
+func (w *world) bait() (owned, dead string) {
+	w.Helper()
+	bait := configMap("bait")
+	w.Create(bait)
+	const owner = `"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"bait","uid":%q}]`
+	return fmt.Sprintf(owner, bait.UID), fmt.Sprintf(owner, "dead")
+}
+
+const (
+	marked        = `,"annotations":{"confrev.io/anchor":"true"}`
+	anchorChanged = "configmap/confrev-anchor owns the revisions of this namespace that have very many users"
+)
+
+// Rules 14, 17: anyone who creates the anchor before confrev does cannot make one that is deleted with something of theirs, or that never goes.
+// A backup has it as confrev made it.
+func TestAnAnchorIsCreatedAsConfrevDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owned, dead := w.bait()
+	ana := w.tenant()
+	const words = "configmap/confrev-anchor is created with nothing but its annotation"
+	for _, manifest := range []string{
+		w.anchorManifest(marked+","+owned, ""), w.anchorManifest(marked+","+dead, ""),
+		w.anchorManifest(marked+`,"finalizers":["example.com/keep"]`, ""),
+		w.anchorManifest(marked, `,"data":{"k":"v"}`), w.anchorManifest(marked, `,"binaryData":{"k":""}`),
+	} {
+		ana.mayNot(words, "create", "-f", manifest)
+		ana.mayNot(words, "apply", "--server-side", "-f", manifest)
+	}
+	ana.may("create", "-f", w.anchorManifest(marked, ""))
+}
+
+// Rules 14, 17: nor in two steps. One from before the guards can be made harmless.
+func TestNothingIsMadeTheAnchorByAChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owned, dead := w.bait()
+	ana := w.tenant()
+	patch := []string{"patch", "configmap", revision.AnchorName, "--type=merge", "-p"}
+	ana.may("create", "-f", w.anchorManifest(","+owned, ""))
+	ana.mayNot(anchorChanged, "annotate", "configmap", revision.AnchorName, keys.Anchor+"=true")
+	ana.may("delete", "configmap", revision.AnchorName)
+	ana.may("create", "-f", w.anchorManifest(marked, ""))
+	ana.mayNot(anchorChanged, append(patch, `{"data":{"k":"v"}}`)...)
+	ana.mayNot(anchorChanged, append(patch, `{"binaryData":{"k":""}}`)...)
+	w.unguarded(append(patch, `{"data":{"k":"v"},"metadata":{"finalizers":["example.com/keep"],`+owned+`}}`)...)
+	ana.mayNot(anchorChanged, append(patch, `{"metadata":{`+dead+`}}`)...)
+	ana.may(append(patch, `{"data":null,"metadata":{"finalizers":null,"ownerReferences":null}}`)...)
+}
+
 // Rules 12, 13, 17: garbage collection continues, in all the ways that a user has to ask for it.
 func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 	t.Parallel()

@@ -224,6 +224,65 @@ func TestASecretThatIsNoKeyIsReported(t *testing.T) {
 	w.tellsNothing(confrev, "KeyUnreadable", canary)
 }
 
+// keyManifest writes a Secret confrev-key to a file: what its metadata has next to the name, and more fields.
+func (w *world) keyManifest(meta, rest string) string {
+	w.Helper()
+	return w.writeFile(w.TempDir(), "key.yaml", `{"apiVersion":"v1","kind":"Secret","type":"confrev.io/key","metadata":{"name":"confrev-key"`+meta+
+		`},"stringData":{"key":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}`+rest+"}")
+}
+
+const (
+	immutable  = `,"immutable":true`
+	keyChanged = "secret/confrev-key is the key of this namespace's hashes"
+)
+
+// Rules 17 and 22: a key that garbage collection deletes with something else is lost whenever its maker wants.
+func TestAKeyIsCreatedWithoutOwners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owned, dead := w.bait()
+	ana := w.tenant()
+	for _, manifest := range []string{
+		w.keyManifest(","+owned, immutable), w.keyManifest(","+dead, immutable), w.keyManifest(","+owned, ""),
+		w.keyManifest(`,"finalizers":["example.com/keep"]`, immutable),
+	} {
+		ana.mayNot("secret/confrev-key is created without owners and finalizers", "create", "-f", manifest)
+	}
+	ana.may("create", "-f", w.keyManifest("", immutable))
+}
+
+// Rules 17 and 22: nor in two steps.
+func TestNothingIsMadeTheKeyByAChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owned, _ := w.bait()
+	ana := w.tenant()
+	patch := []string{"patch", "secret", keys.KeySecret, "--type=merge", "-p"}
+	ana.may("create", "-f", w.keyManifest("", ""))
+	ana.mayNot(keyChanged, append(patch, `{"immutable":true,"metadata":{`+owned+`}}`)...)
+	ana.mayNot(keyChanged, append(patch, `{"immutable":true}`)...)
+	ana.may("delete", "secret", keys.KeySecret)
+}
+
+// Rule 22: where there were no guards, or only those of an earlier version, a key may have owners. It is not used before they are removed.
+func TestAKeyWithOwnersIsNotUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owned, dead := w.bait()
+	ana := w.tenant()
+	patch := []string{"patch", "secret", keys.KeySecret, "--type=merge", "-p"}
+	ana.may("create", "-f", w.keyManifest("", immutable))
+	w.unguarded(append(patch, `{"metadata":{`+owned+`}}`)...)
+	w.Create(secret("db", corev1.SecretTypeOpaque, "pin", "1"), deployment("web", secretVolume("db")))
+	w.WaitEvent("KeyUnreadable", "web", "remove them")
+	if got := w.PinsText("web"); got != "" {
+		t.Errorf("pins are %s", got)
+	}
+	ana.mayNot(keyChanged, append(patch, `{"metadata":{`+dead+`}}`)...)
+	ana.may(append(patch, `{"metadata":{"ownerReferences":null}}`)...)
+	w.waitSecretPinned("web", "db", pin.Pin{})
+}
+
 // Rule 22: a backup is restored with other UIDs, and without owners. Whether the key is in it or not, nothing rolls.
 func TestARestoredBackupRollsNothing(t *testing.T) {
 	t.Parallel()

@@ -287,6 +287,9 @@ Writing the same values again is not a change, even if it changes managedFields.
   expression: oldObject.metadata.?ownerReferences.orValue([])
 - name: disowned
   expression: variables.updated && object.metadata.?ownerReferences.orValue([]) != variables.owners
+# Garbage collection does not delete what has no owners.
+- name: collectible
+  expression: variables.disowned && object.metadata.?ownerReferences.orValue([]).size() > 0
 # An existing finalizer may be removed.
 - name: blocked
   expression: >-
