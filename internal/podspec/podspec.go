@@ -246,20 +246,29 @@ type Resolution struct {
 // revision, and references to a whole revision are no longer optional, so that a pod whose revision is lost waits instead of
 // starting without its configuration. If a reference names keys, `optional` is about the keys too, and is kept.
 func Resolve(spec *corev1.PodSpec, pins pin.Set) []Resolution {
-	revisions := pin.Inverse(pins)
-	var resolved []Resolution
-	walk(spec, func(ref reference) {
-		name, pinned := pins.Resolve(ref.source())
-		// With injection into the template, the reference names the revision already.
-		_, injected := revisions[ref.source()]
-		if pinned && name != *ref.name {
-			*ref.name = name
-			resolved = append(resolved, Resolution{ref.pointer, name})
-		}
-		if (pinned || injected) && ref.keys == nil && isTrue(*ref.optional) {
-			*ref.optional = new(false)
-			resolved = append(resolved, Resolution{ref.pointer[:strings.LastIndex(ref.pointer, "/")] + "/optional", false})
-		}
-	})
-	return resolved
+	all := newResolver(pins)
+	walk(spec, all.visit)
+	return all.resolved
+}
+
+type resolver struct {
+	pins      pin.Set
+	revisions map[pin.Source]pin.Source
+	resolved  []Resolution
+}
+
+func newResolver(pins pin.Set) *resolver { return &resolver{pins: pins, revisions: pin.Inverse(pins)} }
+
+func (r *resolver) visit(ref reference) {
+	name, pinned := r.pins.Resolve(ref.source())
+	// With injection into the template, the reference names the revision already.
+	_, injected := r.revisions[ref.source()]
+	if pinned && name != *ref.name {
+		*ref.name = name
+		r.resolved = append(r.resolved, Resolution{ref.pointer, name})
+	}
+	if (pinned || injected) && ref.keys == nil && isTrue(*ref.optional) {
+		*ref.optional = new(false)
+		r.resolved = append(r.resolved, Resolution{ref.pointer[:strings.LastIndex(ref.pointer, "/")] + "/optional", false})
+	}
 }

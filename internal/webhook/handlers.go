@@ -9,15 +9,15 @@ import (
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
 
 	"confrev.io/confrev/internal/gate"
-	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -131,19 +131,41 @@ func decode(kind workload.Kind, raw []byte) (client.Object, error) {
 // changes nothing (reinvocationPolicy IfNeeded).
 type Pods struct{}
 
-// Handle responds to the creation of a pod with a JSON patch.
+// longestPins is the length of the longest pins. The API server refuses pods with longer annotations, but only after the webhooks.
+const longestPins = validation.TotalAnnotationSizeLimitB
+
+// reviewedPod has what the webhook decodes of a pod. It takes no more memory than the pod's JSON.
+type reviewedPod struct {
+	Metadata struct {
+		Annotations struct {
+			// The key is keys.Pins.
+			Pins string `json:"confrev.io/pins"`
+		} `json:"annotations"`
+	} `json:"metadata"`
+	Spec podspec.Raw `json:"spec"`
+}
+
+// Handle responds to the creation of a pod with a JSON patch. Anyone may have sent the request.
 func (Pods) Handle(_ context.Context, request admission.Request) admission.Response {
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(request.Object.Raw, pod); err != nil {
+	pod := reviewedPod{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.Object.Raw, &pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read a pod: %w", err))
 	}
-	pins, err := pin.Parse(pod.Annotations[keys.Pins])
+	text := pod.Metadata.Annotations.Pins
+	if len(text) > longestPins {
+		return admission.Allowed("")
+	}
+	pins, err := pin.Parse(text)
 	if err != nil {
 		// The ValidatingAdmissionPolicy …-refuse-unresolved-pins then refuses the pod, with the same message on every cluster.
 		return admission.Allowed("")
 	}
+	resolved, err := pod.Spec.Resolve(pins)
+	if err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read a pod: %w", err))
+	}
 	var patch []jsonpatch.Operation
-	for _, r := range podspec.Resolve(&pod.Spec, pins) {
+	for _, r := range resolved {
 		patch = append(patch, jsonpatch.NewOperation("replace", "/spec"+r.Pointer, r.Value))
 	}
 	return admission.Patched("", patch...)

@@ -101,8 +101,9 @@ func (s Server) AddTo(manager ctrl.Manager) error {
 		options.TLSOpts = append(options.TLSOpts, s.Options.onlyClients)
 	}
 	server := webhook.NewServer(options)
+	// Guard refuses a request before its body is read. Pods have no secret path, so anyone may send that webhook anything.
 	server.Register(pathWorkloads, certificates.Guard(pathWorkloads, inTime(&webhook.Admission{Handler: s.Workloads})))
-	server.Register(pathPods, &webhook.Admission{Handler: Pods{}})
+	server.Register(pathPods, newBounded(Pods{}))
 	return errors.Join(append(errs, manager.Add(server), manager.AddReadyzCheck("webhooks", server.StartedChecker()))...)
 }
 

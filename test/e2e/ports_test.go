@@ -51,6 +51,7 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 			s.send(http.MethodPost, cluster.WebhookURL+path, review)
 		}
 	}
+	s.bloat()
 	requests, err := cluster.ConfrevRequests(mark)
 	w.Must(err)
 	escalations := 0
@@ -174,6 +175,22 @@ func (s *stranger) review(object, old *appsv1.Deployment) []byte {
 	})
 	s.Must(err)
 	return text
+}
+
+// bloat sends a review whose containers, decoded, would take 5 GB while their list grows. Other tests make confrev allocate, too.
+func (s *stranger) bloat() {
+	s.Helper()
+	allocated := func() float64 {
+		metrics, err := confrev.ReadMetrics(s.Ctx)
+		s.Must(err)
+		return metrics.Sum("go_memstats_alloc_bytes_total")
+	}
+	before := allocated()
+	s.send(http.MethodPost, cluster.WebhookURL+"/resolve-pins", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"bloated",`+
+		`"object":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-xxxxxxxxxx@1"}},"spec":{"containers":[`+strings.Repeat("{},", 2_300_000)+`{}]}}}}`))
+	if took := allocated() - before; took > 1<<30 {
+		s.Errorf("one request made confrev allocate %.0f bytes", took)
+	}
 }
 
 // listening returns the TCP ports on which a process listens, as the kernel has it.
