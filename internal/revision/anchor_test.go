@@ -542,6 +542,20 @@ func TestSetFinalizersLocksOptimistically(t *testing.T) {
 	}
 }
 
+// Rule 37: what follows from a note follows only if it was written.
+func TestARevisionThatIsGoneGetsNoNote(t *testing.T) {
+	store, c, sent := storeOf(t, ownedBy())
+	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, appX}, "note"); err != nil {
+		t.Fatal(err)
+	}
+	if got := metadataOf(t, c).Annotations[keys.Propagation]; got != "note" || len(*sent) != 1 {
+		t.Errorf("noted %q in %d writes", got, len(*sent))
+	}
+	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "gone"}, "note"); !IsChanged(err) || apierrors.IsNotFound(err) {
+		t.Errorf("one that is gone: %v", err)
+	}
+}
+
 // Rule 13: only what confrev itself let go of, or no one ever owned, is swept.
 func TestSweep(t *testing.T) {
 	replicaSet := Owner{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "1"}
