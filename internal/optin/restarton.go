@@ -33,6 +33,15 @@ type Trigger struct {
 // IsSource reports whether the trigger is a ConfigMap or Secret.
 func (t Trigger) IsSource() bool { return t.Resource.Empty() }
 
+// FieldsOf returns the fields of an object whose changes roll the workload. If there are none, all of it counts, except metadata and status.
+func (c Config) FieldsOf(object pin.Source) []Field {
+	at := slices.IndexFunc(c.RestartOn, func(t Trigger) bool { return t.Source == object })
+	if at < 0 {
+		return nil
+	}
+	return c.RestartOn[at].Fields
+}
+
 var triggerForm = regexp.MustCompile(`^([a-z][a-z0-9-]*)\.(v[a-z0-9]+)(?:\.([a-z0-9.-]*))?/([A-Za-z0-9][A-Za-z0-9._:-]{0,252})$`)
 
 // ParseRestartOn reads the annotation: a list of configmap/NAME, secret/NAME and <resource>.<version>.<group>/NAME. The path of a

@@ -2,6 +2,8 @@ package revision
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/plan"
 )
 
@@ -32,7 +35,27 @@ type changeRecord struct {
 // some controller keeps writing to it, and every workload that follows it would roll out forever. number distinguishes the times
 // at which the same content came back; it is 0 if the caller does not count them.
 func (s *Store) Admit(ctx context.Context, source Ref, hash content.Hash, number int64) error {
-	c := recordOf[changeRecord](s, s.changes, source)
+	return s.admit(ctx, recordOf[changeRecord](s, s.changes, source), source, hash, number)
+}
+
+// part is what some workloads restart on of an object: a hash of the fields, which may be many and long.
+type part struct {
+	object Ref
+	fields [sha256.Size]byte
+}
+
+// AdmitPart does what Admit does for the fields of an object that a workload restarts on, which have the content hash. All of them count if none are
+// given. One change to an object may be another content for each list of fields, so each has a record of its own: the version of the object would not
+// do, since what no one follows, such as the status, changes too.
+func (s *Store) AdmitPart(ctx context.Context, object Ref, fields []optin.Field, hash content.Hash) error {
+	if len(fields) == 0 {
+		return s.Admit(ctx, object, hash, 0)
+	}
+	followed := part{object, sha256.Sum256(fmt.Append(nil, fields))}
+	return s.admit(ctx, recordOf[changeRecord](s, s.changes, followed), object, hash, 0)
+}
+
+func (s *Store) admit(ctx context.Context, c *changeRecord, source Ref, hash content.Hash, number int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hash == hash && (c.number == number || number == 0 || c.number == 0) {
@@ -57,15 +80,15 @@ type uncounted struct{}
 // request is not trusted enough to use up the limit.
 func Uncounted(ctx context.Context) context.Context { return context.WithValue(ctx, uncounted{}, true) }
 
-// recordOf returns the record of a source in one of the Store's caches, which is empty at first.
-func recordOf[R any](s *Store, records *lru.Cache, source Ref) *R {
+// recordOf returns the record of a source, or of a part of an object, in one of the Store's caches, which is empty at first.
+func recordOf[R any](s *Store, records *lru.Cache, of lru.Key) *R {
 	s.recordsLock.Lock()
 	defer s.recordsLock.Unlock()
-	if kept, ok := records.Get(source); ok {
+	if kept, ok := records.Get(of); ok {
 		return kept.(*R)
 	}
 	fresh := new(R)
-	records.Add(source, fresh)
+	records.Add(of, fresh)
 	return fresh
 }
 

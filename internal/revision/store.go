@@ -64,7 +64,7 @@ type Store struct {
 	types *lru.Cache
 	// known has the UID of the revision that was last verified under a name, while the cache lags behind.
 	known *lru.Cache
-	// changes has, by source, how often it got a new current revision recently.
+	// changes has, by source and by part of an object that is followed, how often it got new content recently.
 	changes *lru.Cache
 	// labels has, by source, how often its label was written.
 	labels *lru.Cache

@@ -281,6 +281,33 @@ func TestRestartsOfThrottledSourceAreReverted(t *testing.T) {
 	}
 }
 
+// Rule 11: a change to an object is one change, whatever workloads follow of it. Here, each names another field, and all of them change.
+func TestWorkloadsThatNameOtherFieldsCountAChangeOnce(t *testing.T) {
+	const perHour, workloads = 3, 10
+	claim := pin.Source{Kind: "persistentvolumeclaims.v1", Name: "data"}
+	r := &Engine{Store: revision.NewStore(nil, nil, nil, time.Now, nil, perHour)}
+	change := func(i, workload int) intent {
+		return intent{hashes: plan.Plan{Pins: pin.Set{}, Decisions: []plan.Decision{{
+			Source: claim, From: pin.Pin{Revision: "before", Number: int64(i)}, To: pin.Pin{Revision: fmt.Sprintf("change-%d-field-%d", i, workload), Number: int64(i + 1)},
+		}}}}
+	}
+	for i := range perHour + 1 {
+		for workload := range workloads {
+			triggers, err := optin.ParseRestartOn(fmt.Sprintf("%s{.spec.field%d}", claim, workload))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := &observed{namespace: gen.Namespace, config: optin.Config{RestartOn: triggers}}
+			for range 2 { // As two workloads that name the same.
+				want := change(i, workload)
+				if limited := r.limit(t.Context(), seen, &want); (len(limited) > 0) != (i >= perHour) {
+					t.Errorf("change %d, workload %d: %+v", i+1, workload, limited)
+				}
+			}
+		}
+	}
+}
+
 // Those that refer to a workload have an order, and no say in what happens to it: anyone who may create a Rollout could steer a Deployment.
 func TestThoseThatReferToAWorkload(t *testing.T) {
 	all := &workload.Kinds{}

@@ -137,8 +137,8 @@ func (r *Engine) limit(ctx context.Context, seen *observed, want *intent) []noti
 		if d.To == d.From {
 			continue
 		}
-		hash := cmp.Or(seen.sources[d.Source].Hash, content.Hash(d.To.Revision))
-		err := r.Store.Admit(ctx, revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, hash, 0)
+		object, hash := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}, cmp.Or(seen.sources[d.Source].Hash, content.Hash(d.To.Revision))
+		err := r.Store.AdmitPart(ctx, object, seen.config.FieldsOf(d.Source), hash)
 		if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
 			limited = append(limited, terminal.About(d.Source))
 			want.hashes.Repin(d, d.From)
