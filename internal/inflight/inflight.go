@@ -48,6 +48,9 @@ type urgent struct{}
 // and count among those in flight.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
 
+// IsUrgent reports whether the requests of a context do not wait.
+func IsUrgent(ctx context.Context) bool { return ctx.Value(urgent{}) != nil }
+
 // Wrap returns a transport that observes the limit. Watches, which stay open, and leases pass.
 func (l *Limit) Wrap(next http.RoundTripper) http.RoundTripper { return limited{limit: l, next: next} }
 
@@ -79,7 +82,7 @@ func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
 // enter waits until one more request may be in flight.
 func (l *Limit) enter(ctx context.Context) error {
 	l.mu.Lock()
-	if l.most == 0 || l.inFlight < l.most || ctx.Value(urgent{}) != nil {
+	if l.most == 0 || l.inFlight < l.most || IsUrgent(ctx) {
 		l.inFlight++
 		l.mu.Unlock()
 		return nil

@@ -38,8 +38,8 @@ func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number
 	if p, ok := s.preparedRecently(round); ok {
 		return p, false, nil
 	}
-	shared, err := s.ensured.join(ctx, round, owner, func(owners []Owner) (*prepared, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ensurePatience)
+	all, err := s.ensured.join(ctx, apart(ctx, round), owner, func(owners []Owner) (*prepared, error) {
+		ctx, cancel := shared(ctx)
 		defer cancel()
 		begun := s.now()
 		all, err := s.ensure(ctx, source, seen, number, owners)
@@ -51,11 +51,8 @@ func (s *Store) Ensure(ctx context.Context, source Ref, seen Observation, number
 	if err != nil {
 		return pin.Pin{}, false, err
 	}
-	return shared.pin, shared.untold.CompareAndSwap(true, false), nil
+	return all.pin, all.untold.CompareAndSwap(true, false), nil
 }
-
-// ensurePatience bounds what several callers share, since none of them may end it for the others.
-const ensurePatience = 30 * time.Second
 
 func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number int64, owners []Owner) (*prepared, error) {
 	// The first creation of a name should cost one request, so check first only if something is known to exist.
@@ -211,7 +208,7 @@ func (s *Store) sameContent(ctx context.Context, ref Ref, meta *metav1.PartialOb
 // isCurrent reports whether a source is still as it was observed. A cache may lag behind, and raising a number for previous
 // content would make the old content look newer than the new (rule 5).
 func (s *Store) isCurrent(ctx context.Context, source Ref, seen Observation) (bool, error) {
-	live, err, _ := s.flights.Do("look at "+source.String(), func() (any, error) {
+	live, err := share(ctx, s, "look at "+source.String(), func(ctx context.Context) (string, error) {
 		meta := NewMetadata(source.Kind)
 		err := s.live.Get(ctx, source.key(), meta)
 		return version(meta), client.IgnoreNotFound(err)
@@ -219,7 +216,7 @@ func (s *Store) isCurrent(ctx context.Context, source Ref, seen Observation) (bo
 	if err != nil {
 		return false, fmt.Errorf("look at %s: %w", source, err)
 	}
-	return live.(string) == seen.Snapshot.Version, nil
+	return live == seen.Snapshot.Version, nil
 }
 
 // Refresh updates two annotations of the current revision: its number, which is raised to be the highest (rule 5), and the version
@@ -276,7 +273,7 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 		return anchored, nil
 	}
 	flight := refreshFlight(meta, annotations, added)
-	return anchored, s.once(flight, func() error {
+	return anchored, s.once(ctx, flight, func(ctx context.Context) error {
 		return s.patch(ctx, meta, metadata)
 	})
 }

@@ -69,7 +69,7 @@ func (s *Store) cachedKey(namespace string) (namespaceKey, bool) {
 
 // readKey reads the key from the API server, once for all concurrent callers.
 func (s *Store) readKey(ctx context.Context, namespace string, create bool) (*content.Key, error) {
-	found, err, _ := s.flights.Do(fmt.Sprintf("key %s %t", namespace, create), func() (any, error) {
+	return share(ctx, s, fmt.Sprintf("key %s %t", namespace, create), func(ctx context.Context) (*content.Key, error) {
 		secret := &corev1.Secret{}
 		err := s.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: keys.KeySecret}, secret)
 		if apierrors.IsNotFound(err) {
@@ -80,10 +80,6 @@ func (s *Store) readKey(ctx context.Context, namespace string, create bool) (*co
 		}
 		return s.keepKey(secret)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found.(*content.Key), nil
 }
 
 // newKey creates a key. If several replicas create one at the same time, all use the first.

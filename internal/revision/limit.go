@@ -109,7 +109,7 @@ func (s *Store) Label(ctx context.Context, source Ref) error {
 	if meta.Labels[keys.Source] == want || claimsToBeRevision(meta) {
 		return nil
 	}
-	return s.once("label "+version(meta), func() error {
+	return s.once(ctx, "label "+version(meta), func(ctx context.Context) error {
 		if s.labelFights(ctx, source, string(meta.UID)) {
 			return nil
 		}

@@ -274,7 +274,7 @@ func (s *Store) Unanchor(ctx context.Context, revision *metav1.PartialObjectMeta
 
 // ensureAnchor makes sure that a namespace has its anchor, and returns it as an owner.
 func (s *Store) ensureAnchor(ctx context.Context, namespace string) (Owner, error) {
-	uid, err, _ := s.flights.Do("anchor "+namespace, func() (any, error) {
+	uid, err := share(ctx, s, "anchor "+namespace, func(ctx context.Context) (types.UID, error) {
 		anchor := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: AnchorName, Annotations: map[string]string{keys.Anchor: "true"},
 		}}
@@ -290,7 +290,7 @@ func (s *Store) ensureAnchor(ctx context.Context, namespace string) (Owner, erro
 		}
 		return anchor.UID, checkAnchor(anchor)
 	})
-	return Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: uid.(types.UID)}, err
+	return Owner{APIVersion: "v1", Kind: "ConfigMap", Name: AnchorName, UID: uid}, err
 }
 
 // checkAnchor returns an error if confrev did not create an anchor. Anyone who may create ConfigMaps could otherwise create one that garbage

@@ -25,12 +25,16 @@ type round[I, T any] struct {
 // join takes part in a round that begins after the call, and returns its answer, or an error once ctx ends. The round does what one of its
 // callers gave as do, so that must not depend on which one that is, and must end by itself. The answer is shared: callers must not change it.
 func (r *rounds[I, T]) join(ctx context.Context, key string, item I, do func(items []I) (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		// A round may write, which this caller does not ask for any longer.
+		return none, err
+	}
 	mine := r.coming(key, item, do)
 	select {
 	case <-mine.done:
 		return mine.answer, mine.err
 	case <-ctx.Done():
-		var none T
 		return none, ctx.Err()
 	}
 }

@@ -48,7 +48,7 @@ type Store struct {
 	// secretsCached is true if cached has the metadata of Secrets, asUser if the rights are those of a user, and not of confrev.
 	secretsCached, asUser bool
 
-	// flights lets the many workloads of one source share one read or write that is in progress.
+	// flights lets the many workloads of one source share one read or write that is in progress (share).
 	flights singleflight.Group
 	// ensured prepares revisions for all workloads that are about to pin them at the same time.
 	ensured rounds[Owner, *prepared]
@@ -287,7 +287,7 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 	if kept, ok := s.snapshots.Get(source); ok && kept.(Snapshot).Version == version && key.Made(kept.(Snapshot).Hash) {
 		return kept.(Snapshot), true, nil
 	}
-	read, err, _ := s.flights.Do("read "+source.String()+" "+version, func() (any, error) {
+	read, err := share(ctx, s, "read "+source.String()+" "+version, func(ctx context.Context) (Snapshot, error) {
 		begun := s.now()
 		data, snapshot, err := s.read(ctx, source, source.Source())
 		if err == nil {
@@ -302,7 +302,7 @@ func (s *Store) snapshot(ctx context.Context, source Ref, version string, seen O
 	if err != nil {
 		return Snapshot{}, false, err
 	}
-	return read.(Snapshot), true, nil
+	return read, true, nil
 }
 
 // UnkeyedDigests returns the digests of a Secret's data without a key, to compare them with notes from before there was a key.
@@ -354,16 +354,16 @@ func newSnapshot(key *content.Key, obj client.Object, source pin.Source) Snapsho
 }
 
 // once runs a write once for all calls with the same key: those at the same time, and those before the cache shows its result.
-func (s *Store) once(key string, write func() error) error {
+func (s *Store) once(ctx context.Context, key string, write func(ctx context.Context) error) error {
 	if _, ok := s.done.Get(key); ok {
 		return nil
 	}
-	_, err, _ := s.flights.Do(key, func() (any, error) {
-		err := write()
+	_, err := share(ctx, s, key, func(ctx context.Context) (struct{}, error) {
+		err := write(ctx)
 		if err == nil {
 			s.done.Add(key, struct{}{})
 		}
-		return nil, err
+		return struct{}{}, err
 	})
 	return err
 }

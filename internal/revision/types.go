@@ -31,16 +31,16 @@ func (s *Store) Rotates(ctx context.Context, classes optin.Rotating, source pin.
 
 func (s *Store) readType(ctx context.Context, meta *metav1.PartialObjectMetadata) error {
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
-	_, err, _ := s.flights.Do("type "+ref.String()+" "+string(meta.UID), func() (any, error) {
+	_, err := share(ctx, s, "type "+ref.String()+" "+string(meta.UID), func(ctx context.Context) (struct{}, error) {
 		obj, err := s.fetch(ctx, ref)
 		if err != nil {
-			return nil, err
+			return struct{}{}, err
 		}
 		// The type is known even if the key cannot be read.
 		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
 			s.snapshots.Add(ref, newSnapshot(key, obj, ref.Source()))
 		}
-		return nil, nil
+		return struct{}{}, nil
 	})
 	return client.IgnoreNotFound(err)
 }
