@@ -157,6 +157,7 @@ func TestASweepListsHoldersOncePerKind(t *testing.T) {
 				metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: name, UID: d.UID})
 		}
 		r, counted, _ := newRevisions(t, objects...)
+		r.Store.Sparing(0)
 		ref := revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: made.Name}
 		if _, err := r.Reconcile(t.Context(), ref); err != nil {
 			t.Fatal(err)

@@ -105,6 +105,8 @@ func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Durat
 	if err == nil {
 		// Whatever brought it back: if it is lost again, that is reported again.
 		r.lost.forget(ref)
+		// Also while it is used: it is deleted as soon as it no longer is, if it was not about to be pinned lately.
+		r.Store.Sight(obj)
 		is, err := r.isRevision(ctx, obj)
 		if err != nil {
 			return 0, err

@@ -375,6 +375,8 @@ func TestTheUsersTakeTheAnchorsPlace(t *testing.T) {
 			made := ownedBy(other, gone, anchor)
 			made.CreationTimestamp = metav1.NewTime(begin)
 			store, c, _ := storeOf(t, append(slices.Clone(objects), web, made)...)
+			store.now = func() time.Time { return begin }
+			store.Sight(made)
 			store.now = func() time.Time { return begin.Add(test.age) }
 			asked := false
 			done, wait, err := store.Unanchor(t.Context(), metadataOf(t, c), test.users, func(context.Context) (bool, error) {
@@ -591,6 +593,8 @@ func TestSweep(t *testing.T) {
 			if test.spares > 0 {
 				store.Sparing(test.spares)
 			}
+			store.now = func() time.Time { return begin }
+			store.Sight(made)
 			store.now = func() time.Time { return begin.Add(test.age) }
 			deleted, wait, err := store.Sweep(t.Context(), metadataOf(t, c), grace, func(context.Context) (bool, error) { return test.used, nil })
 			if err != nil || deleted != test.deleted || wait != test.waits {

@@ -260,7 +260,7 @@ func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata,
 	if meta.Annotations[keys.SourceVersion] != version {
 		annotations[keys.SourceVersion] = version
 	}
-	if len(owners) > 0 && s.now().Sub(s.renewed(meta)) >= renewInterval {
+	if len(owners) > 0 && !s.renewedJustNow(meta) {
 		annotations[keys.Renewed] = s.stamp()
 	}
 	metadata := map[string]any{"annotations": annotations}
@@ -316,17 +316,15 @@ func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata,
 // renewInterval is the least time between two renewals of a revision that many workloads are about to pin.
 const renewInterval = time.Second
 
-// maxSkew is how far ahead of this clock a renewal may be. A time further ahead was written by hand, and would never expire.
-const maxSkew = 10 * time.Minute
-
-// renewed returns when a revision was last about to be pinned, or was created.
-func (s *Store) renewed(meta client.Object) time.Time {
-	at := meta.GetCreationTimestamp().Time
-	t, err := time.Parse(time.RFC3339, meta.GetAnnotations()[keys.Renewed])
-	if err == nil && t.After(at) && t.Sub(s.now()) <= maxSkew {
-		return t
+// renewedJustNow reports whether a revision was created or renewed within the last renewInterval. A time ahead of this clock was written by another one, at
+// a time that is not known.
+func (s *Store) renewedJustNow(meta client.Object) bool {
+	at, err := time.Parse(time.RFC3339, meta.GetAnnotations()[keys.Renewed])
+	if err != nil {
+		at = meta.GetCreationTimestamp().Time
 	}
-	return at
+	age := s.now().Sub(at)
+	return age >= 0 && age < renewInterval
 }
 
 func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }

@@ -90,6 +90,30 @@ func (s *Store) Sparing(window time.Duration) *Store {
 	return s
 }
 
+// sighting is since when this process has seen a revision renewed as it is, or not renewed at all.
+type sighting struct {
+	renewed string
+	since   time.Time
+}
+
+// Sight notes a revision, or an attached source, as the caller sees it, and returns since when the Store has seen it about to be pinned no more often than
+// that. Sweep and Unanchor count from then, by the monotonic clock of this process. The API server writes when a revision was created, and any replica
+// when it was renewed, by clocks that may be hours apart, and jump. What an earlier process saw, or was forgotten, is spared for longer.
+func (s *Store) Sight(revision client.Object) time.Time {
+	renewed := revision.GetAnnotations()[keys.Renewed]
+	if kept, ok := s.sightings.Get(revision.GetUID()); ok && kept.(sighting).renewed == renewed {
+		return kept.(sighting).since
+	}
+	now := s.now()
+	s.sightings.Add(revision.GetUID(), sighting{renewed, now})
+	return now
+}
+
+// spared returns for how long a revision is still spared, of a time since it was last seen to be about to be pinned.
+func (s *Store) spared(revision client.Object, window time.Duration) time.Duration {
+	return s.Sight(revision).Add(window).Sub(s.now())
+}
+
 // Sweep deletes a revision that nothing pins any more, after inUse has asked the API server and found nothing that names it (rule
 // 13). It spares a revision that no workload has ever owned for the grace time. It reports whether it deleted the revision, or
 // returns how long to wait before trying again.
@@ -106,7 +130,7 @@ func (s *Store) Sweep(ctx context.Context, revision *metav1.PartialObjectMetadat
 	if len(revision.OwnerReferences) > 0 {
 		grace = s.pinWindow
 	}
-	if wait := s.renewed(revision).Add(grace).Sub(s.now()); wait > 0 {
+	if wait := s.spared(revision, grace); wait > 0 {
 		return false, wait, nil
 	}
 	if mine, err := s.mayDelete(ctx, revision); err != nil || !mine {

@@ -253,7 +253,7 @@ func (s *Store) Unanchor(ctx context.Context, revision *metav1.PartialObjectMeta
 	if len(users) > MaxOwners/2 {
 		return false, 0, nil
 	}
-	if wait := s.renewed(revision).Add(s.pinWindow).Sub(s.now()); wait > 0 {
+	if wait := s.spared(revision, s.pinWindow); wait > 0 {
 		return false, wait, nil
 	}
 	if mine, err := s.Derived(ctx, revision); err != nil || !mine {

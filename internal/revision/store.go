@@ -66,6 +66,8 @@ type Store struct {
 	known *lru.Cache
 	// changes has, by source and by part of an object that is followed, how often it got new content recently.
 	changes *lru.Cache
+	// sightings has, by UID, since when revisions have been seen as they were last about to be pinned.
+	sightings *lru.Cache
 	// labels has, by source, how often its label was written.
 	labels *lru.Cache
 	// recordsLock guards the creation of entries of changes, labels and keys.
@@ -92,7 +94,7 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 	return &Store{
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, pinWindow: PinWindow, secretsCached: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
-		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered),
+		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered), sightings: lru.New(remembered),
 		recent: lru.New(1000), readings: lru.New(readings),
 	}
 }
