@@ -184,6 +184,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 		}
 	}
 	kinds := &workload.Kinds{}
+	kinds.Expect(o.allKinds()...)
 	store := revision.NewStore(manager.GetClient(), manager.GetAPIReader(), manager.GetClient(), time.Now, kinds, o.RevisionsPerHour).Sparing(o.Grace)
 	if !o.Secrets {
 		store.WithoutSecrets()

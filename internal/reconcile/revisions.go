@@ -156,13 +156,13 @@ func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, 
 		// Listing the whole namespace is expensive, so it is not repeated soon if there are other users.
 		later = r.Grace
 		found := 0
-		_, err := r.usedInNamespace(ctx, obj.Namespace, func(facts workload.Facts) bool {
+		hidden, err := r.usedInNamespace(ctx, obj.Namespace, func(facts workload.Facts) bool {
 			if needs(ref)(facts) {
 				found++
 			}
 			return false
 		})
-		return found == len(users.templates)+len(users.holders), err
+		return !hidden && found == len(users.templates)+len(users.holders), err
 	})
 	if done {
 		metricOwners.Add(float64(len(users.templates) + len(users.holders)))

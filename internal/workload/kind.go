@@ -216,8 +216,15 @@ func (k Kind) Uses(obj client.Object, before ...pin.Set) ([]podspec.Use, error) 
 // Kinds is the set of kinds of workloads that confrev handles: those that the cluster serves and that confrev may read. It grows
 // when a custom resource is installed while confrev runs. It is safe for concurrent use.
 type Kinds struct {
-	mu     sync.RWMutex
-	served []Kind
+	mu               sync.RWMutex
+	served, expected []Kind
+}
+
+// Expect notes kinds that are added once the cluster serves them and confrev may read them. There may be objects of them before.
+func (k *Kinds) Expect(kinds ...Kind) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expected = append(slices.Clone(k.expected), kinds...)
 }
 
 // Add adds a kind.
@@ -234,10 +241,26 @@ func (k *Kinds) All() []Kind {
 	return k.served
 }
 
+// Known returns the kinds and those that are expected, each once.
+func (k *Kinds) Known() []Kind {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	known := slices.Clone(k.served)
+	for _, kind := range k.expected {
+		if !slices.Contains(known, kind) {
+			known = append(known, kind)
+		}
+	}
+	return known
+}
+
 // Holders returns the kinds of holders, each once.
-func (k *Kinds) Holders() []HolderKind {
+func (k *Kinds) Holders() []HolderKind { return HoldersOf(k.All()) }
+
+// HoldersOf returns the kinds of holders of some kinds, each once.
+func HoldersOf(kinds []Kind) []HolderKind {
 	var holders []HolderKind
-	for _, kind := range k.All() {
+	for _, kind := range kinds {
 		if !slices.Contains(holders, kind.Holder) {
 			holders = append(holders, kind.Holder)
 		}

@@ -38,6 +38,13 @@ func TestKinds(t *testing.T) {
 	if len(all.All()) != 5 {
 		t.Errorf("asking for some changed all: %v", all.All())
 	}
+	all.Expect(CronJob, Rollout)
+	if diff := cmp.Diff([]Kind{Deployment, StatefulSet, DaemonSet, Rollout, fleet, CronJob}, all.Known()); diff != "" || len(all.All()) != 5 {
+		t.Errorf("known (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(append(wantHolders, Job), HoldersOf(all.Known())); diff != "" {
+		t.Errorf("holders of all that are known (-want +got):\n%s", diff)
+	}
 	tests := map[string]struct {
 		apiVersion, kind string
 		workload, user   bool

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"confrev.io/confrev/internal/keys"
@@ -154,18 +152,10 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"), configMap("jobs", "k", "A"))
 	var names []string
-	cron := aCronJob.spec("jobs", everyForm("jobs", "jobs", "none"))
-	template := deployment("jobs", envFrom("jobs")).Spec.Template
-	template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	podTemplate, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template)
-	w.Must(err)
-	put(cron, "jobTemplate.spec.template", podTemplate)
 	for i := range users {
 		name := fmt.Sprintf("web-%d", i)
 		names = append(names, name)
-		job := objectOf(workload.CronJob.GVK, fmt.Sprintf("job-%d", i), cron)
-		job.SetAnnotations(map[string]string{keys.Track: "all"})
-		w.Create(deployment(name, envFrom("web"), gen.Replicas(0)), job)
+		w.Create(deployment(name, envFrom("web"), gen.Replicas(0)), w.cronJobOf(fmt.Sprintf("job-%d", i), "jobs"))
 	}
 	var a pin.Pin
 	for _, name := range names {
