@@ -23,7 +23,7 @@ func listOf(form string, items int) string {
 func TestTrackIsBounded(t *testing.T) {
 	for items, want := range map[int]int{pin.MaxPins: pin.MaxPins, pin.MaxPins + 1: 0, 20_000: 0} {
 		track, err := optin.ParseTrack(listOf("configmap/app-%d", items))
-		if got := len(track.Select(nil, true, nil).Unused); got != want || track.Enabled() != (want > 0) {
+		if got := len(track.Select(nil, true, nil).Unused); got != want || track.Enabled() != (want > 0) || track.TooLong() != (want == 0) {
 			t.Errorf("of %d items %d count", items, got)
 		}
 		if want == 0 && (err == nil || !strings.Contains(err.Error(), "it has more than 200 items, so none of them counts")) || want > 0 && err != nil {

@@ -19,6 +19,8 @@ type Track struct {
 	owners bool
 	// none is true if the workload opted out. Then ownerReferences do not opt in either.
 	none bool
+	// tooLong is true if the list is so long that none of it counts.
+	tooLong bool
 	// all has the kinds of which every referenced source is tracked.
 	all    map[pin.Kind]bool
 	listed []pin.Source
@@ -44,7 +46,7 @@ func ParseTrack(text string) (Track, error) {
 	}
 	const want = `want "all", "none" or a list of sources`
 	if strings.Count(text, ",") >= maxItems {
-		return Track{}, fmt.Errorf("%s: it has more than %d items, so none of them counts", want, maxItems)
+		return Track{tooLong: true}, fmt.Errorf("%s: it has more than %d items, so none of them counts", want, maxItems)
 	}
 	var track Track
 	var wrong problems
@@ -162,6 +164,9 @@ func (t Track) Tracks(source pin.Source) bool { return t.tracks(source, Traits{}
 
 // None reports whether the workload has opted out.
 func (t Track) None() bool { return t.none }
+
+// TooLong reports whether the list of sources is so long that none of it counts. Then it is not known which of the present pins are stale.
+func (t Track) TooLong() bool { return t.tooLong }
 
 // Owners reports whether ownerReferences opt sources in.
 func (t Track) Owners() bool { return t.owners && !t.none }

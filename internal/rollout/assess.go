@@ -188,7 +188,7 @@ type observed struct {
 	untyped []pin.Source
 	// rotating are the sources that rotate, as far as that is known.
 	rotating map[pin.Source]bool
-	// unbounded is true when the template has more than admission can resolve, so that its pins stay.
+	// unbounded is true when the template has more than admission can resolve, or the list of tracked sources is too long, so that its pins stay.
 	unbounded bool
 	// holders are those that the plans know of; nil for what no holder shows yet.
 	holders []client.Object

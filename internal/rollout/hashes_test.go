@@ -167,15 +167,27 @@ func TestATemplateWithTooManyReferencesKeepsItsPins(t *testing.T) {
 	for i := range podspec.MaxReferences + 1 {
 		many = append(many, gen.Env("configmap/app", fmt.Sprint("k", i)))
 	}
-	d := gen.Deployment("web", gen.Tracking("all"), gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Template(many...), gen.Pinned(pinA))
+	keepsItsPins(t, notice.TooManyReferences, gen.Tracking("all"), gen.Template(many...))
+}
+
+// So does one whose list of sources is too long.
+func TestATemplateWithATooLongListKeepsItsPins(t *testing.T) {
+	list := "configmap/app" + strings.Repeat(",configmap/web", pin.MaxPins)
+	keepsItsPins(t, optin.InvalidTrack, gen.Tracking(list), gen.Template(gen.EnvFrom("configmap/app")))
+}
+
+func keepsItsPins(t *testing.T, why string, modifiers ...gen.DeploymentModifier) {
+	t.Helper()
+	d := gen.Deployment("web", append(modifiers, gen.Annotated(keys.RestartOn, "configmap/extra"), gen.Pinned(pinA))...)
 	r := &Engine{Kind: workload.Deployment, Kinds: &workload.Kinds{}, Client: fake.NewClientBuilder().Build()}
 	seen := newObserved(d.Namespace, view{reader: r.Client})
 	seen.template, seen.config = &d.Spec.Template, r.Kind.Config(d, index.Namespace(), r.Options.Defaults())
+	seen.warnings = seen.config.Problems
 	if err := r.selectUses(t.Context(), d, seen); err != nil {
 		t.Fatal(err)
 	}
 	if !seen.unbounded || len(seen.pins.Uses) > 0 || textsOf(seen.hashes.Uses) != "configmap/extra" ||
-		len(seen.warnings) != 1 || seen.warnings[0].Reason != notice.TooManyReferences {
+		len(seen.warnings) != 1 || seen.warnings[0].Reason != why {
 		t.Fatalf("unbounded: %v, pinned %q, hashed %q, warned %+v", seen.unbounded, textsOf(seen.pins.Uses), textsOf(seen.hashes.Uses), seen.warnings)
 	}
 	r.readNotes(d, seen)

@@ -166,6 +166,7 @@ func (r *Engine) warnUntracked(seen *observed, uses []podspec.Use, selection opt
 
 // selectPinned selects the sources that are pinned: all tracked sources that do not rotate and that admission can resolve.
 func (r *Engine) selectPinned(ctx context.Context, seen *observed, uses []podspec.Use, selection optin.Selection, traits map[pin.Source]optin.Traits) error {
+	seen.unbounded = seen.config.Track.TooLong()
 	var pinned []podspec.Use
 	for _, use := range selection.Uses {
 		about := traits[use.Source]
