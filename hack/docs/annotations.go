@@ -60,7 +60,7 @@ func values() map[string]value {
 		keys.RotateBy:  oneOf("How an Argo Rollout gets a rotated credential.", "rollout", "restart-at"),
 		keys.Wave:      like("Place among the workloads that a change spreads to, lower first.", `[-+]?[0-9]+`, "10"),
 		keys.Deadline:  like("How long the workload may take a change without progress.", positive, "5m"),
-		keys.Analysis:  like("AnalysisTemplates that say whether it is well with a change.", `\s*`+dns+`(\s*,\s*`+dns+`)*\s*`, "error-rate,latency"),
+		keys.Analysis:  like("AnalysisTemplates that say whether it is well with a change.", `\s*`+dns+`(\s*,\s*`+dns+`){0,9}\s*`, "error-rate,latency"),
 		keys.Crashes:   like("How many crashes of a container are a failure.", count, "2"),
 
 		keys.Advance:     oneOf("When a pin may move to another revision.", "auto", "on-deploy", "manual"),

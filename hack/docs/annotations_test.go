@@ -92,7 +92,7 @@ var examples = map[string]struct{ good, bad []string }{
 	keys.RotateBy:    {[]string{"rollout", "restart-at"}, []string{"", "restart"}},
 	keys.Wave:        {[]string{"10", "-1", "0", "+3"}, []string{"", "first", "1.5", " 1"}},
 	keys.Deadline:    {[]string{"5m", "1h30m"}, []string{"soon", "5", "", "-5m", "0"}},
-	keys.Analysis:    {[]string{"error-rate", "error-rate, latency"}, []string{"", "Error", "a,,b", "a_b"}},
+	keys.Analysis:    {[]string{"error-rate", "error-rate, latency"}, []string{"", "Error", "a,,b", "a_b", "a,b,c,d,e,f,g,h,i,j,k"}},
 	keys.Crashes:     {[]string{"1", "02"}, []string{"", "0", "-1", "two"}},
 	keys.Advance:     {[]string{"auto", "on-deploy", "manual"}, []string{"", "never", "Manual"}},
 	keys.FreezeUntil: {[]string{"2027-01-04", "2026-12-27T00:00:00Z", "2026-12-27T08:00:00+01:00"}, []string{"", "tomorrow", "2027-13-04", "04.01.2027", "2026-12-27 00:00"}},

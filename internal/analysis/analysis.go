@@ -33,19 +33,18 @@ const maxTemplates = 10
 
 // ParseNames reads the names of AnalysisTemplates: "error-rate,latency".
 func ParseNames(text string) ([]string, error) {
+	if n := strings.Count(text, ",") + 1; n > maxTemplates {
+		return nil, fmt.Errorf("it names %d AnalysisTemplates: want at most %d", n, maxTemplates)
+	}
 	var names []string
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.TrimSpace(name)
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
 			return nil, fmt.Errorf("%s is not the name of an AnalysisTemplate", quote.Text(name))
 		}
-		if slices.Contains(names, name) {
-			continue
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
-		if len(names) == maxTemplates {
-			return nil, fmt.Errorf("it names more than %d AnalysisTemplates", maxTemplates)
-		}
-		names = append(names, name)
 	}
 	return names, nil
 }

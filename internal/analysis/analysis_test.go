@@ -30,7 +30,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 func TestParseNames(t *testing.T) {
 	for text, want := range map[string]string{
 		"error-rate": "error-rate", "error-rate, latency,error-rate": "error-rate latency", "": "!", "a,,b": "!", "A": "!", "a/b": "!",
-		"a,b,c,d,e,f,g,h,i,j,k": "!it names more than 10",
+		"a,b,c,d,e,f,g,h,i,j,k": "!it names 11", "a,b,c,d,e,f,g,h,i,j": "a b c d e f g h i j", "a,a,a,a,a,a,a,a,a,a,a": "!it names 11",
 	} {
 		got, err := ParseNames(text)
 		if complaint, bad := strings.CutPrefix(want, "!"); bad {

@@ -181,6 +181,15 @@ func TestRestartOnIsBounded(t *testing.T) {
 	}
 }
 
+// What is beyond the bounds is not even split.
+func TestRestartOnCostsNoMoreThanItsBounds(t *testing.T) {
+	text := strings.Repeat("a,", 2_000_000)
+	const most = 8_000_000
+	if got := allocated(most, func() { _, _ = optin.ParseRestartOn(text) }); got > most {
+		t.Errorf("%d bytes for a text of %d", got, len(text))
+	}
+}
+
 func TestFieldOf(t *testing.T) {
 	object := map[string]any{
 		"spec":   map[string]any{"a": "1", "n": nil, "list": []any{"x", map[string]any{"k": "y"}}, "a.b/c": "z"},
