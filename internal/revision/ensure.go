@@ -108,12 +108,17 @@ func (s *Store) readUnchanged(ctx context.Context, source Ref, seen Observation)
 
 // checkCopyable returns a TerminalError if the data of an object is never copied (rule 10).
 func checkCopyable(obj client.Object) error {
-	if secret, ok := obj.(*corev1.Secret); ok {
-		if why := optin.NeverCopiedType(secret.Type); why != "" {
-			return notice.Terminal(NeverCopied, "secret/%s is not followed: %s", secret.Name, why)
-		}
+	if why := whyNotCopyable(obj); why != "" {
+		return notice.Terminal(NeverCopied, "secret/%s is not followed: %s", obj.GetName(), why)
 	}
 	return nil
+}
+
+func whyNotCopyable(obj client.Object) string {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		return optin.NeverCopiedType(secret.Type)
+	}
+	return ""
 }
 
 func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, error) {

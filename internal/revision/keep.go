@@ -67,7 +67,7 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 	if err != nil {
 		return false, err
 	}
-	if !content.Names(source.Name, snapshot.Hash, revision.Name) || optin.WhyNeverCopied(source, data) != "" || checkCopyable(data) != nil {
+	if !content.Names(source.Name, snapshot.Hash, revision.Name) || optin.WhyNeverCopied(source, data) != "" || whyNotCopyable(data) != "" {
 		return false, nil
 	}
 	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))

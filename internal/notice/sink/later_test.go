@@ -147,7 +147,7 @@ func TestEventsWaitForWorkloadsThatWait(t *testing.T) {
 
 // Someone who rewrites pins again and again causes more events than confrev may send, and must not fill its memory with them.
 func TestNoMoreEventsWaitThanMost(t *testing.T) {
-	later(t, func() bool { return true }, func(l *Later, sent *lateRecorder) {
+	later(t, func() bool { return true }, func(l *Later, _ *lateRecorder) {
 		pinned(l, 1)
 		synctest.Wait()
 		before := testutil.ToFloat64(dropped)
