@@ -92,8 +92,8 @@ func (w *world) changeThatSettles() {
 
 // changeThatFails lets the only Deployment that uses a source fail with a change to it.
 func (w *world) changeThatFails() {
-	w.impatient(map[string]string{keys.OnFailure: "undo"}, "failing")
-	end := w.noMorePods()
+	w.fleet(map[string]string{keys.OnFailure: "undo"}, "failing")
+	end := w.noProgress("failing")
 	w.Edit("shared", "color", "B")
 	w.WaitEvent("ChangeFailed", "failing", "revision 2 of configmap/shared failed")
 	end()

@@ -245,9 +245,9 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatSpreads(t *testing.T) {
 func TestConfrevEndsAfterEachWriteOfAChangeThatFails(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"a", "b"}
-	first := w.impatient(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, names...)
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, names...)
 	c, endConduct := w.conduct("shared", first, 1)
-	end := w.noMorePods()
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "B")
 	// One Deployment takes the change, the change is stopped, and the Deployment goes back.
 	c.endAfterEach(3)

@@ -251,8 +251,8 @@ func TestAStuckPodIsEvicted(t *testing.T) {
 func TestUndoAllSkipsWhatNeverWorked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.impatient(map[string]string{keys.Steps: "1"}, "a", "b")
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.Steps: "1"}, "a", "b")
+	end := w.noProgress("a", "b")
 	w.Edit("shared", "color", "broken")
 	w.allHave(first, "a")
 	w.Eventually("it is stuck", func() string {

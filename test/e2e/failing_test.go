@@ -8,28 +8,29 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/view"
 )
 
-// impatient creates ConfigMap shared and Deployments that fail after a few seconds without progress.
-func (w *world) impatient(settings map[string]string, names ...string) pin.Pin {
+// noProgress does what noMorePods does, and makes those of the given names fail after a few seconds of it. Only then: on a busy machine, a rollout
+// that goes well takes as long, so before and after they have the deadline that Kubernetes gives.
+func (w *world) noProgress(names ...string) (end func()) {
 	w.Helper()
-	source := configMap("shared", "color", "A")
-	source.Annotations = settings
-	w.Create(source)
-	for _, name := range names {
-		w.Create(deployment(name, envFrom("shared"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(5)) }))
+	deadline := func(seconds int) {
+		w.Helper()
+		for _, name := range names {
+			w.Kubectl("patch", "deployment/"+name, "-p", fmt.Sprintf(`{"spec":{"progressDeadlineSeconds":%d}}`, seconds))
+		}
 	}
-	var first pin.Pin
-	for _, name := range names {
-		first = w.WaitPinned(name, "shared", "color", "A")
-	}
+	more := w.noMorePods()
+	deadline(5)
+	// One that its controller has not seen is not well, and cannot fail (rule 40).
 	w.areRolledOut(names...)
-	return first
+	return func() {
+		deadline(600)
+		more()
+	}
 }
 
 // goesBack waits until a Deployment has a pin, and its controller has rolled it out.
@@ -49,8 +50,8 @@ func TestAFailureIsUndone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	names := []string{"a", "b", "c"}
-	first := w.impatient(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, names...)
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, names...)
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "broken")
 	w.allHave(first, "a")
 	bad := w.PinOf("a", "shared")
@@ -92,11 +93,13 @@ func TestAFailureIsUndoneEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	names := []string{"a", "b", "c"}
-	first := w.impatient(map[string]string{keys.Steps: "1,2", keys.OnFailure: "undo-all", keys.Bake: "6s"}, names...)
+	first := w.fleet(map[string]string{keys.Steps: "1,2", keys.OnFailure: "undo-all", keys.Bake: "1h"}, names...)
 	w.Edit("shared", "color", "B")
 	w.allHave(first, "a")
 	w.areRolledOut("a")
-	end := w.noMorePods()
+	end := w.noProgress("b")
+	// Not earlier: b is not to take the change while there are pods for it.
+	w.Kubectl("annotate", "configmap/shared", keys.Bake+"=1s", "--overwrite")
 	w.allHave(first, "a", "b")
 	w.Eventually("both go back", func() string { return strings.Join(w.have(first, names...), " ") })
 	w.WaitEvent("ChangeFailed", "b", "revision 2 of configmap/shared failed")
@@ -120,10 +123,17 @@ func TestAFailureIsUndoneEverywhere(t *testing.T) {
 func TestResumeFreesWhatConfrevRolledBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.impatient(map[string]string{keys.OnFailure: "undo", keys.StopAfter: "2"}, "a", "b")
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.OnFailure: "undo", keys.StopAfter: "2"}, "a", "b")
+	// Not b, which is to be rolled back by a person, and not by confrev.
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "B")
 	w.allHave(first, "a", "b")
+	w.Eventually("there is something to undo", func() string {
+		if sets := w.ReplicaSets("b"); len(sets) < 2 {
+			return fmt.Sprintf("b has %d ReplicaSets", len(sets))
+		}
+		return ""
+	})
 	w.Undo("b")
 	w.goesBack("a", first)
 	w.Kubectl("annotate", "configmap/shared", keys.StopAfter+"=1", "--overwrite")
@@ -154,8 +164,8 @@ func TestResumeFreesWhatConfrevRolledBack(t *testing.T) {
 func TestAFailureStops(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.impatient(map[string]string{keys.MaxRolling: "1", keys.OnFailure: "stop"}, "a", "b")
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.MaxRolling: "1", keys.OnFailure: "stop"}, "a", "b")
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "B")
 	w.allHave(first, "a")
 	w.WaitEvent("ChangeFailed", "a", "It stays here.")
@@ -179,7 +189,7 @@ func TestAFailureStops(t *testing.T) {
 		return ""
 	})
 	w.areRolledOut("a", "b")
-	end = w.noMorePods()
+	end = w.noProgress("a")
 	w.Edit("shared", "color", "B")
 	w.Eventually("it is stopped again", func() string {
 		if s := w.spreads(); s.State != view.Stopped || s.Revision.Number != 4 {

@@ -133,12 +133,13 @@ func TestSourcesThatMoveTogetherFailTogether(t *testing.T) {
 	second := configMap("second", "size", "A")
 	second.Annotations = map[string]string{keys.OnFailure: "undo"}
 	w.Create(second)
-	first := w.impatient(map[string]string{keys.OnFailure: "undo"}, "b")
-	w.Create(deployment("a", envFrom("shared", "second"), func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = new(int32(5)) }))
+	first := w.fleet(map[string]string{keys.OnFailure: "undo"}, "b")
+	w.Create(deployment("a", envFrom("shared", "second")))
 	w.WaitPinned("a", "second", "size", "A")
 	w.areRolledOut("a")
 	before := w.Deployment("a")
-	end := w.noMorePods()
+	// Not b, which has shared as well: the failure is to be that of both sources.
+	end := w.noProgress("a")
 	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"=2100-01-01")
 	w.Edit("shared", "color", "B")
 	w.Edit("second", "size", "B")

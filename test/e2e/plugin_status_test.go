@@ -134,7 +134,9 @@ func TestPluginStatusOfAFailedRollout(t *testing.T) {
 	if got := w.plugin("status"); got.status != 4 {
 		t.Errorf("without --wait the status is %d", got.status)
 	}
-	w.Kubectl("patch", "deployment/web", "--type=json", "-p", `[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]`)
+	// On a busy machine, what goes well takes longer than what is to fail.
+	w.Kubectl("patch", "deployment/web", "--type=json", "-p",
+		`[{"op":"remove","path":"/spec/template/spec/nodeSelector"},{"op":"replace","path":"/spec/progressDeadlineSeconds","value":600}]`)
 	if got := w.plugin("status", "deployment/web", "--wait", "--timeout=5m"); got.status != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -81,8 +81,8 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 func TestAFirstPinAfterAFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.impatient(map[string]string{keys.OnFailure: "undo"}, "a")
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.OnFailure: "undo"}, "a")
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "broken")
 	w.allHave(first, "a")
 	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed")

@@ -32,7 +32,7 @@ func TestAJobWaitsForAChange(t *testing.T) {
 		_, err := cluster.Kubectl(w.Ctx, "auth", "can-i", "list", "configmaps", "--namespace", w.NS, account)
 		return errorText(err)
 	})
-	first := w.impatient(map[string]string{keys.Steps: "1", keys.Bake: "1s", keys.OnFailure: "undo"}, "a", "b")
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.Bake: "1s", keys.OnFailure: "undo"}, "a", "b")
 	waits := func(status int, says string) {
 		t.Helper()
 		if got := w.plugin(append(shown.Spec.Template.Spec.Containers[0].Args, account)...); got.status != status || !strings.Contains(got.stdout+got.stderr, says) {
@@ -43,7 +43,7 @@ func TestAJobWaitsForAChange(t *testing.T) {
 	waits(0, "Complete")
 	w.allHave(first, "a", "b")
 	second := w.PinOf("b", "shared")
-	end := w.noMorePods()
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "broken")
 	waits(4, "deployment/a failed with it")
 	w.goesBack("a", second)
