@@ -164,9 +164,9 @@ func TestEveryKindRollsOutAnAbsence(t *testing.T) {
 		}
 		w.Barrier()
 		generation := a.generation()
-		a.createSources("A")
+		w.AtOnce(func() { a.createSources("A") })
 		a.waitPinnedTo("A")
-		w.Kubectl("delete", "configmap/"+a.conf, "secret/"+a.secret)
+		w.AtOnce(func() { w.Kubectl("delete", "configmap/"+a.conf, "secret/"+a.secret) })
 		again := a.waitPinnedTo("")
 		if again.revisions() != absent.revisions() || again.conf.Number != 3 {
 			w.Errorf("absent again it is pinned to %s, and was to %s", again, absent)

@@ -104,10 +104,13 @@ func (a *app) editTo(value string) pins {
 	return a.reads(value)
 }
 
+// editBoth changes both sources, which is one rollout.
 func (a *app) editBoth(value string) {
 	a.Helper()
-	a.Edit(a.conf, sourceKey, value)
-	a.EditSecret(a.secret, sourceKey, value)
+	a.AtOnce(func() {
+		a.Edit(a.conf, sourceKey, value)
+		a.EditSecret(a.secret, sourceKey, value)
+	})
 }
 
 // pins are those of the two sources.

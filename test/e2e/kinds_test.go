@@ -143,7 +143,6 @@ func TestEveryKindKeepsThePromiseInMidRollout(t *testing.T) {
 		var after pins
 		w.Eventually("the rollout is half-way", func() string {
 			// The pins may move after they were read, and before the pods are.
-			// On a busy machine, the two edits are further apart than confrev waits for the second.
 			if after = a.pinned(); after.conf == before.conf || after.secret == before.secret {
 				return "not pinned again"
 			}

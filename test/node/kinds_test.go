@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -136,12 +137,22 @@ func (w *world) waitRolledOut(k kind) {
 	w.Eventually("the rollout is through", func() string { return k.Progress(w.object(k)).Left })
 }
 
-// waitOtherPins waits until a workload's template has other pins, and returns them.
+// waitOtherPins waits until a workload's template has another pin of each of its sources, and returns its pins.
 func (w *world) waitOtherPins(k kind, before string) (pins string) {
 	w.Helper()
+	earlier, err := pin.Parse(before)
+	w.Must(err)
 	w.Eventually("other pins", func() string {
-		if pins = w.pins(k); pins == before {
-			return "they are " + pins
+		pins = w.pins(k)
+		now, err := pin.Parse(pins)
+		w.Must(err)
+		for source, p := range now {
+			if p == earlier[source] {
+				return "they are " + pins
+			}
+		}
+		if len(now) == 0 {
+			return "there are none"
 		}
 		return ""
 	})

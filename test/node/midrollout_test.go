@@ -50,7 +50,7 @@ func (m *midRollout) begin(w *world) {
 	m.before = w.deploy(m.kind, probe(everyWay))
 	w.waitPods(m.kind.pods)
 	w.halt(m.kind)
-	w.editSources("green")
+	w.AtOnce(func() { w.editSources("green") })
 	m.after = w.waitOtherPins(m.kind, m.before)
 	m.look(w, m.kind.old, m.kind.young)
 }
