@@ -211,6 +211,8 @@ func TestAnUndoByAPersonIsAFailure(t *testing.T) {
 	w.Undo("a")
 	w.WaitHeld("a", "shared")
 	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed")
+	// Its controller counts what it has seen.
+	w.areRolledOut("a")
 	w.Edit("shared", "color", "C")
 	w.allHave(first, "a")
 	w.areRolledOut("a")

@@ -146,6 +146,7 @@ func TestARotatedCredentialIsNeverBroughtBack(t *testing.T) {
 	second := w.waitRotated("web", "cert", "")
 	w.WaitEvent("Restarted", "web", "secret/cert was rotated")
 	w.image("web", "app:2")
+	w.Eventually("the image is rolled out", func() string { return w.NotRolledOut("web") })
 	w.rotate("cert", "C")
 	third := w.waitRotated("web", "cert", second)
 	if got := len(w.ReplicaSets("web")); got != 4 {
