@@ -163,9 +163,10 @@ func TestAnUndoKeepsSettings(t *testing.T) {
 // Rule 21.2: content that never ran stays pending after an undo, and settles for its whole time again.
 func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	t.Parallel()
-	// Longer than a barrier takes on a busy machine.
-	const long = 15 * time.Second
+	// Longer than two barriers take on a busy machine. The first one makes what the others use.
+	const long = time.Minute
 	w, a := deployed(t)
+	w.Barrier()
 	b := w.editTo("B")
 	w.Kubectl("annotate", "deployment/web", keys.Settle+"="+long.String())
 	w.Edit("web", "color", "C")

@@ -183,8 +183,9 @@ func TestUnusedRevisionIsDeletedAfterGrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	orphan := orphan()
-	w.Create(orphan)
+	// Before the request, whose answer may take its time.
 	created := time.Now()
+	w.Create(orphan)
 	w.waitGone(orphan.Name)
 	// The API server counts in whole seconds.
 	if early := grace - time.Since(created); early > time.Second {
