@@ -187,9 +187,8 @@ func (l *lifecycle) uninstalled() {
 	hooks, err := cluster.Run(l.Ctx, "", "helm", "get", "hooks", "confrev", "--namespace", env.Namespace)
 	l.Must(err)
 	l.do("uninstall")
-	if rest := l.rest(); rest != "" {
-		l.Errorf("these stay:\n%s", rest)
-	}
+	// The pod of the release's Job goes after that.
+	l.Eventually("nothing stays", l.rest)
 	// A namespace that someone deletes now would hang. KWOK runs no containers, so the Job has done nothing here: what it runs does.
 	l.Kubectl("delete", "configmap", "kept", "--wait=false")
 	if l.Gone("kept") {
@@ -255,9 +254,7 @@ func (l *lifecycle) notInstalledByHalves() {
 	err = l.try("uninstall")
 	l.refused(err, "uninstallation completed with 1 error", "an uninstallation whose Job cannot run")
 	l.refused(err, "confrev-release-sources", "an uninstallation whose Job cannot run")
-	if rest := l.rest(); rest != "" {
-		l.Errorf("a Job that could not run keeps these:\n%s", rest)
-	}
+	l.Eventually("a Job that could not run keeps nothing", l.rest)
 	l.unchanged("an installation that failed")
 }
 
@@ -337,9 +334,8 @@ func (l *lifecycle) removedInOrder() {
 	l.Must(confrev.Stop())
 	l.before = l.running()
 	l.do("uninstall")
-	if rest := l.rest(); rest != "" {
-		l.Errorf("these stay:\n%s", rest)
-	}
+	// The pod of the release's Job goes after that.
+	l.Eventually("nothing stays", l.rest)
 }
 
 // A chart whose pods never start, as with a wrong image, is an error of `helm --wait` and of doctor, and no one else waits for it. Not

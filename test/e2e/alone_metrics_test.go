@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,12 +75,17 @@ func TestMetrics(t *testing.T) {
 			return min(m.Sum("confrev_warnings_total", "reason", "SourceMissing"), m.Sum("confrev_warnings_total", "reason", "RevisionMissing"))
 		},
 	}
-	after := w.metrics()
-	for name, value := range grow {
-		if now, was := value(after), value(before); now <= was {
-			t.Errorf("%s went from %v to %v", name, was, now)
+	// What confrev counts, it counts after it has done it.
+	var after env.Metrics
+	w.Eventually("all of them grow", func() string {
+		after = w.metrics()
+		for name, value := range grow {
+			if now, was := value(after), value(before); now <= was {
+				return fmt.Sprintf("%s went from %v to %v", name, was, now)
+			}
 		}
-	}
+		return ""
+	})
 	if by := after.Sum("confrev_pod_admission", "by", "policy") + after.Sum("confrev_pod_admission", "by", "webhook"); by != 1 {
 		t.Errorf("confrev_pod_admission says that %v things resolve pins", by)
 	}

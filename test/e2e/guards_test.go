@@ -167,7 +167,13 @@ func TestOnlyConfrevDeletesARevisionInUse(t *testing.T) {
 		deployment("web", envFrom("web"), secretVolume("web")))
 	a := w.WaitPinned("web", "web", "color", "A")
 	w.WaitOwned(a.Revision, "web")
-	ofSecret, _ := w.waitSecretPinned("web", "web", pin.Pin{})
+	ofSecret, made := w.waitSecretPinned("web", "web", pin.Pin{})
+	w.Eventually("the Secret's revision has both owners too", func() string {
+		if w.Must(w.Get(ofSecret.Revision, made)); len(made.OwnerReferences) != 2 {
+			return fmt.Sprintf("owned by %+v", made.OwnerReferences)
+		}
+		return ""
+	})
 	words := func(kind, revision string) string {
 		return kind + "/" + revision + " is a revision of " + kind + "/web in use, owned by Deployment/web and 1 more: pods may need it to " +
 			"start. It is deleted with its last user. To delete it sooner, delete the workloads that use it or, if it is an " +

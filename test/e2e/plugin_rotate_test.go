@@ -20,7 +20,7 @@ func TestPluginShowsWhatRotates(t *testing.T) {
 	w := newWorld(t)
 	w.Create(certificate("cert", "A"), deployment("web", secretVolume("cert")), deployment("other", gen.Untracked, secretVolume("cert")))
 	w.waitFollowed("web", "secret/cert")
-	w.Eventually("it is rolled out", func() string { return w.NotRolledOut("web") })
+	w.Eventually("they are rolled out", func() string { return w.NotRolledOut("web") + w.NotRolledOut("other") })
 	restarts := strings.Fields("Restarts <all> 1 rotates: pods read it live, and no undo brings old content back")
 	// The plugin has the classes from the chart's Deployment.
 	external := secret("external", corev1.SecretTypeOpaque, "password", "A")

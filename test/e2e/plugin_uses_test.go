@@ -28,6 +28,7 @@ func TestPluginUses(t *testing.T) {
 	for _, name := range []string{"web", "one-key", "careful"} {
 		w.WaitPinned(name, "app", "color", "A")
 	}
+	w.Eventually("the others have their pods too", func() string { return w.NotRolledOut("restarting") + w.NotRolledOut("other") })
 	got := w.plugin("uses", "configmap/app")
 	for workload, want := range map[string]string{
 		"deployment/web":        "Rolls <all> 1 -",
@@ -53,7 +54,7 @@ func TestPluginUses(t *testing.T) {
 		if len(pods.Items) != 1 {
 			return fmt.Sprintf("%d pods", len(pods.Items))
 		}
-		return ""
+		return w.NotRolledOut("web")
 	})
 	var list view.UseList
 	if status := w.pluginJSON(&list, "uses", "cm/app"); status != 0 || len(list.Items) != 5 || list.Kind != "UseList" {

@@ -28,6 +28,8 @@ func TestAReplicaThatDoesNotLeadAnswersTheWebhook(t *testing.T) {
 	w.Must(cluster.WaitWebhook(w.Ctx))
 	leader.stopped = true
 	w.Must(leader.Kill())
+	// The API server may have a connection to the other one still.
+	w.Must(cluster.WaitWebhook(w.Ctx))
 	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web")))
 	if w.PinOf("web", "web") == (pin.Pin{}) {
 		t.Error("the replica that waits did not pin")
