@@ -29,6 +29,8 @@ import (
 func TestEveryAlertFires(t *testing.T) {
 	w := newWorld(t)
 	reinstallAfter(t)
+	failed := func() float64 { return w.metrics().Sum("controller_runtime_reconcile_errors_total") }
+	before := failed()
 	p, began := w.startPrometheus(), time.Now()
 	w.Eventually("Prometheus scrapes confrev, and no alert fires", func() string {
 		up, err := p.query(`up == 1`)
@@ -52,7 +54,9 @@ func TestEveryAlertFires(t *testing.T) {
 		{"ConfrevErrors", w.failRepeatedly},
 		{"ConfrevReverted", w.revertRepeatedly},
 	} {
-		if slices.Contains(p.firing(), step.alert) {
+		// The causes of the others make confrev try again and again too, on a busy machine more often.
+		enough := step.alert == "ConfrevErrors" && failed()-before >= 10
+		if slices.Contains(p.firing(), step.alert) && !enough {
 			t.Errorf("%s fires before its cause", step.alert)
 		}
 		step.cause()
