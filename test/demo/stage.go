@@ -227,7 +227,6 @@ func (s *stage) setUp(name string) error {
 		return err
 	}
 	s.World = env.NewWorld(s, cluster, "demo")
-	s.Patience = time.Minute
 	s.dir, s.kubeconfig = filepath.Join(cluster.Dir, "files"), filepath.Join(cluster.Dir, "demo.kubeconfig")
 	// The shown commands need no --namespace then, nor do the reader's.
 	inNamespace := func(_ *clientcmdapi.Config, current *clientcmdapi.Context) { current.Namespace = s.NS }

@@ -61,7 +61,7 @@ func TestAnAnalysisDecides(t *testing.T) {
 	w.Edit("shared", "color", "B")
 	w.allHave(first, "a", "b")
 	// That the last one stays healthy for long enough is no event of any object.
-	w.confrev("status", "configmap/shared", "--wait", "--timeout=1m").ends(0, "revision 2 is Complete, 2 of 2 vouch for it")
+	w.confrev("status", "configmap/shared", "--wait", "--timeout="+patience.String()).ends(0, "revision 2 is Complete, 2 of 2 vouch for it")
 	// Only a workload or its namespace may ask for one, and it is about the workload.
 	if runs := w.analysisRuns(); len(runs) != 1 || !strings.HasPrefix(runs[0].GetName(), "a-smoke-") || runs[0].GetOwnerReferences()[0].Name != "a" {
 		t.Errorf("there are %d analyses: %v", len(runs), runs)

@@ -100,7 +100,7 @@ func stages(s view.SpreadStatus) string {
 // waitsInVain checks that a user who waits for the change is told at once that this takes a person.
 func (w *world) waitsInVain(status int, why string) {
 	w.Helper()
-	got := w.plugin("status", "configmap/shared", "--wait", "--timeout=1m")
+	got := w.plugin("status", "configmap/shared", "--wait", "--timeout="+patience.String())
 	if line := strings.TrimSpace(got.stderr); got.status != status || !strings.Contains(line, why) || !strings.Contains(line, "this does not end without action") {
 		w.Errorf("status %d, want %d: %s", got.status, status, line)
 	}

@@ -104,9 +104,6 @@ func (c *Cluster) RenewToken(ctx context.Context) error {
 	return err
 }
 
-// startTimeout bounds how long confrev may take to become ready.
-const startTimeout = 60 * time.Second
-
 // StartConfrev installs the chart with these values, builds confrev, starts it with these flags, and waits until it pins.
 func (c *Cluster) StartConfrev(ctx context.Context, values []string, flags ...string) (*Confrev, error) {
 	if err := c.Install(ctx, values...); err != nil {
@@ -155,7 +152,7 @@ func (c *Confrev) Launch() error {
 // WaitReady waits until confrev says that it is ready, and that pins would be resolved.
 func (c *Confrev) WaitReady(ctx context.Context) error {
 	var missing error
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
 		if c.Ended() {
 			return false, fmt.Errorf("confrev ended before it was ready: %w", c.wait())
 		}
