@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/content"
@@ -21,8 +22,10 @@ func (w *world) collected(revision string) {
 	w.Helper()
 	w.Eventually("owners of "+revision+" that are gone are dropped", func() string {
 		obj := &corev1.ConfigMap{}
-		if err := w.Get(revision, obj); err != nil {
+		if err := w.Get(revision, obj); apierrors.IsNotFound(err) {
 			return ""
+		} else if err != nil {
+			return err.Error()
 		}
 		for _, o := range obj.OwnerReferences {
 			if o.Kind == "ReplicaSet" {
@@ -197,6 +200,8 @@ func TestUnusedRevisionIsDeletedAfterGrace(t *testing.T) {
 // was there before is gone too.
 func (w *world) graceTimePasses() {
 	w.Helper()
+	// What was made within the same second is as old.
+	w.AfterThisSecond()
 	orphan := orphan()
 	w.Create(orphan)
 	w.waitGone(orphan.Name)

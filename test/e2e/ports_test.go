@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -40,7 +39,7 @@ func TestWithoutCredentialsNoPortSaysAnything(t *testing.T) {
 		t.Errorf("confrev listens on %v: want the ports of health, metrics and webhooks, and no other", ports)
 	}
 	mark := auditMark(t)
-	s := &stranger{world: w, names: []string{w.NS, tracked.NS, "bystander"}, client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	s := &stranger{world: w, names: []string{w.NS, tracked.NS, "bystander"}, client: &http.Client{Timeout: patience, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // An attacker does not ask who answers.
 	}}}
 	for _, port := range ports {
@@ -88,14 +87,13 @@ func (s *stranger) send(method, url string, body []byte) {
 	s.Must(err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := s.client.Do(request)
-	if err != nil {
-		// TLS where there is none, or the reverse.
+	if s.failed(err) {
 		s.answered["none"]++
 		return
 	}
 	said, err := io.ReadAll(response.Body)
 	s.Must(response.Body.Close())
-	if err != nil {
+	if s.failed(err) {
 		s.answered["none"]++
 		return
 	}
@@ -110,6 +108,16 @@ func (s *stranger) send(method, url string, body []byte) {
 			s.Errorf("%s %s %s is answered with %q: %.500s", method, url, body, secret, said)
 		}
 	}
+}
+
+// failed reports whether there is an error in place of an answer: TLS where there is none, or the reverse. An answer that only takes its time is
+// something else, since no one has looked at it.
+func (s *stranger) failed(err error) bool {
+	s.Helper()
+	if os.IsTimeout(err) {
+		s.Error(err)
+	}
+	return err != nil
 }
 
 // knock tries a port with all methods and what servers of Go programs have, in the clear and by TLS.
@@ -137,7 +145,7 @@ func (s *stranger) knock(port int, of *appsv1.Deployment) {
 func (s *stranger) wantNotFound(url string) {
 	s.Helper()
 	response, err := s.client.Get(url)
-	if err != nil {
+	if s.failed(err) {
 		return
 	}
 	s.Must(response.Body.Close())

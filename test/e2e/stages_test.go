@@ -240,19 +240,25 @@ func TestAForgedRecordLetsNothingBegin(t *testing.T) {
 	later.comesAfter(earlier)
 	later.Edit("shared", "color", "B")
 	later.WaitEvent("WaitingToAdvance", "a", "configmap/shared")
+	source := &corev1.ConfigMap{}
+	earlier.Must(earlier.Get("shared", source))
 	// What the revision of that content will be called is known, and its record must not be prepared.
-	name := later.spreads().Revision.Name
-	forged := configMap(name, "color", "B")
-	forged.Namespace, forged.Immutable = earlier.NS, new(true)
-	forged.Labels = map[string]string{keys.Source: "shared", keys.Content: later.Revisions("shared")[0].Labels[keys.Content]}
-	forged.Annotations = map[string]string{keys.SourceName: "shared", keys.Propagation: `{"revision":"x","number":2,"wave":0,"complete":true,"version":"2"}`}
-	earlier.Must(cluster.Client.Create(t.Context(), forged))
+	name := trueName("shared", "color", "B")
+	forged := forged(name, "shared", hashOf("color", "B"), map[string]string{
+		keys.Number: "2", keys.Propagation: `{"revision":"x","number":2,"wave":0,"complete":true,"version":"2"}`}, "color", "B")
+	// Without an owner, confrev would delete it in the middle of this.
+	forged.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: source.Name, UID: source.UID}}
+	earlier.Create(forged)
 	later.looksAgain("configmap/shared")
 	later.staysAt(before, "a")
 	record := fmt.Sprintf(`{"revision":%q,"number":2,"wave":0,"complete":true}`, forged.UID)
-	if got := earlier.runIn("", "", "kubectl", "annotate", "configmap/"+name, keys.Propagation+"="+record); got.status == 0 {
-		t.Error("a record was written by hand")
+	got := earlier.runIn("", "", "kubectl", "annotate", "--overwrite", "configmap/"+name, keys.Propagation+"="+record)
+	if got.status == 0 || !strings.Contains(got.stderr, "only confrev changes its labels and annotations") {
+		t.Errorf("a record is written by hand: %+v", got)
 	}
 	later.looksAgain("configmap/shared")
 	later.staysAt(before, "a")
+	if earlier.Gone(name) {
+		t.Error("what was forged is gone: this test shows nothing")
+	}
 }
