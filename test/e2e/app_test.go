@@ -5,7 +5,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -67,25 +66,17 @@ func (a *app) objects(annotations map[string]string) []*unstructured.Unstructure
 	if a.others != nil {
 		all = a.others(a.name, template)
 	}
-	for _, other := range all {
-		// What opts in is for the object with the template to say; all else may be on the workload that refers to it.
-		other.SetAnnotations(optingIn(annotations))
-	}
 	obj := objectOf(a.kind.GVK, a.name, a.spec(a.name, template))
-	obj.SetAnnotations(annotations)
+	// Settings count on the object with the template.
+	for _, with := range append(slices.Clone(all), obj) {
+		if with.GroupVersionKind() == a.templated.GVK {
+			with.SetAnnotations(annotations)
+		}
+	}
 	if a.referrerFirst {
 		return append([]*unstructured.Unstructured{obj}, all...)
 	}
 	return append(all, obj)
-}
-
-// optingIn returns those of a workload's annotations that opt it in.
-func optingIn(annotations map[string]string) map[string]string {
-	opting := maps.Clone(annotations)
-	maps.DeleteFunc(opting, func(key, _ string) bool {
-		return !slices.Contains([]string{keys.Track, keys.Owners, keys.Mode, keys.RestartOn}, key)
-	})
-	return opting
 }
 
 // launch makes a tracked workload with the value A in its sources, and waits until its pods read that.
