@@ -89,12 +89,12 @@ func TestMetrics(t *testing.T) {
 	if by := after.Sum("confrev_pod_admission", "by", "policy") + after.Sum("confrev_pod_admission", "by", "webhook"); by != 1 {
 		t.Errorf("confrev_pod_admission says that %v things resolve pins", by)
 	}
-	if dropped := after.Sum("confrev_events_dropped_total"); dropped != 0 {
+	if dropped := after.Sum("confrev_warnings_total", "reason", "EventsDropped"); dropped != 0 {
 		t.Errorf("%v events were dropped", dropped)
 	}
 	for _, name := range metricsOfDocs(t) {
-		// TestMetricsAreForThoseWhoMayGetThem, TestNamespaced and (of package sink) TestNoMoreEventsWaitThanMost are about the others.
-		others := []string{"confrev_pod_admission", "confrev_workloads", "confrev_watched_namespaces", "confrev_events_dropped_total"}
+		// TestMetricsAreForThoseWhoMayGetThem and TestNamespaced are about the others.
+		others := []string{"confrev_pod_admission", "confrev_workloads", "confrev_watched_namespaces"}
 		if grow[name] == nil && !slices.Contains(others, name) {
 			t.Errorf("docs/metrics.md has %s, which this test does not move", name)
 		}

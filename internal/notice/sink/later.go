@@ -72,7 +72,7 @@ func (l *Later) Eventf(regarding, related runtime.Object, kind, reason, action, 
 		return
 	}
 	if len(l.queue) == most {
-		dropped.Inc()
+		warnings.WithLabelValues(eventsDropped).Inc()
 		return
 	}
 	event := normal{regarding: about, reason: reason, action: action, note: note, args: args}

@@ -150,12 +150,12 @@ func TestNoMoreEventsWaitThanMost(t *testing.T) {
 	later(t, func() bool { return true }, func(l *Later, _ *lateRecorder) {
 		pinned(l, 1)
 		synctest.Wait()
-		before := testutil.ToFloat64(dropped)
+		before := testutil.ToFloat64(warnings.WithLabelValues(eventsDropped))
 		web := gen.Deployment("web")
 		for range most + 10 {
 			l.Eventf(web, nil, corev1.EventTypeNormal, "RolledBack", "Advance", "back")
 		}
-		if n := testutil.ToFloat64(dropped) - before; n != 10 || len(l.queue) != most {
+		if n := testutil.ToFloat64(warnings.WithLabelValues(eventsDropped)) - before; n != 10 || len(l.queue) != most {
 			t.Errorf("%v were dropped, and %d wait", n, len(l.queue))
 		}
 	})

@@ -27,10 +27,11 @@ var (
 		notice.RevisionRecreated: register.NewCounter(prometheus.CounterOpts{
 			Name: "confrev_revisions_recreated_total", Help: "Revisions that vanished while in use and were created again."}),
 	}
-	dropped = register.NewCounter(prometheus.CounterOpts{
-		Name: "confrev_events_dropped_total", Help: "Events that were not sent, since too many waited."})
 	warnings = register.NewCounterVec(prometheus.CounterOpts{Name: "confrev_warnings_total", Help: "Warning events, by their reason."}, []string{"reason"})
 )
+
+// eventsDropped counts, among the warnings, events that were not sent since too many waited.
+const eventsDropped = "EventsDropped"
 
 func perWorkload(o prometheus.CounterOpts) *prometheus.CounterVec {
 	return register.NewCounterVec(o, []string{"workload"})
