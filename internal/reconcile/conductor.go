@@ -43,7 +43,8 @@ type Conductor struct {
 	// Analyses asks the API server about analyses; nil if confrev may not.
 	Analyses Analyses
 
-	queue asked[revision.Ref]
+	queue    asked[revision.Ref]
+	outcomes outcomes[revision.Ref]
 	// woken has which members were woken for which change, so that each event of one does not wake all others again.
 	mu    sync.Mutex
 	woken map[revision.Ref]woken
@@ -114,10 +115,15 @@ func (c *Conductor) look(source revision.Ref) {
 
 // Reconcile looks at how far a change to one source has come.
 func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconcile.Result, error) {
+	wait, err := c.conduct(ctx, source)
+	return c.outcomes.of(ctx, source, wait, err)
+}
+
+func (c *Conductor) conduct(ctx context.Context, source revision.Ref) (time.Duration, error) {
 	s, spreads, err := c.Fleet.Survey(ctx, source)
 	if err != nil || !spreads {
 		c.forget(source)
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	if s.Behind {
 		// It may have vouched before it was listed as a stage.
@@ -129,26 +135,26 @@ func (c *Conductor) Reconcile(ctx context.Context, source revision.Ref) (reconci
 	}
 	// What follows from a wave that has passed must not be seen before it is recorded: the next leader would decide again.
 	if recorded, err := c.record(ctx, s); err != nil || !recorded {
-		return outcome(ctx, retrySoon, err)
+		return retrySoon, err
 	}
 	stuck := false
 	if s.Stops() > 0 {
 		var notEvicted error
 		err := c.undo(ctx, s)
 		if stuck, notEvicted = c.evict(ctx, s); err != nil || notEvicted != nil {
-			return outcome(ctx, 0, errors.Join(err, notEvicted))
+			return 0, errors.Join(err, notEvicted)
 		}
 	}
 	// An analysis that cannot be made must not keep the others from going.
 	c.wake(s, s.Next())
 	awaited, err := c.analyse(ctx, s)
 	if err != nil {
-		return outcome(ctx, 0, err)
+		return 0, err
 	}
 	if stuck || awaited {
-		return reconcile.Result{RequeueAfter: c.Fleet.PodsAgain(s)}, nil
+		return c.Fleet.PodsAgain(s), nil
 	}
-	return reconcile.Result{RequeueAfter: c.next(s)}, nil
+	return c.next(s), nil
 }
 
 // next returns when to look again if nothing happens; 0 if the change is complete.

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"confrev.io/confrev/internal/revision"
@@ -32,7 +37,8 @@ func TestOutcome(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			result, err := outcome(t.Context(), 0, test.err)
+			var o outcomes[string]
+			result, err := o.of(t.Context(), "web", 0, test.err)
 			if !errors.Is(err, test.wantErr) || (err == nil) != (test.wantErr == nil) {
 				t.Errorf("error %v, want %v", err, test.wantErr)
 			}
@@ -41,6 +47,47 @@ func TestOutcome(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What looks like a change may be something that stays: it must not take all of confrev's time, and who reads the log must learn of it.
+func TestWhatChangesEachTimeIsLookedAtLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o outcomes[string]
+		var logged []string
+		ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+		again := func(of string, err error) time.Duration {
+			result, _ := o.of(ctx, of, time.Hour, err)
+			return result.RequeueAfter
+		}
+		changed := revision.NewChanged("deployment default/web")
+		began, looks := time.Now(), 0
+		for time.Since(began) < time.Minute {
+			looks++
+			time.Sleep(again("web", changed))
+			if time.Since(began) < changesFor && len(logged) > 0 {
+				t.Fatalf("after %s: %q", time.Since(began), logged)
+			}
+		}
+		if looks > 20 {
+			t.Errorf("%d looks within a minute", looks)
+		}
+		if len(logged) != 1 || !strings.Contains(logged[0], "deployment default/web") {
+			t.Errorf("logged %q", logged)
+		}
+		if got := again("api", changed); got != retrySoon {
+			t.Errorf("another one is looked at again after %s", got)
+		}
+		if got := again("web", nil); got != time.Hour {
+			t.Errorf("after a success: %s", got)
+		}
+		again("api", errors.New("no route to host"))
+		if len(o.changed) > 0 {
+			t.Errorf("%d are remembered", len(o.changed))
+		}
+		if got := again("web", changed); got != retrySoon {
+			t.Errorf("the next time, it is looked at again after %s", got)
+		}
+	})
 }
 
 // A reconciliation that confrev's own end cut off is not logged as an error.

@@ -42,6 +42,7 @@ type Revisions struct {
 
 	controller controller.TypedController[revision.Ref]
 	cache      cache.Cache
+	outcomes   outcomes[revision.Ref]
 	lost       losses
 	// unused has the times at which attached sources were first seen without users.
 	unused *lru.Cache
@@ -84,19 +85,23 @@ func (r *Revisions) WatchHolders(kind workload.HolderKind, cached client.Object)
 
 // Reconcile restores, owns or deletes one revision, or maintains one attached source.
 func (r *Revisions) Reconcile(ctx context.Context, ref revision.Ref) (reconcile.Result, error) {
-	left, err := r.Options.LeftAlone(ctx, r.Client, r.Live, ref.Namespace)
-	if err != nil || r.Options.Excluded(ref.Namespace) {
-		return reconcile.Result{}, err
-	}
-	if left {
-		r.lost.forget(ref)
-		return outcome(ctx, 0, r.unprotect(ctx, ref))
-	}
 	wait, err := r.reconcile(ctx, ref)
-	return outcome(ctx, wait, err)
+	return r.outcomes.of(ctx, ref, wait, err)
 }
 
 func (r *Revisions) reconcile(ctx context.Context, ref revision.Ref) (time.Duration, error) {
+	left, err := r.Options.LeftAlone(ctx, r.Client, r.Live, ref.Namespace)
+	if err != nil || r.Options.Excluded(ref.Namespace) {
+		return 0, err
+	}
+	if left {
+		r.lost.forget(ref)
+		return 0, r.unprotect(ctx, ref)
+	}
+	return r.maintain(ctx, ref)
+}
+
+func (r *Revisions) maintain(ctx context.Context, ref revision.Ref) (time.Duration, error) {
 	obj := revision.NewMetadata(ref.Kind)
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, obj)
 	if client.IgnoreNotFound(err) != nil {

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,6 +45,7 @@ type Workloads struct {
 	Backlog *Backlog
 
 	memory     memories
+	outcomes   outcomes[reconcile.Request]
 	woken      asked[reconcile.Request]
 	cache      cache.Cache
 	controller controller.Controller
@@ -54,26 +54,28 @@ type Workloads struct {
 	followed map[schema.GroupVersionKind]bool
 }
 
-// retrySoon is how long to wait after an object changed between reading and writing: the cache is about to show the change.
-const retrySoon = 50 * time.Millisecond
-
 // retryRefused is how long to wait after the API server refused something, such as a copy beyond a quota.
 const retryRefused = time.Minute
 
 // Reconcile brings one workload's pins to what the plan says.
 func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	wait, err := r.reconcileNamed(ctx, request)
+	return r.outcomes.of(ctx, request, wait, err)
+}
+
+func (r *Workloads) reconcileNamed(ctx context.Context, request reconcile.Request) (time.Duration, error) {
 	obj := r.Kind.New()
 	err := r.Client.Get(ctx, request.NamespacedName, obj)
 	if apierrors.IsNotFound(err) {
 		r.memory.forget(request.NamespacedName)
 		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, standing{})
-		return reconcile.Result{}, nil
+		return 0, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	if left, err := r.Options.LeftAlone(ctx, r.Client, r.Live, request.Namespace); left || err != nil || obj.GetDeletionTimestamp() != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	known := r.memory.get(request.NamespacedName, obj.GetUID())
 	if !known.introduced {
@@ -82,18 +84,18 @@ func (r *Workloads) Reconcile(ctx context.Context, request reconcile.Request) (r
 	}
 	if obj.GetGeneration() < known.generation {
 		// The cache does not show our own last write yet; its event is on the way.
-		return reconcile.Result{}, nil
+		return 0, nil
 	}
 	if named, name, ok := r.Kind.WorkloadRef(obj); ok {
 		// The workload that it names has a state of its own.
 		r.States.set(stated{r.Kind.Resource(), request.NamespacedName}, standing{})
 		said, err := r.misdirected(ctx, obj, named, name)
 		r.warn(ctx, obj, known, said)
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	defer r.Backlog.work()()
 	wait, err := r.reconcile(ctx, obj, known)
-	return outcome(ctx, r.lookAgain(obj, wait), err)
+	return r.lookAgain(obj, wait), err
 }
 
 // untilStopped returns a reconciler that fails no more once it is stopped: what it was doing is unfinished then, for the next leader, and no error that
@@ -107,22 +109,6 @@ func untilStopped[T comparable](r reconcile.TypedReconciler[T]) reconcile.TypedR
 		log.FromContext(ctx).V(1).Info("unfinished when confrev stopped", "because", err.Error())
 		return reconcile.Result{}, nil
 	})
-}
-
-// outcome turns the error of a reconciliation into a result. An object that changed meanwhile is no error to log, only a reason to look
-// again. In a namespace that is being deleted nothing can be created, and nothing need be.
-func outcome(ctx context.Context, wait time.Duration, err error) (reconcile.Result, error) {
-	switch {
-	case err == nil:
-		return reconcile.Result{RequeueAfter: wait}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		log.FromContext(ctx).V(1).Info("the namespace is being deleted; leaving it alone")
-		return reconcile.Result{}, nil
-	case revision.IsChanged(err):
-		log.FromContext(ctx).V(1).Info("looking again", "because", err.Error())
-		return reconcile.Result{RequeueAfter: retrySoon}, nil
-	}
-	return reconcile.Result{}, err
 }
 
 func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *memory) (time.Duration, error) {
