@@ -28,6 +28,8 @@ type memory struct {
 	// refused is true when the last write was refused by the policy that confines confrev's own account.
 	refused  bool
 	rollouts rollouts
+	// overdue is since when confrev's own pause of the workload lasts too long although what it waited for is there.
+	overdue  time.Time
 	settling plan.Settling
 	// template are the template's pins at the last reconciliation.
 	template string

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -9,11 +11,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/notice/sink"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -76,6 +81,94 @@ func TestAPauseIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Rule 7: the same where the source is there, and something else keeps the pin from being written. What passes within seconds does not end the
+// pause, so that a confrev that has only just started still pins first.
+func TestAPauseIsBoundedWhateverPreventsThePin(t *testing.T) {
+	for name, prevent := range map[string]func(w *world) (end func()){
+		"nothing resolves pins": func(w *world) func() {
+			w.Gate = gate.NewShut(errors.New("a policy is missing"))
+			return func() { w.Gate = &gate.Gate{} }
+		},
+		"confrev has just started": func(w *world) func() {
+			w.Gate = gate.NewGate(nil, "confrev", time.Now)
+			return func() { w.Gate = &gate.Gate{} }
+		},
+		"no revision can be made": func(w *world) func() {
+			return w.refuse(errors.New("no space left"))
+		},
+		"the revision changes each time": func(w *world) func() {
+			return w.refuse(revision.NewChanged("revision app-bbbbbbbbbb"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := pausedWeb(nil)
+			w := newWorld(web, gen.App("a"))
+			told := events.NewFakeRecorder(100)
+			var now time.Time
+			w.Notices, w.Now = sink.Events(told), func() time.Time { return now }
+			end := prevent(w)
+			looks := func(after time.Duration) (d *appsv1.Deployment, again time.Duration) {
+				now = gen.Created.Add(after)
+				result, err := w.Reconcile(t.Context(), requests([]client.Object{web})[0])
+				d = &appsv1.Deployment{}
+				if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(web), d); err != nil {
+					t.Fatal(err)
+				}
+				if err != nil {
+					// The queue decides, unless it was asked for something else.
+					return d, 0
+				}
+				return d, result.RequeueAfter
+			}
+			for _, after := range []time.Duration{time.Minute, 10*time.Minute - time.Second, 10 * time.Minute, 10*time.Minute + overdue - time.Second} {
+				if d, again := looks(after); !d.Spec.Paused || again > overdue && after >= 10*time.Minute-time.Second {
+					t.Errorf("after %s: paused: %v, looks again after %s", after, d.Spec.Paused, again)
+				}
+			}
+			if d, _ := looks(10*time.Minute + overdue); d.Spec.Paused || d.Annotations[keys.Paused] != "" {
+				t.Errorf("paused: %v, for %q", d.Spec.Paused, d.Annotations[keys.Paused])
+			}
+			if said := drained(told); !slices.ContainsFunc(said, func(s string) bool {
+				return strings.HasPrefix(s, "Warning "+notice.PauseEnded+" Resumed 10m0s after") && strings.Contains(s, "configmap/app cannot be pinned")
+			}) {
+				t.Errorf("said %q", said)
+			}
+			end()
+			if d, _ := looks(11 * time.Minute); d.Spec.Template.Annotations[keys.Pins] == "" {
+				t.Error("it is not pinned afterwards")
+			}
+		})
+	}
+}
+
+// Rule 7: after an error, the queue waits longer than the pause may last.
+func TestAnErrorDoesNotProlongAPause(t *testing.T) {
+	web := pausedWeb(nil)
+	w := newWorld(web, gen.App("a"))
+	w.Now = func() time.Time { return gen.Created.Add(9 * time.Minute) }
+	w.refuse(errors.New("no space left"))
+	if _, err := w.Reconcile(t.Context(), requests([]client.Object{web})[0]); err == nil {
+		t.Fatal("it succeeded")
+	}
+	if want := requests([]client.Object{web}); !slices.Equal(w.woken.before, want) {
+		t.Errorf("asked to look at %v, want %v", w.woken.before, want)
+	}
+}
+
+// refuse makes the creation of revisions fail, until end.
+func (w *world) refuse(err error) (end func()) {
+	refused := interceptor.NewClient(w.client, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if err != nil {
+				return err
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+	w.Store = revision.NewStore(w.client, w.client, refused, time.Now, w.Kinds, 100)
+	return func() { err = nil }
 }
 
 // drained returns what was said so far.

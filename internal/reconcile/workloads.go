@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,8 +95,7 @@ func (r *Workloads) reconcileNamed(ctx context.Context, request reconcile.Reques
 		return 0, err
 	}
 	defer r.Backlog.work()()
-	wait, err := r.reconcile(ctx, obj, known)
-	return r.lookAgain(obj, wait), err
+	return r.reconcile(ctx, obj, known)
 }
 
 // untilStopped returns a reconciler that fails no more once it is stopped: what it was doing is unfinished then, for the next leader, and no error that
@@ -121,14 +121,21 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	known.follow(r.Kind.PinsText(obj))
 	metricPlan.Observe(r.Now().Sub(started).Seconds())
 	if (!look.Resumes() || err != nil) && rollout.PausedByUs(r.Kind, obj) && r.pauseLeft(obj) <= 0 {
-		return 0, errors.Join(err, r.resumeWithout(ctx, obj, look.Awaited))
+		return 0, errors.Join(err, r.resumeWithout(ctx, look))
 	}
-	said := look.Warnings
+	var wait time.Duration
 	if err != nil {
 		// A plan from incomplete facts could cause one rollout now and another one later.
-		r.warn(ctx, obj, known, said)
-		return 0, err
+		r.warn(ctx, obj, known, look.Warnings)
+	} else {
+		wait, err = r.act(ctx, look, known)
 	}
+	return r.boundPause(ctx, look, known, wait, err)
+}
+
+// act does what was decided about a workload, unless it has to wait.
+func (r *Workloads) act(ctx context.Context, look rollout.Assessment, known *memory) (time.Duration, error) {
+	obj, said := look.Workload, look.Warnings
 	r.States.set(stated{r.Kind.Resource(), client.ObjectKeyFromObject(obj)}, standingOf(look))
 	r.Conductor.Look(look.Spreading()...)
 	// Labels and notes are for later. If they cannot be written, pins still can.
@@ -313,31 +320,48 @@ func (r *Workloads) pauseLeft(obj client.Object) time.Duration {
 	return obj.GetCreationTimestamp().Add(r.Kind.MaxPause(obj)).Sub(r.Now())
 }
 
-// lookAgain returns wait, shortened so that confrev's own pause of the workload ends in time. 0 means that there is no reason to look
-// again.
-func (r *Workloads) lookAgain(obj client.Object, wait time.Duration) time.Duration {
+// overdue is how much longer a pause lasts although what the workload waited for is there, if the pins cannot be written: that may be a
+// conflict, or this process may have just started.
+const overdue = 10 * time.Second
+
+// boundPause makes confrev's own pause of a workload end in time, whatever keeps its pins from being written (rule 7). It returns how long to
+// wait before looking again, which is wait unless the pause ends sooner.
+func (r *Workloads) boundPause(ctx context.Context, look rollout.Assessment, known *memory, wait time.Duration, err error) (time.Duration, error) {
+	obj := look.Workload
 	if !rollout.PausedByUs(r.Kind, obj) {
-		return wait
+		known.overdue = time.Time{}
+		return wait, err
 	}
-	left := max(r.pauseLeft(obj), retrySoon)
-	if wait == 0 {
-		return left
+	left := r.pauseLeft(obj)
+	if left <= 0 {
+		if known.overdue.IsZero() {
+			known.overdue = r.Now()
+		}
+		left = known.overdue.Add(overdue).Sub(r.Now())
 	}
-	return min(wait, left)
+	if left <= 0 {
+		return wait, errors.Join(err, r.resumeWithout(ctx, look))
+	}
+	if err != nil {
+		// The queue waits longer after each error.
+		r.woken.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}, left)
+	}
+	return min(cmp.Or(wait, left), left), err
 }
 
-// resumeWithout ends a pause that has reached its limit although a source is still missing (rule 7).
-func (r *Workloads) resumeWithout(ctx context.Context, obj client.Object, awaited []string) error {
+// resumeWithout ends a pause that has reached its limit although a source is still missing or cannot be pinned (rule 7).
+func (r *Workloads) resumeWithout(ctx context.Context, look rollout.Assessment) error {
+	obj := look.Workload
 	missing := obj.GetAnnotations()[keys.Paused]
-	if len(awaited) > 0 {
-		missing = strings.Join(awaited, ",")
+	if len(look.Awaited) > 0 {
+		missing = strings.Join(look.Awaited, ",")
 	}
 	if err := r.Resume(ctx, obj); err != nil {
 		return err
 	}
 	r.Notices.Send(ctx, notice.Notice{Reason: notice.PauseEnded, Object: obj, Kind: r.Kind.Resource(), Text: fmt.Sprintf(
-		"Resumed %s after its creation although %s cannot be pinned: pods that require it wait for it. Once it is there, it is pinned, which "+
-			"is one more rollout", r.Kind.MaxPause(obj), missing)})
+		"Resumed %s after its creation although %s cannot be pinned: pods that require what does not exist wait for it. Once it can be pinned, it "+
+			"is, which is one more rollout", r.Kind.MaxPause(obj), missing)})
 	return nil
 }
 
