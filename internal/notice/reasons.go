@@ -27,6 +27,7 @@ const (
 	WaitingToAdvance   = "WaitingToAdvance"
 	ChangeStopped      = "ChangeStopped"
 	ChangeFailed       = "ChangeFailed"
+	NotRolledBack      = "NotRolledBack"
 	OwnerIgnored       = "OwnerIgnored"
 	KeyLost            = "KeyLost"
 	PoliciesNotReady   = "PoliciesNotReady"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,8 @@ type Conductor struct {
 
 	queue    asked[revision.Ref]
 	outcomes outcomes[revision.Ref]
+	// lost has which workloads were told that they cannot be rolled back, and from what. One that is forgotten is told again.
+	lost *lru.Cache
 	// woken has which members were woken for which change, so that each event of one does not wake all others again.
 	mu    sync.Mutex
 	woken map[revision.Ref]woken
@@ -64,13 +67,15 @@ const (
 	lookAtSpread = 10 * time.Second
 	// lookAtJobs is how often to look for a CronJob's first Job with a change that no one else waits for.
 	lookAtJobs = 30 * time.Second
+	// maxLost bounds the memory for workloads that cannot be rolled back.
+	maxLost = 1000
 	// wakeAgain is how long a member may take to go after it was woken.
 	wakeAgain = 5 * time.Second
 )
 
 // SetUp adds the loop to a manager.
 func (c *Conductor) SetUp(manager ctrl.Manager) error {
-	c.woken = map[revision.Ref]woken{}
+	c.woken, c.lost = map[revision.Ref]woken{}, lru.New(maxLost)
 	return builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("spread").
 		// It replaces all options that were given before.

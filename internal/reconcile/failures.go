@@ -74,7 +74,7 @@ func (c *Conductor) undo(ctx context.Context, s *fleet.Survey) error {
 		if m.Stage != spread.Failed && s.Settings.OnFailure < spread.UndoAll || !w.Code || leavesUndo(w) {
 			continue
 		}
-		if err := undoOne(ctx, w, s.Source.Source(), stops); err != nil {
+		if err := c.undoOne(ctx, s, w, stops); err != nil {
 			errs = append(errs, fmt.Errorf("roll %s back: %w", m.Name, err))
 		}
 	}
@@ -100,7 +100,7 @@ func (c *Conductor) stopsOf(s *fleet.Survey) func(context.Context, pin.Source) (
 }
 
 // undoOne brings the sources of a workload's latest advance back, in one write.
-func undoOne(ctx context.Context, w fleet.Workload, source pin.Source, stopOf func(context.Context, pin.Source) (int, error)) error {
+func (c *Conductor) undoOne(ctx context.Context, s *fleet.Survey, w fleet.Workload, stopOf func(context.Context, pin.Source) (int, error)) error {
 	obj := w.Engine.Kind.New()
 	if err := w.Engine.Client.Get(ctx, w.Name, obj); err != nil {
 		return client.IgnoreNotFound(err)
@@ -110,7 +110,7 @@ func undoOne(ctx context.Context, w fleet.Workload, source pin.Source, stopOf fu
 		return err
 	}
 	moves := movesBack(look, obj)
-	if _, concerned := moves[source]; !concerned {
+	if _, concerned := moves[s.Source.Source()]; !concerned {
 		return nil
 	}
 	var all []plan.Decision
@@ -123,7 +123,7 @@ func undoOne(ctx context.Context, w fleet.Workload, source pin.Source, stopOf fu
 	}
 	move := w.Engine.MoveBack(look, stops, all...)
 	if err := move.Prepare(ctx); err != nil {
-		return err
+		return c.notUndone(ctx, s, w, obj, err)
 	}
 	_, err = move.Write(ctx)
 	if apierrors.IsNotFound(err) || rollout.TestFailed(err) {
@@ -131,6 +131,25 @@ func undoOne(ctx context.Context, w fleet.Workload, source pin.Source, stopOf fu
 		return nil
 	}
 	return err
+}
+
+// notUndone warns, once, if a workload cannot be rolled back because a revision is gone that it had before, which no retry would bring back. It
+// returns any other error.
+func (c *Conductor) notUndone(ctx context.Context, s *fleet.Survey, w fleet.Workload, obj client.Object, err error) error {
+	gone, is := revision.Gone(err)
+	if !is {
+		return err
+	}
+	once := fmt.Sprint(obj.GetUID(), s.Current, s.Record.Stops, gone)
+	if _, told := c.lost.Get(once); told {
+		return nil
+	}
+	c.lost.Add(once, struct{}{})
+	n := notice.Warning(notice.NotRolledBack, s.Source.Source(), "%s is not rolled back here: revision %s, which the workload had before, no longer exists "+
+		"(with revisionHistoryLimit 0, no history keeps it). The workload stays as it is. Correct %s", s.Describe(), gone.Name, s.Source.Text())
+	n.Object, n.Kind = obj, w.Engine.Kind.Resource()
+	c.Notices.Send(ctx, n)
+	return nil
 }
 
 // movesBack returns how the pins of a workload's latest advance move back, as far as they are still those.

@@ -51,7 +51,24 @@ func NewChanged(format string, args ...any) error { return &changedError{fmt.Spr
 // IsChanged reports whether an error only says that an object changed between reading and writing.
 func IsChanged(err error) bool {
 	_, ok := errors.AsType[*changedError](err)
-	return ok
+	_, gone := Gone(err)
+	return ok || gone
+}
+
+// goneError is the error that a revision was not found that the caller has seen, or has read of. The caller may observe it again, unless nothing
+// but this revision will do.
+type goneError struct{ Ref }
+
+func (e *goneError) Error() string {
+	return fmt.Sprintf("revision %s no longer exists, or is not proven to be one; looking again", e.Ref)
+}
+
+// Gone returns the revision that an error says is gone.
+func Gone(err error) (Ref, bool) {
+	if gone, ok := errors.AsType[*goneError](err); ok {
+		return gone.Ref, true
+	}
+	return Ref{}, false
 }
 
 // ignoreChanged drops an error that satisfies IsChanged: a cached object is gone or was replaced, and its event is on the way.

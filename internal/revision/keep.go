@@ -1,7 +1,6 @@
 package revision
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,8 +39,8 @@ func (s *Store) Keep(ctx context.Context, source pin.Source, revision Ref, owner
 	return s.patch(ctx, meta, metadata)
 }
 
-// Verify reads a revision from the API server, and returns its metadata and the Snapshot of its content. The error satisfies
-// IsChanged if the revision does not exist, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
+// Verify reads a revision from the API server, and returns its metadata and the Snapshot of its content. The error is one of
+// Gone if the revision does not exist, is being deleted, or is not proven to be a revision of the source (rules 9 and 20).
 func (s *Store) Verify(ctx context.Context, source pin.Source, revision Ref) (*metav1.PartialObjectMetadata, Snapshot, error) {
 	meta := Metadata(revision)
 	err := s.live.Get(ctx, revision.key(), meta)
@@ -49,11 +48,14 @@ func (s *Store) Verify(ctx context.Context, source pin.Source, revision Ref) (*m
 		return nil, Snapshot{}, fmt.Errorf("look up revision %s of %s: %w", revision, source, err)
 	}
 	if err != nil || meta.DeletionTimestamp != nil || !IsRevision(meta) || SourceOf(revision.Kind, meta) != source {
-		return nil, Snapshot{}, NewChanged("revision %s", revision)
+		return nil, Snapshot{}, &goneError{revision}
 	}
 	held, proven, err := s.prove(ctx, meta)
-	if err != nil || !proven {
-		return nil, Snapshot{}, cmp.Or(err, NewChanged("revision %s", revision))
+	if err != nil {
+		return nil, Snapshot{}, err
+	}
+	if !proven {
+		return nil, Snapshot{}, &goneError{revision}
 	}
 	return meta, held, nil
 }

@@ -393,13 +393,21 @@ func (a *aviary) driveLosses() {
 	source := configMap("brittle", "k", a.plant(inConfigMap, "brittle"))
 	source.Annotations = map[string]string{keys.OnFailure: "undo"}
 	a.add(source, a.web("brittle", envFrom("brittle"), gen.Replicas(1), func(d *appsv1.Deployment) {
-		d.Spec.ProgressDeadlineSeconds, d.Spec.Template.Spec.ServiceAccountName = new(int32(5)), "brittle"
+		d.Spec.ProgressDeadlineSeconds, d.Spec.Template.Spec.ServiceAccountName = new(int32(10)), "brittle"
 	}))
-	a.WaitPinned("brittle", "brittle", "k", a.dataOf("brittle"))
+	before := a.WaitPinned("brittle", "brittle", "k", a.dataOf("brittle"))
 	a.areRolledOut("brittle")
 	a.Kubectl("delete", "serviceaccount", "brittle")
 	a.Edit("brittle", "k", a.plant(inConfigMap, "brittle, changed"))
+	a.Eventually("brittle has the change", func() string {
+		if p := a.PinOf("brittle", "brittle"); p == before {
+			return p.String()
+		}
+		return ""
+	})
+	a.unguarded("delete", "configmap", before.Revision)
 	a.saidNow("ChangeFailed", "brittle")
+	a.saidNow("NotRolledBack", "brittle")
 }
 
 // checkDriven checks that all warnings of docs/events.md were driven, except for those that are listed.

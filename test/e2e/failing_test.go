@@ -11,6 +11,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/view"
+	"confrev.io/confrev/test/gen"
 )
 
 // noProgress does what noMorePods does, and makes those of the given names fail after a few seconds of it. Only then: on a busy machine, a rollout
@@ -225,4 +226,30 @@ func TestAnUndoByAPersonIsAFailure(t *testing.T) {
 	if s := w.spreads(); s.State == view.Stopped {
 		t.Errorf("an undo of the code stopped the change: %+v", s)
 	}
+}
+
+// Rule 40: what was there before a change that fails is gone with the history that the user does not keep. That it cannot be undone is said, and
+// a repair still gets through.
+func TestAnUndoWithoutTheEarlierRevision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := configMap("shared", "color", "A")
+	source.Annotations = map[string]string{keys.OnFailure: "undo"}
+	w.Create(source, deployment("a", envFrom("shared"), gen.HistoryLimit(0), gen.Annotated(keys.Analysis, "smoke")))
+	first := w.WaitPinned("a", "shared", "color", "A")
+	w.areRolledOut("a")
+	w.Edit("shared", "color", "broken")
+	w.allHave(first, "a")
+	bad := w.PinOf("a", "shared")
+	w.waitGone(first.Revision)
+	w.measures(fails + "\n          parallelism: 0")
+	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed: its analysis smoke failed.")
+	w.WaitEvent("NotRolledBack", "a", "revision 2 of configmap/shared is not rolled back here: revision "+first.Revision+", which the workload had before, no longer exists")
+	w.Barrier()
+	if p := w.PinOf("a", "shared"); p != bad {
+		t.Errorf("a has %s", p)
+	}
+	w.measures(succeeds)
+	w.Edit("shared", "color", "repaired")
+	w.allHave(bad, "a")
 }

@@ -23,7 +23,7 @@ const maxNote = notice.MaxText
 var actions = map[string]string{
 	notice.Pinned: "Pin", notice.Unpinned: "Unpin", notice.RolledForward: "Advance", notice.RolledBack: "RollBack", notice.Held: "Hold",
 	notice.Restarted: "Restart", notice.RevisionCreated: "CreateRevision", notice.RevisionRecreated: "RecreateRevision",
-	notice.RevisionMissing: "RecreateRevision", notice.PauseEnded: "Resume",
+	notice.RevisionMissing: "RecreateRevision", notice.PauseEnded: "Resume", notice.NotRolledBack: "RollBack",
 }
 
 const plan = "Plan"
