@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -17,6 +18,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/spread"
 )
 
@@ -112,5 +114,59 @@ func TestAUserMayNotSeeTheStageBefore(t *testing.T) {
 		if behind != brief || (err == nil) != brief {
 			t.Errorf("brief %v: %v, %v", brief, behind, err)
 		}
+	}
+}
+
+// Rules 13 and 44: of the revisions that were vouched for, the one is awaited that lets the change begin in the next namespace, until that notes
+// that it did.
+func TestWhichRevisionIsAwaited(t *testing.T) {
+	const same, newest, older = "app-bbbbbbbbbb", "app-wwwwwwwwww", "app-zzzzzzzzzz"
+	vouched := func(name string, number int, version string) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "first", Name: name, UID: "uid",
+			Labels: map[string]string{keys.Source: "app", keys.Content: string(content.Content{}.Hash())},
+			Annotations: map[string]string{keys.SourceName: "app",
+				keys.Propagation: spread.Record{Revision: "uid", Number: int64(number), Complete: true, Version: version}.String()}}}
+	}
+	for name, test := range map[string]struct {
+		version string
+		change  func(s *Survey)
+		want    string
+	}{
+		"by its content":                  {version: "7", change: func(s *Survey) { s.Current.Revision = same }, want: same},
+		"by its version":                  {version: "7", change: func(*Survey) {}, want: newest},
+		"by nothing":                      {version: "8", change: func(*Survey) {}},
+		"it has begun":                    {version: "7", change: func(s *Survey) { s.Record.Staged = true }},
+		"nothing uses the source":         {version: "7", change: func(s *Survey) { s.Current = pin.Pin{} }},
+		"the namespace waits for another": {version: "7", change: func(s *Survey) { s.Settings.After = "other" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := waitsFor(pin.ConfigMap, test.version)
+			s.at, s.Current.Revision = noon, "app-xxxxxxxxxx"
+			test.change(s)
+			source := revision.Metadata(s.Source)
+			client := fake.NewClientBuilder().WithObjects(source, vouched(same, 1, "6"), vouched(older, 2, "7"), vouched(newest, 3, "7")).Build()
+			f := New(client, func() time.Time { return noon })
+			stages, err := optin.ParseStages([]string{"x=first"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Configure(optin.Defaults{Stages: stages}, client)
+			asked, _, err := f.Spreading(t.Context(), s.Source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.version = asked.Meta.ResourceVersion
+			f.change(s.Source).latest = s
+			for _, name := range []string{same, newest, older} {
+				meta := revision.Metadata(revision.Ref{Kind: pin.ConfigMap, Namespace: "first", Name: name})
+				if err := client.Get(t.Context(), types.NamespacedName{Namespace: "first", Name: name}, meta); err != nil {
+					t.Fatal(err)
+				}
+				awaited, err := f.Awaited(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: "first", Name: name}, meta)
+				if err != nil || awaited != (name == test.want) {
+					t.Errorf("%s is awaited: %v, %v", name, awaited, err)
+				}
+			}
+		})
 	}
 }

@@ -197,15 +197,15 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	notices := notice.Sinks{sink.Events(recorder), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := trigger.New(o.Triggers(), manager.GetClient(), manager.GetAPIReader())
+	fleet := newFleet(manager, o)
 	revisions := &reconcile.Revisions{
 		Options: o.Options, Grace: o.Grace, Workers: o.Workers, Kinds: kinds, Client: manager.GetClient(), Live: manager.GetAPIReader(),
-		Store: store, Notices: notices, Now: time.Now,
+		Store: store, Fleet: fleet, Notices: notices, Now: time.Now,
 	}
 	if err := revisions.SetUp(manager); err != nil {
 		return nil, fmt.Errorf("set up the reconciler of revisions: %w", err)
 	}
 	handler := &webhook.Workloads{Gate: gate, Notices: notices}
-	fleet := newFleet(manager, o)
 	engine := func(kind workload.Kind) *rollout.Engine {
 		e := &rollout.Engine{
 			Kind: kind, Kinds: kinds, Options: o.Options, Client: manager.GetClient(), Live: manager.GetAPIReader(),

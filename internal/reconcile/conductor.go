@@ -201,7 +201,9 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 		return true, nil
 	}
 	ref := revision.Ref{Kind: s.Source.Kind, Namespace: s.Source.Namespace, Name: s.Current.Revision}
-	if err := c.Store.SetPropagation(ctx, ref, wanted.String()); err != nil {
+	// Who deletes the workloads that have the change must not delete with its revision that it is stopped, or that it was vouched for.
+	outlasts := stops || wanted.Complete && !s.Record.Complete
+	if err := c.Store.SetPropagation(ctx, ref, wanted.String(), outlasts); err != nil {
 		return false, err
 	}
 	c.Fleet.Recorded(s, wanted)

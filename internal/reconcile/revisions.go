@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"confrev.io/confrev/internal/fleet"
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -37,6 +38,8 @@ type Revisions struct {
 	Client  client.Client
 	Live    client.Reader
 	Store   *revision.Store
+	// Fleet knows which changes other namespaces wait for.
+	Fleet   *fleet.Fleet
 	Notices notice.Sink
 	Now     func() time.Time
 
@@ -136,7 +139,12 @@ func (r *Revisions) maintain(ctx context.Context, ref revision.Ref) (time.Durati
 	if err != nil || !naming.empty() {
 		return r.Grace, err
 	}
-	return r.sweep(ctx, obj, func(ctx context.Context) (bool, error) { return r.inUse(ctx, obj, needs(ref)) })
+	return r.sweep(ctx, obj, func(ctx context.Context) (bool, error) {
+		if decides, err := r.decides(ctx, ref, obj); decides || err != nil {
+			return decides, err
+		}
+		return r.inUse(ctx, obj, needs(ref))
+	})
 }
 
 // isRevision reports whether an object is to be treated as a revision. One that only has the form of a revision may be a source that should
@@ -151,7 +159,8 @@ func (r *Revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMet
 	return r.Store.Derived(ctx, obj)
 }
 
-// own makes the users of a revision its owners. They replace the anchor as soon as all of them are known (rule 14).
+// own makes the users of a revision its owners. They replace the anchor as soon as all of them are known (rule 14), unless the revision has to
+// outlast them.
 func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
 	if !r.Store.Anchored(obj) {
 		return 0, r.attach(ctx, obj, users)
@@ -160,6 +169,9 @@ func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, 
 	done, wait, err := r.Store.Unanchor(ctx, obj, r.owners(users), func(ctx context.Context) (bool, error) {
 		// Listing the whole namespace is expensive, so it is not repeated soon if there are other users.
 		later = r.Grace
+		if decides, err := r.decides(ctx, ref, obj); decides || err != nil {
+			return false, err
+		}
 		found := 0
 		hidden, err := r.usedInNamespace(ctx, obj.Namespace, func(facts workload.Facts) bool {
 			if needs(ref)(facts) {

@@ -547,7 +547,7 @@ func TestSetFinalizersLocksOptimistically(t *testing.T) {
 // Rule 37: what follows from a note follows only if it was written.
 func TestARevisionThatIsGoneGetsNoNote(t *testing.T) {
 	store, c, sent := storeOf(t, ownedBy())
-	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, appX}, "note"); err != nil {
+	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, appX}, "note", false); err != nil {
 		t.Fatal(err)
 	}
 	if got := metadataOf(t, c).Annotations[keys.Propagation]; got != "note" || len(*sent) != 1 {

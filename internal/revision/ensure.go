@@ -356,20 +356,6 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 	return nil
 }
 
-// SetPropagation notes on a revision how far it has spread, on the condition that the revision is still as the cache shows it. The caller acts on what
-// was noted, so one that is gone is an error that satisfies IsChanged.
-func (s *Store) SetPropagation(ctx context.Context, ref Ref, text string) error {
-	meta := NewMetadata(ref.Kind)
-	err := s.cached.Get(ctx, ref.key(), meta)
-	if apierrors.IsNotFound(err) {
-		return NewChanged("revision %s", ref)
-	}
-	if err != nil {
-		return err
-	}
-	return s.patch(ctx, meta, map[string]any{"annotations": map[string]any{keys.Propagation: text}})
-}
-
 // SetFinalizers replaces an object's finalizers, on the condition that it is still as it was read.
 func (s *Store) SetFinalizers(ctx context.Context, meta *metav1.PartialObjectMetadata, finalizers []string) error {
 	return s.patch(ctx, meta, map[string]any{"finalizers": finalizers})
