@@ -57,6 +57,8 @@ func TestWhatIsDecidedByARevisionIsKept(t *testing.T) {
 				}
 				r, _, _ := newRevisions(t, objects...)
 				r.Fleet = fleet.New(r.Client, r.Now)
+				// It was last about to be pinned long ago.
+				r.Store.Sparing(0)
 				if _, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: made.Name}); err != nil {
 					t.Fatal(err)
 				}

@@ -553,7 +553,7 @@ func TestARevisionThatIsGoneGetsNoNote(t *testing.T) {
 	if got := metadataOf(t, c).Annotations[keys.Propagation]; got != "note" || len(*sent) != 1 {
 		t.Errorf("noted %q in %d writes", got, len(*sent))
 	}
-	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "gone"}, "note"); !IsChanged(err) || apierrors.IsNotFound(err) {
+	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "gone"}, "note", false); !IsChanged(err) || apierrors.IsNotFound(err) {
 		t.Errorf("one that is gone: %v", err)
 	}
 }
