@@ -62,8 +62,8 @@ func (w *world) sweeps() {
 func TestAStopOutlastsTheWorkloadThatFailed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.impatient(map[string]string{keys.Steps: "1", keys.OnFailure: "stop"}, "a", "b")
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "stop"}, "a", "b")
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "broken")
 	w.allHave(first, "a")
 	bad := w.PinOf("a", "shared")
@@ -89,8 +89,8 @@ func TestAStopOutlastsTheWorkloadThatFailed(t *testing.T) {
 func TestAStopOutlastsTheUndo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.impatient(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, "a", "b")
-	end := w.noMorePods()
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, "a", "b")
+	end := w.noProgress("a")
 	w.Edit("shared", "color", "broken")
 	w.allHave(first, "a")
 	bad := w.PinOf("a", "shared")
