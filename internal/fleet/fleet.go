@@ -112,9 +112,10 @@ type change struct {
 	stuck map[string]stuck
 	// admitted has when members were let go that do not show it yet.
 	admitted map[string]time.Time
-	// recorded is what this process wrote last, which the cache may not show yet, and recordedOn is the name of the revision.
+	// recorded is what this process wrote last, which the cache may not show yet, recordedOn is the name of the revision, and recordedAt is when.
 	recorded   spread.Record
 	recordedOn string
+	recordedAt time.Time
 	// brief is that of the Fleet, and analyses is true if it reads AnalysisRuns.
 	brief, analyses bool
 	// latest is the latest survey, and cost is how long it took.
@@ -365,7 +366,7 @@ func (f *Fleet) Recorded(s *Survey, record spread.Record) {
 	c := f.change(s.Source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.recorded, c.recordedOn = record, s.Current.Revision
+	c.recorded, c.recordedOn, c.recordedAt = record, s.Current.Revision, f.now()
 	// What was surveyed before must not be used any more.
 	c.latest = nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,12 +127,16 @@ func complete(meta *metav1.PartialObjectMetadata) (spread.Record, bool) {
 	return r, ok && r.Complete && r.Revision == string(meta.UID)
 }
 
-// hasRecorded reports whether this process has written, and the cache may not show yet, that content of a source was vouched for.
+// shownWithin is how long the cache may not show yet what was written.
+const shownWithin = 30 * time.Second
+
+// hasRecorded reports whether this process has written, and the cache may not show yet, that content of a source was vouched for. It counts no
+// longer: the revision may be gone by then, with its namespace, and what is there now has vouched for nothing.
 func (f *Fleet) hasRecorded(source revision.Ref, same func(name, version string) bool) bool {
 	c := f.change(source)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.recorded.Complete && same(c.recordedOn, c.recorded.Version)
+	return c.recorded.Complete && f.now().Sub(c.recordedAt) < shownWithin && same(c.recordedOn, c.recorded.Version)
 }
 
 // Against returns the members because of which a namespace does not vouch for a change that is complete there.

@@ -75,7 +75,8 @@ func TestWhatProvesAChange(t *testing.T) {
 
 // Rule 44: what this process wrote proves the revision that it wrote it on, and not one of a source that was made again since.
 func TestWhatWasWrittenProvesWhatItIsOn(t *testing.T) {
-	f := New(nil, func() time.Time { return noon })
+	now := noon
+	f := New(nil, func() time.Time { return now })
 	f.Configure(optin.Defaults{}, fake.NewClientBuilder().Build())
 	written := surveyed(0)
 	written.Source.Namespace, written.Current = "first", pin.Pin{Revision: "app-a", Number: 2}
@@ -97,8 +98,14 @@ func TestWhatWasWrittenProvesWhatItIsOn(t *testing.T) {
 	} {
 		s := waitsFor(test.kind, test.version)
 		s.Current.Revision = test.current
+		now = noon
 		if got, err := f.behind(t.Context(), s); err != nil || got != test.behind {
 			t.Errorf("%s: behind %v, %v", name, got, err)
+		}
+		// By then, the cache would show it, if it were still there.
+		now = noon.Add(shownWithin)
+		if got, err := f.behind(t.Context(), s); err != nil || !got {
+			t.Errorf("%s, later: behind %v, %v", name, got, err)
 		}
 	}
 }
