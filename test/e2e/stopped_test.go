@@ -88,8 +88,9 @@ func TestAFirstPinAfterAFailure(t *testing.T) {
 	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed")
 	w.goesBack("a", first)
 	end()
-	// Only what has rolled out is known to work.
+	// Only what has rolled out is known to work, and confrev may look at it a moment later.
 	w.areRolledOut("a")
+	w.Barrier()
 	w.Create(deployment("new", envFrom("shared")))
 	w.startsWith("new", first)
 	w.areRolledOut("new")
