@@ -96,26 +96,14 @@ func (r *Workloads) usersOf(kind pin.Kind) handler.MapFunc {
 	}
 }
 
-// indexed returns the workloads under a value of an index, in one namespace or, for what is in none, in all. They include workloads whose
-// template is used by another workload that is under the value.
+// indexed returns the workloads under a value of an index, in one namespace or, for what is in none, in all.
 func (r *Workloads) indexed(ctx context.Context, namespace, field, value string) []reconcile.Request {
 	found, err := index.List(ctx, r.Client, r.Kind.NewList(), namespace, field, value)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
 		return nil
 	}
-	all := requests(found)
-	for _, other := range r.Kinds.Referring() {
-		found, err := index.List(ctx, r.Client, other.NewList(), namespace, field, value)
-		if err != nil {
-			log.FromContext(ctx).Error(err, "cannot find the workloads that a change matters to", "changed", value)
-			continue
-		}
-		for _, obj := range found {
-			all = append(all, r.referred(other, obj)...)
-		}
-	}
-	return all
+	return requests(found)
 }
 
 func requests(objects []client.Object) []reconcile.Request {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -164,7 +165,7 @@ func (a *arena) blank(target string) *unstructured.Unstructured {
 	return obj
 }
 
-// creates makes a ConfigMap, a Rollout, and a Rollout that takes the template of someone else's Deployment, with a key.
+// creates makes a ConfigMap and a Rollout with a key.
 func (a *arena) creates(name, on, key, claim string) []attempt {
 	meta := metav1.ObjectMeta{Namespace: a.NS, Name: name + "-" + on}
 	if on == "labels" {
@@ -179,12 +180,7 @@ func (a *arena) creates(name, on, key, claim string) []attempt {
 	put(rollout.Object, "spec.replicas", int64(0))
 	rollout.SetAnnotations(meta.Annotations)
 	rollout.SetLabels(map[string]string{key: claim})
-	referring := rollout.DeepCopy()
-	referring.SetName(rollout.GetName() + "-ref")
-	unstructured.RemoveNestedField(referring.Object, "spec", "template")
-	put(referring.Object, "spec.workloadRef", map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"})
 	return []attempt{
-		{"create rollout of web's template " + key, func(ctx context.Context, c client.Client) error { return c.Create(ctx, referring) }},
 		{"create configmap " + key, func(ctx context.Context, c client.Client) error { return c.Create(ctx, forged) }},
 		{"create rollout " + key, func(ctx context.Context, c client.Client) error { return c.Create(ctx, rollout) }},
 	}
@@ -386,5 +382,36 @@ func (a *arena) unharmed(used string) {
 	}
 	if a.secretGone("victim-secret") && !a.may(done{verb: "delete", resource: "secrets", name: "victim-secret"}) {
 		a.Error("secret victim-secret is gone")
+	}
+}
+
+// Anyone who may create Rollouts can name the Deployment of someone else as the one that has the template. Its settings stay those of its owner.
+func TestARolloutDoesNotSteerSomeonesDeployment(t *testing.T) {
+	t.Parallel()
+	for name, setting := range map[string]struct{ annotations, labels map[string]string }{
+		"no pins":          {annotations: map[string]string{keys.Mode: "attach"}},
+		"other references": {annotations: map[string]string{keys.Injection: "template"}},
+		"opted out":        {labels: map[string]string{keys.Track: "none"}},
+		"waiting":          {annotations: map[string]string{keys.Advance: "manual"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.Create(configMap("app", "color", "A"), deployment("web", envFrom("app")))
+			w.WaitPinned("web", "app", "color", "A")
+			before := w.Deployment("web")
+			rollout := objectOf(workload.Rollout.GVK, "evil", aReferringRollout.spec("web", nil))
+			put(rollout.Object, "spec.replicas", int64(0))
+			rollout.SetAnnotations(setting.annotations)
+			rollout.SetLabels(setting.labels)
+			w.Create(rollout)
+			w.WaitEvent("UnknownAnnotation", "evil", "has no effect here: the pod template is that of deployment/web")
+			w.Barrier()
+			if got := w.Deployment("web"); got.Generation != before.Generation {
+				t.Errorf("its spec changed:\n%s", gocmp.Diff(before.Spec, got.Spec))
+			}
+			w.Edit("app", "color", "B")
+			w.WaitPinned("web", "app", "color", "B")
+		})
 	}
 }
