@@ -4,6 +4,7 @@ package metadata
 import (
 	"context"
 	"slices"
+	"strings"
 	"unique"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,18 +41,43 @@ func Only(all map[string]string, kept ...string) map[string]string {
 	return only
 }
 
-// Share makes an object's metadata use the one copy of each text and flag that many objects have: its namespace, the kinds of its owners, and its controller,
-// which a workload's holders have in common. Other owners, such as those of a revision, hardly occur twice, and to look for a copy takes memory, too.
+// Share makes an object's metadata, which the caller owns, use the one copy of each text and flag that many objects have: its namespace, the kinds of its
+// owners, and its controller, which a workload's holders have in common. Other owners, such as those of a revision, hardly occur twice, and to look for a copy
+// takes memory, too: their texts are joined, and so are those that identify the object, since many short texts take more memory than one.
 func Share(obj *metav1.PartialObjectMetadata) {
 	obj.APIVersion, obj.Kind, obj.Namespace = shared(obj.APIVersion), shared(obj.Kind), shared(obj.Namespace)
-	obj.OwnerReferences = slices.Clone(obj.OwnerReferences)
+	join(&obj.Name, (*string)(&obj.UID), &obj.ResourceVersion)
+	if cap(obj.OwnerReferences) > len(obj.OwnerReferences) {
+		obj.OwnerReferences = slices.Clone(obj.OwnerReferences)
+	}
+	var others []*string
 	for i := range obj.OwnerReferences {
 		o := &obj.OwnerReferences[i]
 		o.APIVersion, o.Kind = shared(o.APIVersion), shared(o.Kind)
 		o.Controller, o.BlockOwnerDeletion = sharedFlag(o.Controller), sharedFlag(o.BlockOwnerDeletion)
 		if o.Controller == &yes {
 			o.Name, o.UID = shared(o.Name), shared(o.UID)
+		} else {
+			others = append(others, &o.Name, (*string)(&o.UID))
 		}
+	}
+	join(others...)
+}
+
+// join makes texts parts of one.
+func join(texts ...*string) {
+	var all strings.Builder
+	length := 0
+	for _, text := range texts {
+		length += len(*text)
+	}
+	all.Grow(length)
+	for _, text := range texts {
+		all.WriteString(*text)
+	}
+	rest := all.String()
+	for _, text := range texts {
+		*text, rest = rest[:len(*text)], rest[len(*text):]
 	}
 }
 
