@@ -15,20 +15,29 @@ const (
 	// garbage is how much garbage may lie about before it is collected, in percent of what is in use; Go's default is 100. Most of what confrev keeps are
 	// its caches, which stay as they are, so little processor time buys much memory.
 	garbage = 50
+	// garbageAtStart is the same while the caches fill, when most of what is decoded is thrown away again: it would leave holes between what stays.
+	garbageAtStart = 25
 	// memoryLimit is the environment variable with the container's limit of memory, in bytes. The chart sets it.
 	memoryLimit = "MEMORY_LIMIT"
 	// ofLimit is how much of the limit Go may use, in percent. The rest is for the pages of the program.
 	ofLimit = 90
 )
 
-// tuneMemory makes Go collect garbage early enough to stay within the container's limit, where it can. Go's own variables win.
-func tuneMemory(getenv func(string) string) {
+// tuneMemory makes Go collect garbage early enough to stay within the container's limit, where it can. Go's own variables win. What it returns runs once the
+// caches are full.
+func tuneMemory(getenv func(string) string) manager.Runnable {
+	full := func() {}
 	if getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(garbageAtStart)
+		full = func() { debug.SetGCPercent(garbage) }
 	}
 	if limit, err := strconv.ParseInt(getenv(memoryLimit), 10, 64); err == nil && limit > 0 && limit < math.MaxInt64/100 && getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit * ofLimit / 100)
 	}
+	return everywhere(func(context.Context) error {
+		full()
+		return nil
+	})
 }
 
 // lookAtMemory is how often to look whether there is memory to return.

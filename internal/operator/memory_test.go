@@ -16,24 +16,35 @@ func TestMemoryStaysWithinTheLimit(t *testing.T) {
 		debug.SetMemoryLimit(limit)
 	}()
 	for name, test := range map[string]struct {
-		env     map[string]string
-		percent int
-		limit   int64
+		env           map[string]string
+		filling, full int
+		limit         int64
 	}{
-		"without a limit":           {nil, 50, math.MaxInt64},
-		"with a limit":              {map[string]string{"MEMORY_LIMIT": "1000000000"}, 50, 900_000_000},
-		"with a limit that is none": {map[string]string{"MEMORY_LIMIT": "0"}, 50, math.MaxInt64},
-		"with one beyond reason":    {map[string]string{"MEMORY_LIMIT": "9223372036854775807"}, 50, math.MaxInt64},
+		"without a limit":           {nil, 25, 50, math.MaxInt64},
+		"with a limit":              {map[string]string{"MEMORY_LIMIT": "1000000000"}, 25, 50, 900_000_000},
+		"with a limit that is none": {map[string]string{"MEMORY_LIMIT": "0"}, 25, 50, math.MaxInt64},
+		"with one beyond reason":    {map[string]string{"MEMORY_LIMIT": "9223372036854775807"}, 25, 50, math.MaxInt64},
 		"with one that is no number": {
-			map[string]string{"MEMORY_LIMIT": "512Mi"}, 50, math.MaxInt64},
-		"with Go's own variables": {map[string]string{"MEMORY_LIMIT": "1000000000", "GOGC": "200", "GOMEMLIMIT": "2GiB"}, 100, math.MaxInt64},
+			map[string]string{"MEMORY_LIMIT": "512Mi"}, 25, 50, math.MaxInt64},
+		"with Go's own variables": {map[string]string{"MEMORY_LIMIT": "1000000000", "GOGC": "200", "GOMEMLIMIT": "2GiB"}, 100, 100, math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {
 			debug.SetGCPercent(100)
 			debug.SetMemoryLimit(math.MaxInt64)
-			tuneMemory(func(key string) string { return test.env[key] })
-			if got := debug.SetGCPercent(100); got != test.percent {
-				t.Errorf("garbage of %d %%, want %d", got, test.percent)
+			full := tuneMemory(func(key string) string { return test.env[key] })
+			percent := func() int {
+				now := debug.SetGCPercent(100)
+				debug.SetGCPercent(now)
+				return now
+			}
+			if got := percent(); got != test.filling {
+				t.Errorf("garbage of %d %% while the caches fill, want %d", got, test.filling)
+			}
+			if err := full.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := percent(); got != test.full {
+				t.Errorf("garbage of %d %%, want %d", got, test.full)
 			}
 			if got := debug.SetMemoryLimit(-1); got != test.limit {
 				t.Errorf("limit %d, want %d", got, test.limit)
