@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -82,16 +82,14 @@ func templateOf(obj client.Object, path string) (*corev1.PodTemplateSpec, error)
 // templateOfRevision reads the template that a ControllerRevision of a StatefulSet or DaemonSet records: a patch of the whole
 // template. Those of other kinds may hold anything.
 func templateOfRevision(revision *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
-	var patch struct {
-		Spec struct {
-			Template corev1.PodTemplateSpec `json:"template"`
-		} `json:"spec"`
+	patch := &unstructured.Unstructured{}
+	if err := json.Unmarshal(revision.Data.Raw, &patch.Object); err == nil {
+		if template, err := templateAt(patch, "spec.template"); err == nil {
+			return template, nil
+		}
 	}
-	if err := json.Unmarshal(revision.Data.Raw, &patch); err != nil {
-		// The JSON error may quote content, so it is not wrapped.
-		return nil, fmt.Errorf("controllerrevision %s records no pod template", revision.Name)
-	}
-	return &patch.Spec.Template, nil
+	// The errors may quote content, so they are not wrapped.
+	return nil, fmt.Errorf("controllerrevision %s records no pod template", revision.Name)
 }
 
 // templateAt reads the pod template at a path of an object of any kind. If there is nothing, or null, the template is empty.
@@ -110,6 +108,10 @@ func templateAt(obj *unstructured.Unstructured, path string) (*corev1.PodTemplat
 	fields, ok := content.(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())
+	}
+	if inTemplates.hard(fields) {
+		return nil, fmt.Errorf("%s of the %s has a quantity of more than %d characters, or with an exponent of more than %d digits: write it shorter, such as 100m or 1Gi",
+			path, obj.GetKind(), longestQuantity, longestExponent)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template); err != nil {
 		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())

@@ -174,6 +174,9 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 		"text":     {"template": "see elsewhere"},
 		"list":     {"template": []any{"a"}},
 		"odd":      {"template": map[string]any{"spec": map[string]any{"containers": "none"}}},
+		// To read it would take a minute.
+		"slow": {"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
+			"name": "app", "resources": map[string]any{"limits": map[string]any{"cpu": "1e-99999999"}}}}}}},
 	} {
 		obj := objectOf(webApp, name, spec)
 		obj.SetAnnotations(map[string]string{keys.Track: "all"})
@@ -182,11 +185,12 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 	for _, name := range []string{"text", "list", "odd"} {
 		w.WaitEvent("NoPodTemplate", name, "spec.template of the WebApp is not a pod template")
 	}
+	w.WaitEvent("NoPodTemplate", "slow", "spec.template of the WebApp has a quantity of more than 100 characters, or with an exponent of more than 3 digits")
 	w.launch(subjectOf("Configured"), "web")
 	got := w.plugin("doctor", "-o", "json")
 	var d view.Diagnosis
 	w.Must(json.Unmarshal([]byte(got.stdout), &d))
-	for _, name := range []string{"text", "list", "odd"} {
+	for _, name := range []string{"text", "list", "odd", "slow"} {
 		if found(d, "NoPodTemplate", "webapp/"+name) == nil {
 			t.Errorf("doctor finds nothing in %s: %+v", name, got)
 		}
