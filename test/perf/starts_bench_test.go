@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
@@ -78,9 +79,10 @@ func (checksum) edited(w *world, value string, users []string) error {
 func benchmarkStarts(b *testing.B, begin func(*world) subject, options ...gen.DeploymentModifier) {
 	wanted := size(b, "CONFREV_STARTS", 10_000)
 	w := newAnyWorld(b)
-	users := w.startable(options...)
+	// What ran before the controller came has nothing to be compared with.
 	s := begin(w)
 	defer s.stop()
+	users := w.startable(options...)
 	seen := w.watchStarts()
 	for b.Loop() {
 		w.disturb(s, users, func() bool { return seen.count() >= wanted })
@@ -105,7 +107,11 @@ func (w *world) startable(options ...gen.DeploymentModifier) map[string][]string
 	w.Eventually("all are rolled out", func() string {
 		for _, names := range users {
 			for _, name := range names {
-				if left := workload.Deployment.Progress(w.Deployment(name)).Left; left != "" {
+				deployment := w.Deployment(name)
+				if deployment.Annotations[keys.Track] != "" && deployment.Spec.Template.Annotations[keys.Pins] == "" {
+					return name + " is not pinned"
+				}
+				if left := workload.Deployment.Progress(deployment).Left; left != "" {
 					return name + ": " + left
 				}
 			}
