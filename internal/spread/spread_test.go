@@ -146,6 +146,21 @@ func TestWhoGoes(t *testing.T) {
 	}
 }
 
+// Those that wait are in the order of their names, each with its verdict.
+func TestWhoWaits(t *testing.T) {
+	s := spread.Look(members("c:Rolling b:Waiting a:Waiting d:Vouched"), settings(t, "", "2"), 0)
+	var names []string
+	for _, m := range s.Waits() {
+		names = append(names, m.Name)
+	}
+	if want := []string{"a", "b"}; !slices.Equal(names, want) {
+		t.Errorf("%q wait, want %q", names, want)
+	}
+	if diff := gocmp.Diff(map[string]spread.Verdict{"a": spread.Goes, "b": spread.NoPlace}, s.Verdicts()); diff != "" {
+		t.Errorf("verdicts (-want +got):\n%s", diff)
+	}
+}
+
 // Rule 37: a wave passes when no one is waited for and someone vouches.
 func TestPassing(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -185,6 +200,9 @@ func TestRecordsAndNotes(t *testing.T) {
 	}
 	if got, ok := spread.ParseRecord(`{"revision":"u","number":1,"wave":1000000,"stops":1000000}`); !ok || got.Wave != 1_000_000 || got.Stops != 1_000_000 {
 		t.Errorf("at the limits, it is %+v %v", got, ok)
+	}
+	if got, ok := spread.ParseRecord(`{"revision":"u","number":1,"wave":0,"stops":0}`); !ok || got.Wave != 0 || got.Stops != 0 {
+		t.Errorf("at the beginning, it is %+v %v", got, ok)
 	}
 	for _, decided := range []spread.Record{{Wave: 1}, {Stops: 1}, {Staged: true}, {Complete: true, Version: "1"}} {
 		if !decided.Decides() {

@@ -134,6 +134,15 @@ func TestWaitForATime(t *testing.T) {
 	}
 }
 
+// The most windows, and the longest, are read.
+func TestTheMostWindows(t *testing.T) {
+	for _, text := range []string{strings.Repeat("0 9 * * * 8h;", 15) + "0 9 * * * 8h", "0 9 * * * 8784h"} {
+		if _, err := waiting.ParseWindow(text, "annotation x"); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // A setting that cannot be read makes everything wait, and the error names what is wrong.
 func TestSettingsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
