@@ -174,7 +174,7 @@ func TestConfiguredKindWithoutATemplate(t *testing.T) {
 		"text":     {"template": "see elsewhere"},
 		"list":     {"template": []any{"a"}},
 		"odd":      {"template": map[string]any{"spec": map[string]any{"containers": "none"}}},
-		// Read in no time, and refused all the same: what takes minutes would also stop the controller of this kind.
+		// Read in no time, and refused anyway: what takes minutes would also stop the controller of this kind.
 		"slow": {"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{
 			"name": "app", "resources": map[string]any{"limits": map[string]any{"cpu": "1e-10000"}}}}}}},
 	} {
