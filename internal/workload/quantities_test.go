@@ -90,11 +90,12 @@ func TestHardQuantitiesAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, place := range places {
 				template := put(place, test.quantity)
-				obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"pods": map[string]any{"template": template}}}}
-				obj.SetGroupVersionKind(fleet.GVK)
-				_, err := fleet.Template(obj)
-				if (err != nil) != test.hard {
-					t.Errorf("at %s: %v", place, err)
+				for kind, spec := range map[*workload.Kind]map[string]any{&fleet: {"pods": map[string]any{"template": template}}, &workload.Rollout: {"template": template}} {
+					obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+					obj.SetGroupVersionKind(kind.GVK)
+					if _, err := kind.Template(obj); (err != nil) != test.hard {
+						t.Errorf("at %s of a %s: %v", place, kind.GVK.Kind, err)
+					}
 				}
 				raw, marshalErr := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 				if marshalErr != nil {
