@@ -191,7 +191,8 @@ func TestAnchorReplacesManyOwners(t *testing.T) {
 	}
 }
 
-// Rule 12: whatever pins a revision makes sure first that it is not deleted with its other users. Where it has no owners, nothing collects it.
+// Rule 12: whatever pins a revision makes sure first that it is not deleted with its other users. Where it has no owners, it may get some at any moment:
+// those for which it was made, which may be gone soon after.
 func TestAWorkloadOwnsWhatItIsAboutToPin(t *testing.T) {
 	_, full := replicaSets(MaxOwners)
 	first := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "first", UID: "1"}
@@ -208,11 +209,12 @@ func TestAWorkloadOwnsWhatItIsAboutToPin(t *testing.T) {
 	}{
 		"next to another workload":                {[]Owner{first}, second, []string{"first", "second"}, false},
 		"next to a holder":                        {[]Owner{holder}, second, []string{"web-1", "second"}, false},
-		"no owner yet":                            {nil, second, nil, false},
+		"no owner yet":                            {nil, second, []string{AnchorName}, false},
+		"no owner yet, and the name is taken":     {nil, second, nil, true},
 		"it is one":                               {[]Owner{first, second}, second, []string{"first", "second"}, false},
 		"next to the anchor":                      {[]Owner{first, anchor}, second, []string{"first", AnchorName}, false},
 		"being created, next to another workload": {[]Owner{first}, created, []string{"first", AnchorName}, false},
-		"being created, and no owner yet":         {nil, created, nil, false},
+		"being created, and no owner yet":         {nil, created, []string{AnchorName}, false},
 		"being created, next to the anchor":       {[]Owner{first, anchor}, created, []string{"first", AnchorName}, false},
 		"being created, and there is no anchor":   {[]Owner{first}, created, []string{"first"}, true},
 		"next to as many as there may be":         {append([]Owner{other}, full[1:]...), second, []string{"other", AnchorName}, false},
@@ -236,24 +238,49 @@ func TestAWorkloadOwnsWhatItIsAboutToPin(t *testing.T) {
 	}
 }
 
-// Rule 12: a revision is created with the owners that pin it, unless some do not exist yet: their revision must not be deleted with the others.
+// Rule 12: a revision is created with the owners that pin it. If some do not exist yet, or if they are too many, the anchor takes the place of all. The
+// revision of a single one that does not exist yet has no owner.
 func TestOwnersOfANewRevision(t *testing.T) {
 	web := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "1"}
 	api := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "api", UID: "2"}
+	created, also := web, api
+	created.UID, also.UID = "", ""
 	_, many := replicaSets(MaxOwners + 1)
 	tests := map[string]struct {
 		owners []Owner
-		want   int
+		want   []string
+		taken  bool // Something else has the anchor's name.
 	}{
-		"two workloads":                      {[]Owner{web, api}, 2},
-		"one of them is about to be created": {[]Owner{web, {APIVersion: "apps/v1", Kind: "Deployment", Name: "new"}}, 0},
-		"as many as there may be":            {many[1:], MaxOwners},
-		"more than a revision may list":      {many, 0},
+		"one workload":                         {[]Owner{web}, []string{"web"}, false},
+		"two workloads":                        {[]Owner{web, api}, []string{"web", "api"}, false},
+		"one that is about to be created":      {[]Owner{created}, nil, false},
+		"one of them is about to be created":   {[]Owner{created, api}, []string{AnchorName}, false},
+		"two that are about to be created":     {[]Owner{created, also}, []string{AnchorName}, false},
+		"as many as there may be":              {many[1:], namesOf(many[1:]), false},
+		"more than a revision may list":        {many, []string{AnchorName}, false},
+		"more, and the anchor's name is taken": {many, nil, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := len(firstOwners(test.owners)); got != test.want {
-				t.Errorf("%d owners, want %d", got, test.want)
+			mark := ours
+			if test.taken {
+				mark = nil
+			}
+			source := gen.ConfigMap("app", map[string]string{"k": "v"})
+			source.UID, source.ResourceVersion = "uid", "1"
+			store, c, _ := storeOf(t, source, anchorObject(mark))
+			seen := Observation{Snapshot: snapshotOf(source), Object: Metadata(Ref{pin.ConfigMap, gen.Namespace, "app"})}
+			seen.Name, seen.Hash, seen.Digests = appX, seen.Snapshot.Hash, seen.Snapshot.Digests
+			made, err := store.ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, test.owners)
+			if err != nil {
+				t.Fatal(err)
+			}
+			meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, made.pin.Revision})
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(meta), meta); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, ownerNames(meta)); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -71,10 +71,14 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	if err := s.Admit(ctx, source, seen.Hash, number); err != nil {
 		return nil, err
 	}
+	first, err := s.firstOwners(ctx, Ref{source.Kind, source.Namespace, seen.Name}, owners)
+	if err != nil {
+		return nil, err
+	}
 	for name := range content.RevisionNames(source.Name, seen.Hash) {
-		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, firstOwners(owners)...))
+		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, first...))
 		if err == nil {
-			made := &prepared{pin: p}
+			made := &prepared{pin: p, anchored: slices.ContainsFunc(referencesTo(first), isAnchor)}
 			made.untold.Store(true)
 			return made, nil
 		}

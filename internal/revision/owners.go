@@ -108,8 +108,8 @@ func (s *Store) Detach(ctx context.Context, source *metav1.PartialObjectMetadata
 // gets any. Of a workload that is only about to be created, the anchor takes the place: garbage collection would take an owner that does not
 // exist yet for one that is gone.
 //
-// A revision without owners gets none: garbage collection ignores it, whereas if these workloads became its only owners, it would be deleted
-// with them, although others may have pinned it when they were created. The controller gathers its users.
+// The anchor also becomes the owner of a revision that has none: that was made for a workload that is about to be created, so if these workloads
+// became its only owners, it would be deleted with them.
 func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMetadata, owners []Owner, metadata map[string]any) error {
 	if !s.lacksOwners(meta, owners) {
 		return nil
@@ -120,20 +120,22 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 	references, lacking := slices.Clone(meta.OwnerReferences), missingOwners(meta, owners)
 	joining := existing(lacking)
 	tooMany := len(references)+len(joining) > MaxOwners || len(joining) >= crowd
-	if tooMany || len(joining) < len(lacking) {
-		anchor, err := s.ensureAnchor(ctx, meta.Namespace)
-		if IsChanged(err) {
+	if tooMany || len(joining) < len(lacking) || len(references) == 0 {
+		anchor, err := s.anchorFor(ctx, Ref{kindOf(meta), meta.Namespace, meta.Name})
+		if err != nil {
 			return err
 		}
-		if err != nil {
-			// For example, confrev did not create what has the anchor's name. The pins are more important than owners.
-			log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", meta.Name)
-			joining = joining[:max(0, min(len(joining), MaxOwners-len(references)))]
-		} else {
-			joining = []Owner{anchor}
+		switch {
+		case anchor != nil:
+			joining = anchor
 			if tooMany {
 				references = slices.DeleteFunc(references, s.kinds.IsUser)
 			}
+		case len(references) == 0:
+			// Garbage collection ignores it.
+			joining = nil
+		default:
+			joining = joining[:max(0, min(len(joining), MaxOwners-len(references)))]
 		}
 	}
 	if len(joining) > 0 {
@@ -146,18 +148,37 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 // works on one workload at a time. With the anchor, the rest of them needs no write before its pin.
 const crowd = 6
 
-// lacksOwners reports whether garbage collection may delete a revision although some of the given workloads pin it.
+// lacksOwners reports whether garbage collection may delete a revision although some of the given workloads pin it, now or as soon as it has the
+// owners for which it was made.
 func (s *Store) lacksOwners(revision client.Object, owners []Owner) bool {
-	return len(revision.GetOwnerReferences()) > 0 && !s.Anchored(revision) && len(missingOwners(revision, owners)) > 0
+	return !s.Anchored(revision) && len(missingOwners(revision, owners)) > 0
 }
 
-// firstOwners returns the owners of a revision that is created for workloads that are about to pin it. It has none, so that nothing collects
-// it, until the controller knows all users, if some do not exist yet or if they are too many.
-func firstOwners(owners []Owner) []Owner {
-	if len(existing(owners)) < len(owners) || len(owners) > MaxOwners {
-		return nil
+// firstOwners returns the owners of a revision that is created for workloads that are about to pin it. If it is made for one that does not exist
+// yet, it has none: nothing collects it until the controller has seen that one, and others that pin it meanwhile add the anchor.
+func (s *Store) firstOwners(ctx context.Context, revision Ref, owners []Owner) ([]Owner, error) {
+	all := len(existing(owners)) == len(owners)
+	switch {
+	case all && len(owners) <= MaxOwners:
+		return owners, nil
+	case len(owners) == 1:
+		return nil, nil
 	}
-	return owners
+	return s.anchorFor(ctx, revision)
+}
+
+// anchorFor returns the anchor as an owner of a revision. It returns nothing if confrev may not use it, for example because confrev did not create
+// what has its name: the pins are more important than owners.
+func (s *Store) anchorFor(ctx context.Context, revision Ref) ([]Owner, error) {
+	anchor, err := s.ensureAnchor(ctx, revision.Namespace)
+	if IsChanged(err) {
+		return nil, err
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "a revision may be deleted with its other users until the controller adds owners", "revision", revision.Name)
+		return nil, nil
+	}
+	return []Owner{anchor}, nil
 }
 
 // existing returns those that are not only about to be created.

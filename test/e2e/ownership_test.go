@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -179,6 +180,37 @@ func TestLostRevisionOfAWorkloadThatOptedOutIsRestored(t *testing.T) {
 // orphan makes a revision that no one uses.
 func orphan() *corev1.ConfigMap {
 	return forged(trueName("orphan", "k", "v"), "orphan", hashOf("k", "v"), nil, "k", "v")
+}
+
+// Rule 12: a revision that was made for a workload that then could not be created has no owner. The next one that pins it must not become its only owner,
+// since others may be about to pin it, too.
+func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(configMap("shared", "k", "v"))
+	w.Kubectl("create", "quota", "none", "--hard=count/deployments.apps=0")
+	w.Eventually("the quota counts", func() string {
+		quota := &corev1.ResourceQuota{}
+		if w.Must(w.Get("none", quota)); len(quota.Status.Used) == 0 {
+			return "not yet"
+		}
+		return ""
+	})
+	refused := deployment("refused", envFrom("shared"))
+	refused.Namespace = w.NS
+	if err := cluster.Client.Create(w.Ctx, refused); !apierrors.IsForbidden(err) {
+		t.Fatalf("the Deployment: %v", err)
+	}
+	made := w.Revisions("shared")
+	if len(made) != 1 || len(made[0].OwnerReferences) > 0 || !w.Gone(revision.AnchorName) {
+		t.Fatalf("what it leaves: %+v", made)
+	}
+	w.Kubectl("delete", "quota", "none")
+	w.Create(deployment("one", envFrom("shared")))
+	if w.Gone(revision.AnchorName) {
+		t.Error("the anchor does not own the revision")
+	}
+	w.WaitOwned(made[0].Name, "one")
 }
 
 // Rule 13: no holder and no template names it, and it has no owner that would take it along.
