@@ -51,7 +51,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err := supported(config); err != nil {
 		return err
 	}
-	full := tuneMemory(os.Getenv)
+	started := tuneMemory(os.Getenv)
 	config = rest.CopyConfig(config)
 	// The API server's own fairness protects it; a limit here that does not depend on its answers only makes one edit of a shared source slow.
 	config.QPS = -1
@@ -64,7 +64,7 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 	if err := metrics.Registry.Register(states); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	if err := errors.Join(manager.Add(full), manager.Add(returnMemory(lookAtMemory))); err != nil {
+	if err := manager.Add(returnMemory(lookAtMemory, started)); err != nil {
 		return err
 	}
 	if options.Namespaced() {

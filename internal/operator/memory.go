@@ -15,7 +15,8 @@ const (
 	// garbage is how much garbage may lie about before it is collected, in percent of what is in use; Go's default is 100. Most of what confrev keeps are
 	// its caches, which stay as they are, so little processor time buys much memory.
 	garbage = 50
-	// garbageAtStart is the same while the caches fill, when most of what is decoded is thrown away again: it would leave holes between what stays.
+	// garbageAtStart is the same until confrev is first idle. While the caches fill and all workloads are looked at, most of what is allocated is thrown away
+	// again: it would leave holes between what stays.
 	garbageAtStart = 25
 	// memoryLimit is the environment variable with the container's limit of memory, in bytes. The chart sets it.
 	memoryLimit = "MEMORY_LIMIT"
@@ -23,29 +24,25 @@ const (
 	ofLimit = 90
 )
 
-// tuneMemory makes Go collect garbage early enough to stay within the container's limit, where it can. Go's own variables win. What it returns runs once the
-// caches are full.
-func tuneMemory(getenv func(string) string) manager.Runnable {
-	full := func() {}
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(garbageAtStart)
-		full = func() { debug.SetGCPercent(garbage) }
-	}
+// tuneMemory makes Go collect garbage early enough to stay within the container's limit, where it can. Go's own variables win. The caller calls started
+// once what a start takes was returned.
+func tuneMemory(getenv func(string) string) (started func()) {
 	if limit, err := strconv.ParseInt(getenv(memoryLimit), 10, 64); err == nil && limit > 0 && limit < math.MaxInt64/100 && getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit * ofLimit / 100)
 	}
-	return everywhere(func(context.Context) error {
-		full()
-		return nil
-	})
+	if getenv("GOGC") != "" {
+		return func() {}
+	}
+	debug.SetGCPercent(garbageAtStart)
+	return func() { debug.SetGCPercent(garbage) }
 }
 
 // lookAtMemory is how often to look whether there is memory to return.
 const lookAtMemory = time.Second
 
 // returnMemory returns memory to the system that confrev took while it was busy, once it no longer is. Go would keep most of it: as much as its next
-// collection of garbage may take, and a tenth.
-func returnMemory(every time.Duration) manager.Runnable {
+// collection of garbage may take, and a tenth. It calls started each time. It runs once the caches are full.
+func returnMemory(every time.Duration, started func()) manager.Runnable {
 	return everywhere(func(ctx context.Context) error {
 		look := time.NewTicker(every)
 		defer look.Stop()
@@ -59,6 +56,7 @@ func returnMemory(every time.Duration) manager.Runnable {
 			if m.due(readHeap()) {
 				debug.FreeOSMemory()
 				m.returned(readHeap())
+				started()
 			}
 		}
 	})

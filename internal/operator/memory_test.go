@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -16,9 +17,9 @@ func TestMemoryStaysWithinTheLimit(t *testing.T) {
 		debug.SetMemoryLimit(limit)
 	}()
 	for name, test := range map[string]struct {
-		env           map[string]string
-		filling, full int
-		limit         int64
+		env               map[string]string
+		starting, started int
+		limit             int64
 	}{
 		"without a limit":           {nil, 25, 50, math.MaxInt64},
 		"with a limit":              {map[string]string{"MEMORY_LIMIT": "1000000000"}, 25, 50, 900_000_000},
@@ -31,20 +32,18 @@ func TestMemoryStaysWithinTheLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			debug.SetGCPercent(100)
 			debug.SetMemoryLimit(math.MaxInt64)
-			full := tuneMemory(func(key string) string { return test.env[key] })
+			started := tuneMemory(func(key string) string { return test.env[key] })
 			percent := func() int {
 				now := debug.SetGCPercent(100)
 				debug.SetGCPercent(now)
 				return now
 			}
-			if got := percent(); got != test.filling {
-				t.Errorf("garbage of %d %% while the caches fill, want %d", got, test.filling)
+			if got := percent(); got != test.starting {
+				t.Errorf("garbage of %d %% during the start, want %d", got, test.starting)
 			}
-			if err := full.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := percent(); got != test.full {
-				t.Errorf("garbage of %d %%, want %d", got, test.full)
+			started()
+			if got := percent(); got != test.started {
+				t.Errorf("garbage of %d %%, want %d", got, test.started)
 			}
 			if got := debug.SetMemoryLimit(-1); got != test.limit {
 				t.Errorf("limit %d, want %d", got, test.limit)
@@ -89,14 +88,15 @@ func TestMemoryIsReturned(t *testing.T) {
 	runtime.KeepAlive(used)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- returnMemory(time.Millisecond).Start(ctx) }()
+	var started atomic.Bool
+	go func() { done <- returnMemory(time.Millisecond, func() { started.Store(true) }).Start(ctx) }()
 	for deadline := time.Now().Add(time.Minute); readHeap().held > before-64<<20; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are held, before %d", readHeap().held, before)
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
+	if err := <-done; err != nil || !started.Load() {
+		t.Errorf("the start is over: %t, %v", started.Load(), err)
 	}
 }

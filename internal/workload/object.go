@@ -109,9 +109,8 @@ func templateAt(obj *unstructured.Unstructured, path string) (*corev1.PodTemplat
 	if !ok {
 		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())
 	}
-	if inTemplates.hard(fields) {
-		return nil, fmt.Errorf("%s of the %s has a quantity of more than %d characters, or with an exponent of more than %d digits: write it shorter, such as 100m or 1Gi",
-			path, obj.GetKind(), longestQuantity, longestExponent)
+	if why := whyNotRead(fields); why != "" {
+		return nil, fmt.Errorf("%s of the %s %s", path, obj.GetKind(), why)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, template); err != nil {
 		return nil, fmt.Errorf("%s of the %s is not a pod template", path, obj.GetKind())

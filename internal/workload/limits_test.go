@@ -3,6 +3,7 @@ package workload_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,36 @@ func TestHardQuantitiesAreNotRead(t *testing.T) {
 				if _, err := workload.ControllerRevision.Template(revision); (err != nil) != test.hard {
 					t.Errorf("at %s of a ControllerRevision: %v", place, err)
 				}
+			}
+		})
+	}
+}
+
+// An item of a list takes three characters in JSON, and a container a thousand bytes in memory.
+func TestTemplatesWithTooManyItemsAreNotRead(t *testing.T) {
+	lists := func(lengths ...int) any {
+		var containers []any
+		for _, length := range lengths {
+			containers = append(containers, map[string]any{"env": slices.Repeat([]any{map[string]any{}}, length)})
+		}
+		return map[string]any{"spec": map[string]any{"containers": containers}}
+	}
+	for name, test := range map[string]struct {
+		template any
+		many     bool
+	}{
+		"a usual one":              {lists(20, 30), false},
+		"as many as there may be":  {lists(9_999), false},
+		"one more":                 {lists(10_000), true},
+		"as many in several lists": {lists(4_999, 4_999), false},
+		"more in several lists":    {lists(4_999, 5_000), true},
+		"more than a megabyte":     {lists(300_000), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": test.template}}}
+			obj.SetGroupVersionKind(workload.Rollout.GVK)
+			if _, err := workload.Rollout.Template(obj); (err != nil) != test.many || err != nil && !strings.Contains(err.Error(), "items") {
+				t.Error(err)
 			}
 		})
 	}

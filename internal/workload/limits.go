@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -9,6 +10,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
+
+// whyNotRead returns why a pod template is not decoded from JSON, "" if it is. Anyone who may create a custom resource chooses what is in it, and one of a
+// megabyte could keep all of confrev busy, or take all of its memory. The API server checks pod templates only in kinds of its own.
+func whyNotRead(template map[string]any) string {
+	switch {
+	case inTemplates.hard(template):
+		return fmt.Sprintf("has a quantity of more than %d characters, or with an exponent of more than %d digits: write it shorter, such as 100m or 1Gi",
+			longestQuantity, longestExponent)
+	case countItems(template, 0) > mostItems:
+		return fmt.Sprintf("has more than %d items in its lists", mostItems)
+	}
+	return ""
+}
+
+// mostItems is how many items the lists of a template may have in all. One takes three characters, and, if it is a container, a thousand bytes once it is
+// decoded.
+const mostItems = 10_000
+
+// countItems adds the number of items of all lists in a value, or as many of them as are too many.
+func countItems(value any, counted int) int {
+	switch v := value.(type) {
+	case []any:
+		counted += len(v)
+		for i := 0; i < len(v) && counted <= mostItems; i++ {
+			counted = countItems(v[i], counted)
+		}
+	case map[string]any:
+		for _, field := range v {
+			counted = countItems(field, counted)
+		}
+	}
+	return counted
+}
 
 // quantities says where something that is decoded from JSON has quantities: it is one itself, or some fields of an object have some, or the items of a list
 // or of a map. It is nil for what has none.
