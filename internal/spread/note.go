@@ -193,10 +193,10 @@ func Ended(text string, change pin.Pin) int {
 func Resume(of pin.Pin, stops int) string { return of.String() + resumeForm + strconv.Itoa(stops) }
 
 func parseNumbered(text, form, what, example string, least int) (of string, n int, err error) {
-	of, number, found := strings.Cut(text, form)
+	of, number, _ := strings.Cut(text, form)
 	n, numberErr := strconv.Atoi(number)
-	revision, ofNumber, numbered := strings.Cut(of, "@")
-	if _, err := strconv.ParseUint(ofNumber, 10, 63); !found || !numbered || revision == "" || err != nil || numberErr != nil || n < least || n > maxNumber {
+	revision, ofNumber, _ := strings.Cut(of, "@")
+	if _, err := strconv.ParseUint(ofNumber, 10, 63); revision == "" || err != nil || numberErr != nil || n < least || n > maxNumber {
 		return "", 0, fmt.Errorf("%s is not a revision with its number and a number of %s, such as %s", quote.Text(text), what, example)
 	}
 	return of, n, nil
