@@ -195,7 +195,7 @@ func digest(section string, value []byte) string {
 }
 
 // Short returns the beginning of a hash, as long as a digest: 80 bits, in characters that names and labels may contain.
-func Short(sum hash.Hash) string { return encoding.EncodeToString(sum.Sum(nil))[:digestLength] }
+func Short(sum hash.Hash) string { return encoding.EncodeToString(sum.Sum(nil)[:digestLength*5/8]) }
 
 // Text returns the text form, sorted: key=digest,key=digest. ok is false if it would be too long for an annotation; then the
 // content must be read instead.

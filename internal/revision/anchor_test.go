@@ -238,6 +238,15 @@ func TestAWorkloadOwnsWhatItIsAboutToPin(t *testing.T) {
 	}
 }
 
+// newSource returns source app, and what there is to know of it, as long as it has no revision.
+func newSource() (*corev1.ConfigMap, Observation) {
+	source := gen.ConfigMap("app", map[string]string{"k": "v"})
+	source.UID, source.ResourceVersion = "uid", "1"
+	seen := Observation{Snapshot: snapshotOf(source), Object: Metadata(Ref{pin.ConfigMap, gen.Namespace, "app"})}
+	seen.Name, seen.Hash, seen.Digests = appX, seen.Snapshot.Hash, seen.Snapshot.Digests
+	return source, seen
+}
+
 // Rule 12: a revision is created with the owners that pin it. If some do not exist yet, or if they are too many, the anchor takes the place of all. The
 // revision of a single one that does not exist yet has no owner.
 func TestOwnersOfANewRevision(t *testing.T) {
@@ -266,16 +275,48 @@ func TestOwnersOfANewRevision(t *testing.T) {
 			if test.taken {
 				mark = nil
 			}
-			source := gen.ConfigMap("app", map[string]string{"k": "v"})
-			source.UID, source.ResourceVersion = "uid", "1"
+			source, seen := newSource()
 			store, c, _ := storeOf(t, source, anchorObject(mark))
-			seen := Observation{Snapshot: snapshotOf(source), Object: Metadata(Ref{pin.ConfigMap, gen.Namespace, "app"})}
-			seen.Name, seen.Hash, seen.Digests = appX, seen.Snapshot.Hash, seen.Snapshot.Digests
 			made, err := store.ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, test.owners)
 			if err != nil {
 				t.Fatal(err)
 			}
 			meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, made.pin.Revision})
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(meta), meta); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, ownerNames(meta)); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Rule 12: the API server may ask several times about a workload that is being created, which does not need the anchor for that. Another one does.
+func TestARevisionWithoutOwnersIsAskedForAgain(t *testing.T) {
+	web := Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	exists := web
+	exists.UID = "1"
+	for name, test := range map[string]struct {
+		then Owner
+		want []string
+	}{
+		"for the same":                      {web, nil},
+		"for the same, which exists by now": {exists, []string{AnchorName}},
+		"for another one":                   {Owner{APIVersion: "apps/v1", Kind: "Deployment", Name: "api"}, []string{AnchorName}},
+		"for another one of that name":      {Owner{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"}, []string{AnchorName}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, seen := newSource()
+			store, c, _ := storeOf(t, source, anchorObject(ours))
+			for _, owner := range []Owner{web, test.then} {
+				made, err := store.ensure(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "app"}, seen, 1, []Owner{owner})
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen.Name = made.pin.Revision
+			}
+			meta := Metadata(Ref{pin.ConfigMap, gen.Namespace, seen.Name})
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(meta), meta); err != nil {
 				t.Fatal(err)
 			}

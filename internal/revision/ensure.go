@@ -76,8 +76,12 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 		return nil, err
 	}
 	for name := range content.RevisionNames(source.Name, seen.Hash) {
-		p, err := s.create(ctx, object(data, seen.Snapshot, name, number, first...))
+		revision := object(data, seen.Snapshot, name, number, first...)
+		p, err := s.create(ctx, revision)
 		if err == nil {
+			if len(owners) == 1 && len(first) == 0 {
+				s.madeFor.Add(identityOf(revision), owners[0])
+			}
 			made := &prepared{pin: p, anchored: slices.ContainsFunc(referencesTo(first), isAnchor)}
 			made.untold.Store(true)
 			return made, nil
@@ -130,7 +134,7 @@ func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, er
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
 	if tooBig(err) || apierrors.IsInvalid(err) {
-		return pin.Pin{}, notice.Terminal("TooBig", "cannot copy %s into a revision: %v; pins stay as they are", source, err)
+		return pin.Pin{}, notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if _, ok := confinementRefusal(err); ok {
 		return pin.Pin{}, ExplainRefusal(err)

@@ -40,6 +40,9 @@ func confinementRefusal(err error) (said string, refused bool) {
 // NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).
 const NeverCopied = "NeverCopied"
 
+// TooBig is the reason of a TerminalError about a source that is too big to be copied, or has too many keys (rule 11).
+const TooBig = "TooBig"
+
 // changedError is the error that what was observed has changed. The caller observes it again.
 type changedError struct{ what string }
 

@@ -149,9 +149,24 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 const crowd = 6
 
 // lacksOwners reports whether garbage collection may delete a revision although some of the given workloads pin it, now or as soon as it has the
-// owners for which it was made.
+// owner for which it was made. The API server may ask several times about one workload that is being created.
 func (s *Store) lacksOwners(revision client.Object, owners []Owner) bool {
+	if len(revision.GetOwnerReferences()) == 0 && len(owners) == 1 {
+		if first, ok := s.madeFor.Get(identityOf(revision)); ok && first == owners[0] {
+			return false
+		}
+	}
 	return !s.Anchored(revision) && len(missingOwners(revision, owners)) > 0
+}
+
+// identity is that of an object: another one may have had its name.
+type identity struct {
+	namespace, name string
+	uid             types.UID
+}
+
+func identityOf(obj client.Object) identity {
+	return identity{obj.GetNamespace(), obj.GetName(), obj.GetUID()}
 }
 
 // firstOwners returns the owners of a revision that is created for workloads that are about to pin it. If it is made for one that does not exist

@@ -2,6 +2,7 @@ package revision
 
 import (
 	"context"
+	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 )
 
@@ -63,8 +65,15 @@ func (s *Store) prove(ctx context.Context, meta *metav1.PartialObjectMetadata) (
 	}
 	source := SourceOf(ref.Kind, meta)
 	obj, snapshot, err := s.read(ctx, ref, source)
-	if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != meta.UID {
+	if apierrors.IsNotFound(err) || obj != nil && obj.GetUID() != meta.UID {
 		return Snapshot{}, false, NewChanged("revision %s", ref)
+	}
+	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok && terminal.Reason == TooBig {
+		// confrev makes no such revision, so it is forged. It is as good as one whose data can change.
+		nothing := newSnapshot(key, empty(ref), source)
+		nothing.Version = version(obj)
+		s.rememberProof(obj.GetUID(), proof{nothing, false, source})
+		return Snapshot{}, false, nil
 	}
 	if err != nil {
 		return Snapshot{}, false, err

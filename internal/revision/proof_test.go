@@ -2,6 +2,9 @@ package revision
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/gen"
 )
@@ -216,5 +220,56 @@ func TestRefreshIgnoresRemovedContent(t *testing.T) {
 	got := &corev1.ConfigMap{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), got); err != nil || number(got) != 7 {
 		t.Errorf("number %d, %v", number(got), err)
+	}
+}
+
+// withKeys returns an object with so many keys.
+func withKeys(obj *corev1.ConfigMap, n int) *corev1.ConfigMap {
+	obj.Data, obj.BinaryData = map[string]string{}, map[string][]byte{}
+	for i := range n / 2 {
+		obj.Data[fmt.Sprint("d", i)] = "v"
+	}
+	for i := range n - n/2 {
+		obj.BinaryData[fmt.Sprint("b", i)] = nil
+	}
+	return obj
+}
+
+// Rule 11: a source with too many keys is not followed, and what is forged with as many is not taken for a revision.
+func TestTooManyKeys(t *testing.T) {
+	for name, test := range map[string]struct {
+		source, forged int
+		follows        bool
+	}{
+		"as many as there may be": {MaxKeys, 1, true},
+		"one more":                {MaxKeys + 1, 1, false},
+		"a forged revision":       {1, 40_000, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := withKeys(gen.ConfigMap("app", nil), test.source)
+			source.UID, source.ResourceVersion = "uid", "1"
+			forged := withKeys(claiming(nameOfValue("b", 0), "b", "b"), test.forged)
+			forged.UID = "uid of the forged one"
+			delete(forged.Annotations, keys.KeyDigests)
+			store, c, reads := observing(t, source, forged)
+			ref := Ref{pin.ConfigMap, gen.Namespace, "app"}
+			meta := Metadata(ref)
+			if err := c.Get(t.Context(), ref.key(), meta); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				seen, err := store.Observe(t.Context(), ref, meta, "")
+				terminal, _ := errors.AsType[*notice.TerminalError](err)
+				if follows := err == nil; follows != test.follows || !follows && (terminal == nil || terminal.Reason != "TooBig" || !strings.Contains(terminal.Text, "configmap/app has 10001 keys")) {
+					t.Error(err)
+				}
+				if got := seen.Exists(forged.Name); err == nil && got != (test.forged <= MaxKeys) {
+					t.Errorf("the forged one is a revision: %v", got)
+				}
+			}
+			if reads[forged.Name] > 1 {
+				t.Errorf("the forged one was read %d times", reads[forged.Name])
+			}
+		})
 	}
 }

@@ -74,6 +74,8 @@ type Store struct {
 	recordsLock sync.Mutex
 	// keys has, by namespace, the key of its hashes.
 	keys *lru.Cache
+	// madeFor has, by revision, the workload that is about to be created for which the revision was made without owners.
+	madeFor *lru.Cache
 	// done has writes that need not be repeated while the cache lags behind them.
 	done *lru.Cache
 }
@@ -95,7 +97,8 @@ func NewStore(cached, live client.Reader, writer client.Writer, now func() time.
 		cached: cached, live: live, writer: writer, now: now, kinds: kinds, perHour: perHour, pinWindow: PinWindow, secretsCached: true,
 		snapshots: lru.New(remembered), verified: lru.New(remembered), types: lru.New(remembered), known: lru.New(remembered), done: lru.New(remembered),
 		changes: lru.New(remembered), labels: lru.New(remembered), keys: lru.New(remembered), sightings: lru.New(remembered),
-		recent: lru.New(1000), readings: lru.New(readings),
+		madeFor: lru.New(remembered),
+		recent:  lru.New(1000), readings: lru.New(readings),
 	}
 }
 
@@ -325,6 +328,9 @@ func (s *Store) read(ctx context.Context, ref Ref, source pin.Source) (client.Ob
 	if err != nil {
 		return nil, Snapshot{}, err
 	}
+	if err := checkKeys(obj, source); err != nil {
+		return obj, Snapshot{}, err
+	}
 	key, err := s.keyFor(ctx, ref.Kind, ref.Namespace)
 	if err != nil {
 		return nil, Snapshot{}, err
@@ -342,6 +348,25 @@ func (s *Store) fetch(ctx context.Context, ref Ref) (client.Object, error) {
 		s.types.Add(secret.UID, secret.Type)
 	}
 	return obj, nil
+}
+
+// MaxKeys is the number of keys that a source may have (rule 11). What is known of a revision is kept in memory, with a digest for each key, and an object
+// has room for a hundred thousand keys.
+const MaxKeys = 10_000
+
+// checkKeys returns a TerminalError if a source, or a revision of it, has too many keys.
+func checkKeys(obj client.Object, source pin.Source) error {
+	count := 0
+	switch o := obj.(type) {
+	case *corev1.ConfigMap:
+		count = len(o.Data) + len(o.BinaryData)
+	case *corev1.Secret:
+		count = len(o.Data)
+	}
+	if count > MaxKeys {
+		return notice.Terminal(TooBig, "%s has %d keys, and confrev follows at most %d: split it; pins stay as they are", source, count, MaxKeys)
+	}
+	return nil
 }
 
 // newSnapshot returns the snapshot, under a key, of an object that is a source or a revision of it.

@@ -191,7 +191,9 @@ func TestAdmit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var objects []client.Object
 			if test.old != nil && test.obj.Spec.Template.Annotations[keys.Pins] == a && test.old.Spec.Template.Annotations[keys.Pins] != a {
-				objects = append(objects, gen.RevisionOfApp("a", "1"))
+				made := gen.RevisionOfApp("a", "1")
+				made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: test.old.Name, UID: test.old.UID}}
+				objects = append(objects, made)
 			}
 			if test.source != "-" {
 				objects = append(objects, gen.App("b"))

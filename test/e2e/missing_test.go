@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
 )
 
 // Rule 6.
@@ -94,6 +96,27 @@ func TestDeletedAndRecreatedSource(t *testing.T) {
 	}
 	w.Kubectl("delete", "configmap", "web")
 	w.Create(configMap("web", "color", "B"))
+	w.WaitPinned("web", "web", "color", "B")
+}
+
+// Rule 11: a source with too many keys would take too much memory. Its pin stays until it has fewer.
+func TestTooManyKeysAreReported(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	source := &corev1.ConfigMap{}
+	w.Must(w.Get("web", source))
+	source.Data = map[string]string{}
+	for i := range revision.MaxKeys + 1 {
+		source.Data[fmt.Sprint("k", i)] = "v"
+	}
+	w.Must(cluster.Client.Update(w.Ctx, source))
+	w.WaitEvent("TooBig", "web", "configmap/web has 10001 keys")
+	if got := w.PinOf("web", "web"); got != a {
+		t.Errorf("the pin moved to %s", got)
+	}
+	w.Must(w.Get("web", source))
+	source.Data = map[string]string{"color": "B"}
+	w.Must(cluster.Client.Update(w.Ctx, source))
 	w.WaitPinned("web", "web", "color", "B")
 }
 
