@@ -29,6 +29,8 @@ type Request struct {
 	DryRun      bool
 	// Unresolved is true while nothing resolves pins. Then the reconciler writes the pins that only admission resolves.
 	Unresolved bool
+	// Planned is true if confrev itself sends the request. Pins that it lacks have been dropped on purpose.
+	Planned bool
 }
 
 // answer is the response to a request: the operations of a JSON patch, warnings for the user, and notices of what was created for it.
@@ -89,6 +91,10 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	}
 	// The template of a Job cannot change later.
 	seen.pins.New = old == nil && !r.Kind.Fixed
+	if q.Planned {
+		seen.before = maps.Clone(seen.before)
+		maps.DeleteFunc(seen.before, func(source pin.Source, _ pin.Pin) bool { return seen.request[source] == pin.Pin{} })
+	}
 	seen.planFrom(undone, isUndo)
 	want, held, err := r.decideRequest(ctx, obj, old, seen, isUndo)
 	if err != nil {

@@ -277,6 +277,43 @@ func TestAdmissionInjects(t *testing.T) {
 	}
 }
 
+// Rule 18: pins that a request removes come back, unless confrev itself removes them. Its own writes reach the webhook with injection template.
+func TestAdmissionLeavesOutWhatConfrevDrops(t *testing.T) {
+	a := gen.PinOfApp("a", "1")
+	into := gen.Annotated(keys.Injection, "template")
+	hashed := func(d *appsv1.Deployment) {
+		hash := content.FromConfigMap(gen.App("b")).Digests().Sum(true, nil)
+		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, keys.Hashes, "configmap/app="+hash+"@1")
+	}
+	restart := gen.Annotated(keys.Mode, "restart")
+	both := gen.Pinned(a + ",configmap/other=other-5f7d8c9b2k@1")
+	for name, test := range map[string]struct {
+		obj, old *appsv1.Deployment
+		planned  bool
+		pins     string
+	}{
+		"confrev switches to mode restart":                {gen.Web("1", into, restart, hashed), gen.Web("1", into, restart, gen.Pinned(a)), true, ""},
+		"someone else removes pins in mode restart":       {gen.Web("1", into, restart, hashed), gen.Web("1", into, restart, gen.Pinned(a), hashed), false, a},
+		"confrev drops the pin of what nothing refers to": {gen.Web("1", into, gen.Pinned(a)), gen.Web("1", into, both), true, a},
+		"someone else removes a pin":                      {gen.Web("1", into), gen.Web("1", into, gen.Pinned(a)), false, a},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.Deployment, gen.App("b"), gen.RevisionOfApp("a", "1"))
+			answer, err := w.Admit(t.Context(), Request{Object: test.obj, Old: w.serve(t, test.old), Planned: test.planned})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.Apply(test.obj, append([]jsonpatch.Operation{}, answer.Patch...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pins := got.(*appsv1.Deployment).Spec.Template.Annotations[keys.Pins]; pins != test.pins {
+				t.Errorf("pins %q, want %q", pins, test.pins)
+			}
+		})
+	}
+}
+
 // Stand-alone Jobs are pinned when they are created; those that a controller made have what it gave them.
 func TestAdmitJobs(t *testing.T) {
 	job := func(annotations map[string]string, owner bool) *batchv1.Job {

@@ -18,6 +18,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/podspec"
@@ -98,11 +99,19 @@ func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request 
 	}
 	answer, err := engine.Admit(ctx, rollout.Request{
 		Object: obj, Old: old, DryRun: request.DryRun != nil && *request.DryRun, Unresolved: w.Gate.Problem() != nil,
+		Planned: byConfrev(request.Options.Raw),
 	})
 	for _, made := range answer.Made {
 		w.Notices.Send(ctx, made)
 	}
 	return answer.Patch, texts(answer.Warnings), err
+}
+
+// byConfrev reports whether confrev itself sends a request with these options. Anyone may claim that: then pins that the request removes do not come back
+// within it, but right after.
+func byConfrev(options []byte) bool {
+	var o metav1.PatchOptions
+	return json.Unmarshal(options, &o) == nil && o.FieldManager == keys.FieldManager
 }
 
 // maxWarning is the length of the longest warning, in bytes. The API server cuts longer ones if there are many.

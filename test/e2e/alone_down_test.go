@@ -24,6 +24,7 @@ func TestWhileConfrevIsDown(t *testing.T) {
 		"ARevisionInUseStays":        revisionInUseStays,
 		"AnAttachedSourceInUseStays": attachedSourceInUseStays,
 		"ModeRestartCatchesUp":       modeRestartCatchesUp,
+		"TheModeIsSwitched":          modeSwitchedWhileConfrevIsDown,
 		"NothingIsRefused":           nothingIsRefused,
 		"AnUndoHoldsWhateverNumbers": anUndoHoldsWhateverNumbersOthersHave,
 	}

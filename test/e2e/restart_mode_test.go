@@ -235,6 +235,21 @@ func TestRestartOn(t *testing.T) {
 	}
 }
 
+// Rule 18: with injection template, the webhook answers for confrev's own writes too. It must not bring back the pins that they remove.
+func modeSwitchedWhileConfrevIsDown(m *member) {
+	onlyWithPolicies(m.T)
+	w, _ := deployed(m.T)
+	m.next()
+	// It settles for long enough for the webhook to answer when confrev writes.
+	w.Kubectl("annotate", "deployment", "web", keys.Mode+"=restart", keys.Injection+"=template", keys.Settle+"=10s", "--overwrite")
+	m.next()
+	w.waitRestarted("web", "configmap/web", "")
+	if got := w.PinsText("web"); got != "" {
+		m.Errorf("the pins %s are left", got)
+	}
+	w.podsRead("web")
+}
+
 // Switching the mode of a live workload: at most one rollout each way, and nothing is orphaned.
 func TestSwitchingTheMode(t *testing.T) {
 	t.Parallel()
