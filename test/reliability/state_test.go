@@ -22,11 +22,12 @@ import (
 func (w *world) state(rollouts bool) string {
 	w.Helper()
 	all := &corev1.ConfigMapList{}
-	// The anchor owns a revision for a while after several workloads, or new ones, have pinned it (rule 14).
+	// The anchor owns a revision for a while after several workloads, or new ones, have pinned it (rule 14), and for as long as its change is
+	// stopped (rule 13).
 	w.Eventually("the anchor owns nothing any longer", func() string {
 		w.List(all)
 		i := slices.IndexFunc(all.Items, func(cm corev1.ConfigMap) bool {
-			return slices.ContainsFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == revision.AnchorName })
+			return cm.Annotations[keys.Propagation] == "" && slices.ContainsFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == revision.AnchorName })
 		})
 		if i < 0 {
 			return ""
