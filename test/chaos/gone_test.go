@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -85,7 +87,42 @@ func usersAt(ctx context.Context, namespace string, e entry) (users []*unstructu
 			users = append(users, obj)
 		}
 	}
-	return users, nil
+	return withoutPodsOf(users), nil
+}
+
+// withoutPodsOf drops the pods of the users of a revision: whether a holder may lose it decides about its pods.
+func withoutPodsOf(users []*unstructured.Unstructured) []*unstructured.Unstructured {
+	uids := map[types.UID]bool{}
+	for _, user := range users {
+		uids[user.GetUID()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(users), func(user *unstructured.Unstructured) bool {
+		controller := metav1.GetControllerOf(user)
+		return user.GetKind() == "Pod" && controller != nil && uids[controller.UID]
+	})
+}
+
+func TestAHolderDecidesAboutItsPods(t *testing.T) {
+	object := func(kind, name, controller string) *unstructured.Unstructured {
+		obj := &unstructured.Unstructured{}
+		obj.SetKind(kind)
+		obj.SetName(name)
+		obj.SetUID(types.UID(name))
+		if controller != "" {
+			obj.SetOwnerReferences([]metav1.OwnerReference{{Name: controller, UID: types.UID(controller), Controller: new(true)}})
+		}
+		return obj
+	}
+	users := []*unstructured.Unstructured{
+		object("Pod", "of-a-user", "holder"), object("ReplicaSet", "holder", "workload"), object("Pod", "of-another", "not-a-user"), object("Deployment", "workload", ""),
+	}
+	var names []string
+	for _, user := range withoutPodsOf(users) {
+		names = append(names, user.GetName())
+	}
+	if diff := cmp.Diff([]string{"holder", "of-another", "workload"}, names); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // lives reports whether an object is to stay. What is being deleted is not, nor is what goes with its controller. A pod alone is not
