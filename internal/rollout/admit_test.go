@@ -287,6 +287,7 @@ func TestAdmissionLeavesOutWhatConfrevDrops(t *testing.T) {
 	}
 	restart := gen.Annotated(keys.Mode, "restart")
 	both := gen.Pinned(a + ",configmap/other=other-5f7d8c9b2k@1")
+	named := gen.Template(func(spec *corev1.PodSpec) { spec.Containers[0].EnvFrom[0].ConfigMapRef.Name = gen.NameOfRevision("a") })
 	for name, test := range map[string]struct {
 		obj, old *appsv1.Deployment
 		planned  bool
@@ -294,7 +295,9 @@ func TestAdmissionLeavesOutWhatConfrevDrops(t *testing.T) {
 	}{
 		"confrev switches to mode restart":                {gen.Web("1", into, restart, hashed), gen.Web("1", into, restart, gen.Pinned(a)), true, ""},
 		"someone else removes pins in mode restart":       {gen.Web("1", into, restart, hashed), gen.Web("1", into, restart, gen.Pinned(a), hashed), false, a},
-		"confrev drops the pin of what nothing refers to": {gen.Web("1", into, gen.Pinned(a)), gen.Web("1", into, both), true, a},
+		"confrev drops the pin of what nothing refers to": {gen.Web("1", into, named, gen.Pinned(a)), gen.Web("1", into, named, both), true, a},
+		"someone else drops it":                           {gen.Web("1", into, named, gen.Pinned(a)), gen.Web("1", into, named, both), false, a + ",configmap/other=other-5f7d8c9b2k@1"},
+		"someone claims to be confrev":                    {gen.Web("1", into), gen.Web("1", into, gen.Pinned(a)), true, gen.PinOfApp("b", "2")},
 		"someone else removes a pin":                      {gen.Web("1", into), gen.Web("1", into, gen.Pinned(a)), false, a},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -107,8 +107,8 @@ func (w *Workloads) answer(ctx context.Context, engine *rollout.Engine, request 
 	return answer.Patch, texts(answer.Warnings), err
 }
 
-// byConfrev reports whether confrev itself sends a request with these options. Anyone may claim that: then pins that the request removes do not come back
-// within it, but right after.
+// byConfrev reports whether confrev itself sends a request with these options. Anyone who may change the workload may claim that: a pin that the request
+// removes is then replaced by that of the present content, and not by what it was.
 func byConfrev(options []byte) bool {
 	var o metav1.PatchOptions
 	return json.Unmarshal(options, &o) == nil && o.FieldManager == keys.FieldManager

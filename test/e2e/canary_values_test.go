@@ -345,14 +345,7 @@ func (a *aviary) driveRefusals() {
 	})
 	a.silent("a patch of a workload that a policy refuses")
 
-	a.Kubectl("create", "quota", "few", "--hard=count/secrets=1")
-	a.Eventually("the quota is counted", func() string {
-		quota := &corev1.ResourceQuota{}
-		if a.Must(a.Get("few", quota)); len(quota.Status.Used) == 0 {
-			return "not yet"
-		}
-		return ""
-	})
+	a.quota("few", "count/secrets=1")
 	a.EditSecret("cred", "k", a.plant(inSecret, "cred, changed"))
 	a.saidNow("RevisionRefused", "absent")
 	a.Kubectl("delete", "resourcequota", "few")

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -124,16 +122,7 @@ func TestTooManyKeysAreReported(t *testing.T) {
 func TestQuotaThatForbidsTheCopyIsReported(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}}
-	quota.Spec.Hard = corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
-	w.Create(quota)
-	w.Eventually("the quota counts", func() string {
-		w.Must(w.Get("full", quota))
-		if len(quota.Status.Used) == 0 {
-			return "not yet"
-		}
-		return ""
-	})
+	w.quota("full", "count/configmaps=1")
 	w.Edit("web", "color", "B")
 	w.WaitEvent("RevisionRefused", "web", "exceeded quota")
 	if got := w.PinOf("web", "web"); got != a {

@@ -188,14 +188,7 @@ func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("shared", "k", "v"))
-	w.Kubectl("create", "quota", "none", "--hard=count/deployments.apps=0")
-	w.Eventually("the quota counts", func() string {
-		quota := &corev1.ResourceQuota{}
-		if w.Must(w.Get("none", quota)); len(quota.Status.Used) == 0 {
-			return "not yet"
-		}
-		return ""
-	})
+	w.quota("none", "count/deployments.apps=0")
 	refused := deployment("refused", envFrom("shared"))
 	refused.Namespace = w.NS
 	if err := cluster.Client.Create(w.Ctx, refused); !apierrors.IsForbidden(err) {

@@ -170,14 +170,7 @@ func TestDataOfSecretsIsNeverDisclosed(t *testing.T) {
 	w.Create(deployment("big", secretVolume("big")))
 	w.WaitEvent("TooBig", "big", "secret/big")
 
-	w.Kubectl("create", "quota", "few", "--hard=count/secrets=1")
-	w.Eventually("the quota is counted", func() string {
-		quota := &corev1.ResourceQuota{}
-		if w.Must(w.Get("few", quota)); len(quota.Status.Used) == 0 {
-			return "not yet"
-		}
-		return ""
-	})
+	w.quota("few", "count/secrets=1")
 	w.EditSecret("web", "k", value("third"))
 	w.WaitEvent("RevisionRefused", "web", "exceeded quota")
 

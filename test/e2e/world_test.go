@@ -69,6 +69,19 @@ func secret(name string, kind corev1.SecretType, data ...string) *corev1.Secret 
 // deploymentOption changes a Deployment that is about to be created.
 type deploymentOption = gen.DeploymentModifier
 
+// quota creates a ResourceQuota, and waits until it counts: until then, the API server refuses what it limits for another reason.
+func (w *world) quota(name, hard string) {
+	w.Helper()
+	w.Kubectl("create", "quota", name, "--hard="+hard)
+	w.Eventually("quota "+name+" counts", func() string {
+		quota := &corev1.ResourceQuota{}
+		if w.Must(w.Get(name, quota)); len(quota.Status.Used) == 0 {
+			return "not yet"
+		}
+		return ""
+	})
+}
+
 // deployment makes a tracked Deployment with one container.
 func deployment(name string, options ...deploymentOption) *appsv1.Deployment {
 	atOnce := gen.Template(func(spec *corev1.PodSpec) { spec.TerminationGracePeriodSeconds = new(int64(0)) })
