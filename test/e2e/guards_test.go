@@ -136,6 +136,16 @@ func TestWritingARevisionAsItIsIsNoChange(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
 	w.WaitOwned(a.Revision, "web")
+	w.Eventually("confrev has labelled the source and noted its version, its last write", func() string {
+		source, revision := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+		w.Must(w.Get("web", source))
+		w.Must(w.Get(a.Revision, revision))
+		want := string(source.UID) + "/" + source.ResourceVersion
+		if got := revision.Annotations[keys.SourceVersion]; source.Labels[keys.Source] == "" || got != want {
+			return fmt.Sprintf("labels %v, noted %s, want %s", source.Labels, got, want)
+		}
+		return ""
+	})
 	ana := w.tenant()
 	as := []string{"--as", ana.name, "--as-group", "system:authenticated"}
 	w.KubectlIn(w.Kubectl("get", "configmap", a.Revision, "-o", "yaml"), append(as, "replace", "-f", "-")...)

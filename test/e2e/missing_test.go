@@ -3,11 +3,15 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
@@ -101,21 +105,27 @@ func TestDeletedAndRecreatedSource(t *testing.T) {
 func TestTooManyKeysAreReported(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	source := &corev1.ConfigMap{}
-	w.Must(w.Get("web", source))
-	source.Data = map[string]string{}
+	data := map[string]string{}
 	for i := range revision.MaxKeys + 1 {
-		source.Data[fmt.Sprint("k", i)] = "v"
+		data[fmt.Sprint("k", i)] = "v"
 	}
-	w.Must(cluster.Client.Update(w.Ctx, source))
+	w.replaceData("web", data)
 	w.WaitEvent("TooBig", "web", "configmap/web has 10001 keys")
 	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin moved to %s", got)
 	}
-	w.Must(w.Get("web", source))
-	source.Data = map[string]string{"color": "B"}
-	w.Must(cluster.Client.Update(w.Ctx, source))
+	w.replaceData("web", map[string]string{"color": "B"})
 	w.WaitPinned("web", "web", "color", "B")
+}
+
+// replaceData is a patch, because confrev may label the source meanwhile.
+func (w *world) replaceData(configMap string, data map[string]string) {
+	w.Helper()
+	value, err := json.Marshal(data)
+	w.Must(err)
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: configMap}}
+	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/data","value":%s}]`, value)
+	w.Must(cluster.Client.Patch(w.Ctx, obj, client.RawPatch(types.JSONPatchType, patch)))
 }
 
 // A copy that a quota forbids is said on the workload, stops no other source, and is made once there is room.
