@@ -25,6 +25,7 @@ import (
 
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/env"
+	"confrev.io/confrev/test/faults"
 )
 
 // The settle and grace times of the confrev under test. They are short, yet on a busy machine the settle time is long enough for one
@@ -129,6 +130,11 @@ func run(m *testing.M) (code int, err error) {
 	if err = errors.Join(err, <-built); err != nil {
 		return 1, err
 	}
+	if os.Getenv("CONFREV_LATE") != "" {
+		if err := beLate(); err != nil {
+			return 1, err
+		}
+	}
 	began, err := cluster.AuditNow()
 	if err != nil {
 		return 1, err
@@ -163,6 +169,18 @@ func run(m *testing.M) (code int, err error) {
 	}
 	fmt.Fprintln(os.Stderr, "e2e:", rights)
 	return code, checkLog()
+}
+
+// beLate makes the API server answer confrev late, and tell it late of some changes, by up to two seconds. A test that fails only then most likely
+// relies on a time.
+func beLate() error {
+	proxy, err := faults.New(cluster.Config, faults.Options{Seed: uint64(time.Now().UnixNano()), MaxLatency: 2 * time.Second, MaxHold: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	proxy.Set(faults.Chances{faults.Latency: 0.2, faults.Hold: 0.001})
+	cluster.Proxy = proxy
+	return nil
 }
 
 // checkLog looks for what tests may pass nevertheless, since reconcilers are called again.

@@ -118,7 +118,7 @@ func TestTooManyKeysAreReported(t *testing.T) {
 	w.WaitPinned("web", "web", "color", "B")
 }
 
-// replaceData is a patch, because confrev may label the source meanwhile.
+// replaceData replaces the data by a patch, since confrev may label the source meanwhile.
 func (w *world) replaceData(configMap string, data map[string]string) {
 	w.Helper()
 	value, err := json.Marshal(data)

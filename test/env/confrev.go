@@ -93,9 +93,13 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, accou
 		return "", fmt.Errorf("get a token of ServiceAccount %s: %w", account, err)
 	}
 	path = filepath.Join(c.Dir, namespace+"-"+account+".kubeconfig")
-	return path, c.WriteKubeconfig(path, func(config *clientcmdapi.Config, current *clientcmdapi.Context) {
+	err = c.WriteKubeconfig(path, func(config *clientcmdapi.Config, current *clientcmdapi.Context) {
 		config.AuthInfos = map[string]*clientcmdapi.AuthInfo{current.AuthInfo: {Token: strings.TrimSpace(token)}}
 	})
+	if err != nil || c.Proxy == nil {
+		return path, err
+	}
+	return path, c.Proxy.Kubeconfig(path, path)
 }
 
 // RenewToken replaces confrev's token with one of the chart's ServiceAccount as it is now, for its next start.

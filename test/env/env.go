@@ -63,6 +63,11 @@ type Cluster struct {
 	Dir string
 
 	tools sync.Map
+	// Proxy, if there is one, is what confrev talks to instead of the API server.
+	Proxy interface {
+		// Kubeconfig writes a kubeconfig with the proxy as its server.
+		Kubeconfig(from, to string) error
+	}
 	// WebhookURL is where the API server finds the webhooks. Without one, Install makes a relay that stands for the Service
 	// of all the confrevs that run, for as long as this process lives.
 	WebhookURL string
