@@ -171,7 +171,7 @@ func suspend(p *play, s step) error {
 // freezeProcess stops a process while do runs.
 func freezeProcess(pid int, do func()) error {
 	if err := env.Suspend(pid); err != nil {
-		return err
+		return errors.Join(err, env.Resume(pid))
 	}
 	do()
 	return env.Resume(pid)

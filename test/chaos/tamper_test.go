@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func tamper(p *play, s step) error {
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	var patch any
+	var patch map[string]any
 	switch s.value {
 	case "label":
 		patch = nested(nil, "metadata", "labels", keys.Content)
@@ -58,7 +59,16 @@ func tamper(p *play, s step) error {
 	case "finalizer":
 		patch = nested([]any{"example.com/keep"}, "metadata", "finalizers")
 	}
-	p.refused(fmt.Sprintf("change the %s of %s", s.value, all[0].GetName()), p.change(refOf(&all[0]), types.MergePatchType, patch))
+	obj := &all[0]
+	// It may change at any time, and have no owners left to take.
+	meta := patch["metadata"].(map[string]any)
+	meta["uid"], meta["resourceVersion"] = obj.GetUID(), obj.GetResourceVersion()
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	p.line("kubectl patch %s %s --type=merge -p '%s'", s.on.kind(), obj.GetName(), text)
+	p.refused(fmt.Sprintf("change the %s of %s", s.value, obj.GetName()), p.client.Patch(p.Ctx, obj, client.RawPatch(types.MergePatchType, text)))
 	return nil
 }
 

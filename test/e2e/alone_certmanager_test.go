@@ -30,7 +30,7 @@ func TestTheCertificateOfTheWebhookFromCertManager(t *testing.T) {
 	w.startCertManager()
 	stop(t)
 	reinstallAfter(t)
-	w.Must(reinstall(t, "webhook.certManager.enabled=true"))
+	w.withCertManager()
 	files := &mounted{dir: t.TempDir()}
 	first := w.certificate("", "confrev-webhook")
 	files.write(t, first.Data)
@@ -125,7 +125,7 @@ func TestTheCertificateOfTheWebhookFromACAIssuer(t *testing.T) {
 	})
 	stop(t)
 	reinstallAfter(t)
-	w.Must(reinstall(t, "webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=Issuer", "webhook.certManager.issuerRef.name=e2e-intermediate"))
+	w.withCertManager("webhook.certManager.issuerRef.kind=Issuer", "webhook.certManager.issuerRef.name=e2e-intermediate")
 	files := &mounted{dir: t.TempDir()}
 	first := w.certificate("", "confrev-webhook")
 	root, chain := w.certificate("", "e2e-root"), certificatesOf(t, first.Data["tls.crt"])
@@ -218,6 +218,14 @@ func (w *world) mustBeAsked(when string) {
 	if probe.Spec.Template.Annotations["confrev.io/pins"] == "" {
 		w.Errorf("%s, a request went by", when)
 	}
+}
+
+// withCertManager installs the chart with certificates of cert-manager, after those of an earlier test have gone, which cert-manager leaves.
+func (w *world) withCertManager(values ...string) {
+	w.Helper()
+	_, err := cluster.Kubectl(w.Ctx, "--namespace", env.Namespace, "delete", "--ignore-not-found", "secrets", "confrev-webhook", "confrev-webhook-root")
+	w.Must(err)
+	w.Must(reinstall(w.T, append([]string{"webhook.certManager.enabled=true"}, values...)...))
 }
 
 // startCertManager installs cert-manager's kinds and runs its controllers until the test ends.

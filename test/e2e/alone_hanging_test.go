@@ -33,10 +33,11 @@ func TestAWebhookThatHangs(t *testing.T) {
 	w := newWorld(t)
 	reinstallAfter(t)
 	byDefault := slices.DeleteFunc(slices.Clone(chartValues), func(value string) bool { return strings.HasPrefix(value, "webhook.timeoutSeconds=") })
-	w.Must(cluster.Install(w.Ctx, append(byDefault, "podAdmission=webhook")...))
-	w.waitPodAdmission("webhook")
+	// Before API servers wait for a second only, which is little for confrev with the race detector.
 	w.Create(configMap("web", "color", "A"), configMap("late", "k", "v"), deployment("web", envFrom("web")))
 	a := w.WaitPinned("web", "web", "color", "A")
+	w.Must(cluster.Install(w.Ctx, append(byDefault, "podAdmission=webhook")...))
+	w.waitPodAdmission("webhook")
 	w.podsRead(a.Revision)
 
 	goOn := hang(t)

@@ -215,6 +215,10 @@ func (l *lifecycle) runHook(hooks string) {
 		l.Must(cluster.Client.Create(l.Ctx, object))
 		defer func() { l.Must(cluster.Client.Delete(l.Ctx, object)) }()
 	}
+	// The Job would be tried again.
+	for _, rule := range role.Rules {
+		l.Eventually("the rights of the Job", func() string { return l.lacks("system:serviceaccount:"+account.Namespace+":"+account.Name, rule) })
+	}
 	pod := job.Spec.Template.Spec
 	kubeconfig, err := cluster.ServiceAccountKubeconfig(l.Ctx, env.Namespace, pod.ServiceAccountName)
 	l.Must(err)
@@ -331,6 +335,13 @@ func (l *lifecycle) removedInOrder() {
 		return strings.TrimSpace(out)
 	})
 	l.Logf("no revision was left after %.1f s", time.Since(began).Seconds())
+	// Or else the garbage collector is still at work.
+	l.Eventually("nothing of the workloads runs", func() string {
+		if all := l.running(); len(all) > 0 {
+			return fmt.Sprint(all)
+		}
+		return ""
+	})
 	l.Must(confrev.Stop())
 	l.before = l.running()
 	l.do("uninstall")
@@ -349,7 +360,7 @@ func TestInstalledWithAWrongImage(t *testing.T) {
 	w.Must(err)
 	for helm, want := range map[string]string{"helm3": "context deadline exceeded", "helm": "Deployment/confrev-system/confrev not ready"} {
 		_, err := cluster.Run(w.Ctx, "", helm, slices.Concat([]string{
-			"install", "confrev", "charts/confrev", "--namespace", env.Namespace, "--wait", "--timeout=5s",
+			"install", "confrev", "charts/confrev", "--namespace", env.Namespace, "--wait", "--timeout=20s",
 		}, values, []string{"--set=replicas=2"})...)
 		w.refused(err, want, helm)
 		w.diagnosesNotReady()

@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +35,8 @@ type conducted struct {
 	mu sync.Mutex
 	// writes are those of confrev: who took the change and went back, which waves were recorded, what was analyzed, and which pods were evicted.
 	writes []string
+	// versions are the resourceVersions by which their order is known: the watches show them in any.
+	versions map[string]uint64
 	// inFlight are the Deployments in the middle of the change, most is how many there were at most, and faults is what must not be.
 	inFlight map[string]bool
 	most     int
@@ -48,13 +52,14 @@ type conducted struct {
 func (w *world) conduct(source string, first pin.Pin, limit int, others ...string) (c *conducted, end func()) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Ctx)
-	c = &conducted{world: w, source: source, first: first, limit: limit, inFlight: map[string]bool{}, crash: make(chan string, 100)}
+	c = &conducted{world: w, source: source, first: first, limit: limit, inFlight: map[string]bool{}, versions: map[string]uint64{}, crash: make(chan string, 100)}
 	done := c.follow(ctx, others...)
 	return c, func() {
 		w.Helper()
 		w.Barrier()
 		cancel()
 		done.Wait()
+		slices.SortStableFunc(c.writes, func(a, b string) int { return cmp.Compare(c.versions[a], c.versions[b]) })
 		w.Logf("at most %d in the middle of the change, written: %q", c.most, c.writes)
 		for _, fault := range c.faults {
 			w.Error(fault)
@@ -117,20 +122,20 @@ func (c *conducted) see(obj client.Object) {
 	switch o := obj.(type) {
 	case *corev1.ConfigMap:
 		if record := o.Annotations[keys.Propagation]; record != "" {
-			c.wrote(record)
+			c.wrote(o, record)
 		}
 	case *unstructured.Unstructured:
-		c.wrote("analysis " + o.GetName())
+		c.wrote(o, "analysis "+o.GetName())
 	case *corev1.Pod:
 		// Controllers delete pods too, and evict none.
 		if slices.ContainsFunc(o.Status.Conditions, func(condition corev1.PodCondition) bool { return condition.Type == corev1.DisruptionTarget }) {
-			c.wrote(o.Name + " is evicted")
+			c.wrote(o, o.Name+" is evicted")
 		}
 	case *appsv1.StatefulSet:
-		c.takes(o.Name, c.pinOf(o.Spec.Template.Annotations))
+		c.takes(o, c.pinOf(o.Spec.Template.Annotations))
 	case *appsv1.Deployment:
 		p := c.pinOf(o.Spec.Template.Annotations)
-		if delete(c.inFlight, o.Name); !c.takes(o.Name, p) {
+		if delete(c.inFlight, o.Name); !c.takes(o, p) {
 			return
 		}
 		if !slices.ContainsFunc(o.Status.Conditions, func(condition appsv1.DeploymentCondition) bool { return condition.Reason == "NewReplicaSetAvailable" }) ||
@@ -155,21 +160,26 @@ func (c *conducted) pinOf(annotations map[string]string) pin.Pin {
 }
 
 // takes notes that a workload takes the change, or goes back from it. It reports whether it has the change.
-func (c *conducted) takes(name string, p pin.Pin) bool {
+func (c *conducted) takes(workload client.Object, p pin.Pin) bool {
+	name := workload.GetName()
 	if p == c.first && slices.ContainsFunc(c.writes, func(write string) bool { return strings.HasPrefix(write, name+" takes") }) {
-		c.wrote(name + " goes back")
+		c.wrote(workload, name+" goes back")
 	}
 	if p == c.first || p == (pin.Pin{}) {
 		return false
 	}
-	c.wrote(fmt.Sprintf("%s takes %s", name, p))
+	c.wrote(workload, fmt.Sprintf("%s takes %s", name, p))
 	return true
 }
 
-// wrote notes a write, once.
-func (c *conducted) wrote(what string) {
+// wrote notes a write of an object, once.
+func (c *conducted) wrote(obj client.Object, what string) {
 	if !slices.Contains(c.writes, what) {
-		c.writes = append(c.writes, what)
+		version, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+		if err != nil {
+			c.faults = append(c.faults, err.Error())
+		}
+		c.writes, c.versions[what] = append(c.writes, what), version
 		c.crash <- what
 	}
 }
@@ -288,6 +298,8 @@ func TestConfrevEndsAfterEachWriteUpToAnEviction(t *testing.T) {
 	a.Edit(a.conf, sourceKey, "B")
 	// The StatefulSet takes the change, the change is stopped, the StatefulSet goes back, and its pod is evicted.
 	c.endAfterEach(1)
+	// Whatever is not ready is evicted: only one is to be.
+	a.Eventually("it is rolled out", a.rollingOut)
 	stuck := w.crash(pin.Source{Kind: pin.ConfigMap, Name: a.conf}, a.pinned().conf, crashing(2))
 	c.endAfterEach(3)
 	a.allRead(first)

@@ -328,13 +328,26 @@ func canaried(value string) deploymentOption {
 	}
 }
 
+// logs waits until a confrev has logged a text, and returns all of its log: events come before their lines at times.
+func (w *world) logs(c *env.Confrev, text string) (log string) {
+	w.Helper()
+	w.Eventually("confrev logs "+text+", see "+c.Log, func() string {
+		all, err := os.ReadFile(c.Log)
+		w.Must(err)
+		if log = string(all); !strings.Contains(log, text) {
+			return "it has not"
+		}
+		return ""
+	})
+	return log
+}
+
 // tellsNothing checks that a canary is nowhere in what a confrev logged, nor in any event, of which one must have this reason.
 func (w *world) tellsNothing(c *env.Confrev, reason, value string) {
 	w.Helper()
-	log, err := os.ReadFile(c.Log)
-	w.Must(err)
+	log := w.logs(c, reason)
 	planted := canary{forms: formsOf(value)}
-	for sink, text := range map[string]string{"the log": string(log), "an event": w.Kubectl("get", "events.events.k8s.io", "-o", "json")} {
+	for sink, text := range map[string]string{"the log": log, "an event": w.Kubectl("get", "events.events.k8s.io", "-o", "json")} {
 		if !strings.Contains(text, reason) {
 			w.Errorf("%s does not have %s: this test shows nothing", sink, reason)
 		}

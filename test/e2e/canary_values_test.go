@@ -224,7 +224,7 @@ func (a *aviary) driveRestartOn() {
 			a.said(reason, name)
 		}
 	}
-	a.Kubectl("patch", "webapp", "custom", "--type=merge", "-p", `{"spec":{"secret":"`+a.plant(inCustom, "custom, changed")+`"}}`)
+	a.Kubectl("patch", "webapps.e2e.confrev.io", "custom", "--type=merge", "-p", `{"spec":{"secret":"`+a.plant(inCustom, "custom, changed")+`"}}`)
 	a.said("Restarted", "on--0")
 }
 
@@ -386,7 +386,7 @@ func (a *aviary) driveLosses() {
 	source := configMap("brittle", "k", a.plant(inConfigMap, "brittle"))
 	source.Annotations = map[string]string{keys.OnFailure: "undo"}
 	a.add(source, a.web("brittle", envFrom("brittle"), gen.Replicas(1), func(d *appsv1.Deployment) {
-		d.Spec.ProgressDeadlineSeconds, d.Spec.Template.Spec.ServiceAccountName = new(int32(10)), "brittle"
+		d.Spec.ProgressDeadlineSeconds, d.Spec.Template.Spec.ServiceAccountName = new(int32(30)), "brittle"
 	}))
 	before := a.WaitPinned("brittle", "brittle", "k", a.dataOf("brittle"))
 	a.areRolledOut("brittle")

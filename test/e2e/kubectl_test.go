@@ -132,7 +132,7 @@ func TestAnEditorOpenDuringAnAdvance(t *testing.T) {
 	forEachInjection(t, "", func(w *world, r release) {
 		dir := w.TempDir()
 		open, save := filepath.Join(dir, "open"), filepath.Join(dir, "save")
-		script := w.writeFile(dir, "editor", fmt.Sprintf("touch %s\nuntil test -e %s; do sleep 0.1; done\n%s \"$1\"\n",
+		script := w.writeFile(dir, "editor", fmt.Sprintf("touch %[1]s\nuntil test -e %[2]s || ! test -e %[1]s; do sleep 0.1; done\n%[3]s \"$1\"\n",
 			open, save, editor("s/image: app:.*/image: app:2/")))
 		edited := make(chan error, 1)
 		go func() { edited <- w.kubectlEdit("sh "+script, "deployment/web") }()
@@ -320,9 +320,12 @@ func applyingWithoutTheWebhook(m *member, injection optin.Injection) {
 	if got := w.Deployment("web").Annotations[revisionAnnotation]; !slices.Contains(again, got) {
 		m.Errorf("after the same again it was rolled out %s times, want %q", got, again)
 	}
-	if got := w.readers(); !maps.Equal(got, read) {
-		m.Errorf("pods read %v, want %v", got, read)
-	}
+	w.Eventually("pods read what they read before", func() string {
+		if got := w.readers(); !maps.Equal(got, read) {
+			return fmt.Sprintf("%v, want %v", got, read)
+		}
+		return ""
+	})
 	w.waitTemplateNames(map[optin.Injection]string{optin.Admission: "web", optin.Template: w.PinOf("web", "web").Revision}[injection])
 	if injection == optin.Admission {
 		w.deployedApart(release{image: "app:2", color: "B", injection: injection, settle: never}, w.apply)

@@ -26,6 +26,7 @@ type helm struct {
 	atomic string
 	// checksum is true when the chart makes pods roll by itself, as Helm's own documentation advises.
 	checksum bool
+	replaces bool
 }
 
 var (
@@ -37,7 +38,7 @@ var (
 
 func (h helm) replacing(force string) helm {
 	h.name += " " + force
-	h.flags = append(slices.Clone(h.flags), force)
+	h.flags, h.replaces = append(slices.Clone(h.flags), force), true
 	return h
 }
 
@@ -65,6 +66,8 @@ func (h helm) tool() tool {
 		rollBack: h.rollBack,
 		remove:   func(w *world, _ release) { w.run(h.binary, "uninstall", "web", "--wait") },
 		drift:    h.drift,
+		withCode: h.checksum,
+		replaces: h.replaces,
 	}
 }
 

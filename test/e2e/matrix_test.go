@@ -99,6 +99,10 @@ type tool struct {
 	// attach is true when the tool gives its ConfigMaps names that are unique per deploy (mode attach): pods read what the
 	// template names, whatever the injection.
 	attach bool
+	// withCode is true when the tool changes the template along with each ConfigMap.
+	withCode bool
+	// replaces is true when the tool writes back whole objects, and fails if they change meanwhile.
+	replaces bool
 }
 
 // runMatrix takes a tool through the life of a release, for both injections: install, edit the configuration, upgrade code
@@ -133,9 +137,17 @@ func (m *matrix) run(injection optin.Injection) {
 	first := release{image: "app:1", color: "A", injection: injection}
 	edited := release{image: "app:1", color: "B", injection: injection}
 	upgraded := release{image: "app:2", color: "C", injection: injection, settle: never}
-	for _, r := range []release{first, edited} {
-		m.upgrade(r)
+	if m.tool.withCode {
+		edited.settle = never
 	}
+	m.upgrade(first)
+	if m.tool.replaces {
+		// Or else confrev may advance just then, on a busy machine.
+		unsettled := edited
+		unsettled.settle = never
+		m.tool.deploy(m.world, unsettled)
+	}
+	m.upgrade(edited)
 	// From here on nothing advances by itself: that a deploy takes the configuration along is no matter of speed. To say so
 	// is a change to the Deployment's metadata only.
 	edited.settle = never

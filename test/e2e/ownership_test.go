@@ -199,7 +199,7 @@ func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
 		t.Fatalf("what it leaves: %+v", made)
 	}
 	w.Kubectl("delete", "quota", "none")
-	w.Create(deployment("one", envFrom("shared")))
+	w.Eventually("the API server knows that the quota is gone", func() string { return errorText(w.TryCreate(deployment("one", envFrom("shared")))) })
 	if w.Gone(revision.AnchorName) {
 		t.Error("the anchor does not own the revision")
 	}

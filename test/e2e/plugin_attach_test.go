@@ -101,7 +101,7 @@ func TestPluginAttachToARollout(t *testing.T) {
 	// The tests' API server lets only those set owners who may delete (plugin OwnerReferencesPermissionEnforcement).
 	args, as := w.attachJob("get, patch, delete")
 	// The Job may start before there is anything.
-	waiting := make(chan outcome)
+	waiting := make(chan outcome, 1)
 	go func() { waiting <- w.plugin(append(slices.Clone(args), as)...) }()
 	w.Create(configMap("web-7", "v", "7"), secret("web-7", corev1.SecretTypeOpaque, "v", "7"))
 	w.KubectlIn(rolloutOf("web-7"), "apply", "-f", "-")

@@ -130,7 +130,7 @@ func TestPluginStatusOfAFailedRollout(t *testing.T) {
 		d.Spec.Template.Spec.NodeSelector = map[string]string{"no": "such"}
 	})
 	w.Create(configMap("app", "color", "A"), stuck)
-	w.ends(4, "deployment/web is Failed: it exceeded its progress deadline: 0 of 1 pods are available; this does not end without action", "deployment/web")
+	w.ends(4, "deployment/web is Failed: it exceeded its progress deadline: 0 of 1 pods are ", "deployment/web")
 	if got := w.plugin("status"); got.status != 4 {
 		t.Errorf("without --wait the status is %d", got.status)
 	}
@@ -211,12 +211,13 @@ func TestPluginRequests(t *testing.T) {
 			name := fmt.Sprintf("web-%d", i)
 			w.Create(configMap(name, "k", "v"), deployment(name, envFrom(name), gen.Replicas(0)))
 		}
+		// Until a revision notes the version of its source, the plugin has to read the source.
 		for i := from; i < to; i++ {
 			name := fmt.Sprintf("web-%d", i)
-			w.WaitPinned(name, name, "k", "v")
+			w.waitNoted(name, w.WaitPinned(name, name, "k", "v").Revision)
 		}
-		// Until a revision notes the version of its source, the plugin has to read the source.
 		w.Barrier()
+		w.waitNoted("barrier", w.PinOf("barrier", "barrier").Revision)
 	}
 	add(0, 2)
 	commands := [][]string{{"status"}, {"history", "configmap/web-0"}, {"history", "configmap/web-0", "-o", "json"}}

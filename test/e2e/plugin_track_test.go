@@ -57,6 +57,8 @@ func TestPluginUntrackSaysWhatStillOptsIn(t *testing.T) {
 	app := configMap("app", "v", "1")
 	app.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: w.Deployment("web").UID}}
 	w.Create(app, configMap("other", "v", "1"))
+	w.WaitPinned("web", "app", "v", "1")
+	w.WaitPinned("web", "other", "v", "1")
 	w.confrev("untrack", "deployment/web", "configmap/app").says("-> configmap/other", "configmap/app is still tracked, since deployment/web owns it")
 }
 

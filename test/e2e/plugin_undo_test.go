@@ -255,6 +255,11 @@ func TestPluginUndoWithoutARightToChangeRevisions(t *testing.T) {
 	w.threeRevisions()
 	newest := &corev1.ConfigMap{}
 	w.Must(w.Get(w.PinOf("web", "app").Revision, newest))
+	for _, revision := range w.Revisions("app") {
+		if revision.Data["v"] == "1" {
+			w.WaitOwned(revision.Name, "web")
+		}
+	}
 	onCall := w.account("on-call", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
 		rights("", []string{"configmaps"}, "get", "list"))
 	w.confrev("undo", "deployment/web", "--to-revision=1", onCall).says("revision 3 -> 1")

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -185,7 +186,8 @@ func (s *stranger) review(object, old *appsv1.Deployment) []byte {
 	return text
 }
 
-// bloat sends a review whose containers, decoded, would take 5 GB while their list grows. Other tests make confrev allocate, too.
+// bloat sends a review whose containers, decoded, would take 5 GB while their list grows. Other tests make confrev allocate, too, so it counts when
+// they let it allocate least.
 func (s *stranger) bloat() {
 	s.Helper()
 	allocated := func() float64 {
@@ -193,11 +195,15 @@ func (s *stranger) bloat() {
 		s.Must(err)
 		return metrics.Sum("go_memstats_alloc_bytes_total")
 	}
-	before := allocated()
-	s.send(http.MethodPost, cluster.WebhookURL+"/resolve-pins", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"bloated",`+
-		`"object":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-xxxxxxxxxx@1"}},"spec":{"containers":[`+strings.Repeat("{},", 2_300_000)+`{}]}}}}`))
-	if took := allocated() - before; took > 1<<30 {
-		s.Errorf("one request made confrev allocate %.0f bytes", took)
+	least := math.Inf(1)
+	for range 3 {
+		before := allocated()
+		s.send(http.MethodPost, cluster.WebhookURL+"/resolve-pins", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"bloated",`+
+			`"object":{"metadata":{"annotations":{"confrev.io/pins":"configmap/app=app-xxxxxxxxxx@1"}},"spec":{"containers":[`+strings.Repeat("{},", 2_300_000)+`{}]}}}}`))
+		least = min(least, allocated()-before)
+	}
+	if least > 1<<30 {
+		s.Errorf("one request made confrev allocate %.0f bytes", least)
 	}
 }
 

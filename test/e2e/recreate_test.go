@@ -116,7 +116,7 @@ func TestARestoredBackupRunsWhatItRan(t *testing.T) {
 	plain := w.WaitPinned("plain", "plain", "v", "1")
 	w.WaitPinned("late", "plain", "v", "1")
 
-	sources, workloads := w.exported("configmaps"), w.exported("deployments")
+	backup := w.exported("configmaps,deployments")
 	w.Kubectl("delete", "deployment", "--all")
 	w.Eventually("the revisions go", func() string {
 		left := &corev1.ConfigMapList{}
@@ -127,8 +127,8 @@ func TestARestoredBackupRunsWhatItRan(t *testing.T) {
 		return ""
 	})
 	w.Kubectl("delete", "configmap", "web", "kept", "plain")
-	w.KubectlIn(sources, "apply", "-f", "-")
-	w.KubectlIn(workloads, "apply", "-f", "-")
+	// At once, since confrev deletes what is not used after the grace time.
+	w.KubectlIn(backup, "apply", "-f", "-")
 	w.WaitHeld("web", "web")
 	w.Barrier()
 	for name, want := range map[string]pin.Pin{"web": a, "manual": waiting, "plain": plain, "late": plain} {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -149,8 +150,8 @@ func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
 	})
 	w.Edit("web", "color", "B")
 	w.Eventually("it restarts", func() string {
-		if hashes() == "" {
-			return "no hash"
+		if hashes() == "" || set.Status.ObservedGeneration < set.Generation {
+			return fmt.Sprintf("hashes %q, generation %d, seen %d", hashes(), set.Generation, set.Status.ObservedGeneration)
 		}
 		return ""
 	})
@@ -169,7 +170,7 @@ func TestUndoToBeforeTheFirstHashIsLeftAlone(t *testing.T) {
 		return ""
 	})
 	w.Barrier()
-	if set.Generation != generation+1 {
+	if hashes(); set.Generation != generation+1 {
 		t.Errorf("the next change went from generation %d to %d, want one rollout", generation, set.Generation)
 	}
 }
@@ -293,7 +294,7 @@ func workloadThatIsReverted(m *member) {
 	for i := range 8 {
 		w.Kubectl("patch", "deployment", "web", "--field-manager=operator", "--type=merge", "-p",
 			`{"spec":{"template":{"metadata":{"annotations":{"confrev.io/pins":null,"operator":"wants this"}}}}}`)
-		if i < 2 {
+		if i < 3 {
 			w.Eventually("the pin is back", func() string {
 				if w.PinsText("web") == "" {
 					return "not yet"

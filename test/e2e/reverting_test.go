@@ -170,6 +170,7 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 		})
 		w.WaitOwned(revision, name)
 	}
+	w.Barrier()
 	many := sweep("many")
 	t.Logf("an edit with its sweep: %v, among many: %v", few, many)
 	if few["delete configmaps"] != 1 || many["delete configmaps"] != 1 {

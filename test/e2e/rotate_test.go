@@ -186,9 +186,12 @@ func rotationWithoutTheWebhook(m *member) {
 	w := newWorld(m.T)
 	w.Create(certificate("cert", "A"), deployment("web", secretVolume("cert")))
 	w.waitFollowed("web", "secret/cert")
+	rolledOut := func() { w.Eventually("it is rolled out", func() string { return w.NotRolledOut("web") }) }
+	rolledOut()
 	w.rotate("cert", "B")
 	second := w.waitRotated("web", "cert", "")
 	w.image("web", "app:2")
+	rolledOut()
 	w.rotate("cert", "C")
 	third := w.waitRotated("web", "cert", second)
 	m.next()

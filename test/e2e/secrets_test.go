@@ -136,6 +136,9 @@ func (w *world) tooBig(name, value string) {
 	for bursts-fits > step {
 		trial := source(name, (fits+bursts)/2)
 		if err := cluster.Client.Create(w.Ctx, trial); err != nil {
+			if !strings.Contains(err.Error(), "too large") {
+				w.Fatal(err)
+			}
 			bursts = (fits + bursts) / 2
 			continue
 		}

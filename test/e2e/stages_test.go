@@ -122,6 +122,7 @@ func TestAChangeWaitsForTheStageBefore(t *testing.T) {
 	full := later.noMorePods()
 	end()
 	later.allHave(before, "a")
+	earlier.logs(confrev, "every workload has vouched for a change, for which other namespaces may wait\" controller=spread namespace="+earlier.NS+" source=configmap/shared")
 
 	// The first namespace gets other content while the second is in the middle.
 	earlier.Edit("shared", "color", "C")

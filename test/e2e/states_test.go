@@ -93,6 +93,12 @@ func wantWaitingCountedByReason(t *testing.T, read func() (env.Metrics, error)) 
 	for _, name := range []string{"wave", "budget", "stopped", "stage"} {
 		w.Edit(name, "k", "2")
 	}
+	w.Eventually("stopped-a takes the change", func() string {
+		if p := w.PinOf("stopped-a", "stopped"); p.Number != 2 {
+			return p.String()
+		}
+		return ""
+	})
 	w.WaitEvent("WaitingToAdvance", "stopped-b", "configmap/stopped")
 	w.confrev("stop", "configmap/stopped").ends(0)
 	w.Eventually("each reason is counted", func() string {

@@ -78,6 +78,8 @@ func TestAuditOfStalePods(t *testing.T) {
 	w.Edit("app", "mode", "green")
 	w.Kubectl("patch", "configmap/pair", "--type=json", "-p", `[{"op":"remove","path":"/data/other"}]`)
 	w.waitReads(files, volumePath("configmap/app", "mode"), "green")
+	// What starts within the second of the change is not known to be after it.
+	w.AfterThisSecond()
 	again = w.restart(again)
 	young := w.start("young", byEnv("configmap/app", "mode"), bySubPath("configmap/app", "mode"))
 

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
@@ -102,12 +104,15 @@ func (w *writing) onTarget(ctx context.Context, c *session.Connection, name stri
 	})
 }
 
+// attempts take some three seconds: a rollout changes its workload several times within that time.
+var attempts = wait.Backoff{Steps: 7, Duration: 20 * time.Millisecond, Factor: 2.5, Jitter: 0.1}
+
 // untilUnchanged decides and writes again if the objects have changed since the decision.
 func untilUnchanged(decideAndWrite func() error) error {
 	changed := func(err error) bool {
 		return apierrors.IsConflict(err) || revision.IsChanged(err) || rollout.TestFailed(err)
 	}
-	err := retry.OnError(retry.DefaultBackoff, changed, decideAndWrite)
+	err := retry.OnError(attempts, changed, decideAndWrite)
 	if changed(err) {
 		return fmt.Errorf("it keeps changing, so nothing was done; try again: %w", err)
 	}

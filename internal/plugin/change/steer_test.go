@@ -3,8 +3,10 @@ package change
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"gomodules.xyz/jsonpatch/v2"
@@ -135,22 +137,24 @@ func TestUntilUnchanged(t *testing.T) {
 		times int
 	}{
 		"no change":         {nil, nil, "", 1},
-		"one change":        {[]error{conflict}, nil, "", 2},
-		"change after that": {[]error{conflict, conflict, conflict, conflict, conflict}, conflict, "keeps changing, so nothing was done", 4},
+		"changes":           {[]error{conflict, conflict, conflict, conflict}, nil, "", 5},
+		"change after that": {slices.Repeat([]error{conflict}, 9), conflict, "keeps changing, so nothing was done", 7},
 		"another error":     {[]error{broken, broken}, broken, "broken", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			times := 0
-			err := untilUnchanged(func() error {
-				times++
-				if times > len(test.fails) {
-					return nil
+			synctest.Test(t, func(t *testing.T) {
+				times := 0
+				err := untilUnchanged(func() error {
+					times++
+					if times > len(test.fails) {
+						return nil
+					}
+					return test.fails[times-1]
+				})
+				if !errors.Is(err, test.want) || !says(err, test.says) || times != test.times {
+					t.Errorf("%d times, %v", times, err)
 				}
-				return test.fails[times-1]
 			})
-			if !errors.Is(err, test.want) || !says(err, test.says) || times != test.times {
-				t.Errorf("%d times, %v", times, err)
-			}
 		})
 	}
 }

@@ -208,7 +208,11 @@ func (o *attachOptions) watch(ctx context.Context, c *session.Connection, missin
 		return nil, err
 	}
 	examine := func(obj ...client.Object) (bool, error) {
-		found, *missing, err = o.newest(ctx, c, obj)
+		var why error
+		// One that was cut off says nothing.
+		if found, why, err = o.newest(ctx, c, obj); err == nil {
+			*missing = why
+		}
 		return found != nil, err
 	}
 	if done, err := examine(items...); done || err != nil {

@@ -14,7 +14,8 @@ kubectl patch deployment/web --type merge -p '{"metadata":{"ownerReferences":[
   {"apiVersion":"v1","kind":"ConfigMap","name":"app","uid":"'$(kubectl get configmap app -o jsonpath={.metadata.uid})'"}]}}'
 
 ## PinsNotKept
-kubectl get crd prunedapps.e2e.confrev.io -o json | sed -E 's/e2e.confrev.io/apps.example.com/; s/(P|p)runed(A|a)pp/\1eb\2pp/g; s/Peb/Web/g; s/peb/web/g' |
+# Its kind and singular stay, since kubectl would take webapp/NAME for one of these.
+kubectl get crd prunedapps.e2e.confrev.io -o json | sed -E 's/e2e.confrev.io/apps.example.com/; s/prunedapps/webapps/g' |
   kubectl create -f -
 later kubectl delete crd webapps.apps.example.com
 

@@ -9,3 +9,4 @@ kubectl delete configmap app-1a2b --wait=false
 kubectl delete deployment/web
 like_web Deployment apps/v1 | kubectl create -f -
 kubectl confrev status deployment/web --wait
+eventually 'kubectl get configmaps -l confrev.io/content -o yaml | grep ownerReferences'
