@@ -62,7 +62,14 @@ func TestFewProblemsOfOneSettingAreListed(t *testing.T) {
 			}
 		})
 	}
-	if _, err := optin.ParseTrack("configmap/app," + strings.Repeat(" ", 1024) + "configmap/web"); err == nil || !strings.Contains(err.Error(), "longer than 1024 bytes") {
-		t.Errorf("a long item: %v", err)
+}
+
+func TestItemsAreBounded(t *testing.T) {
+	for length, want := range map[int]string{1024: "", 1025: "an item is longer than 1024 bytes"} {
+		const item = "configmap/web"
+		_, err := optin.ParseTrack("configmap/app," + strings.Repeat(" ", length-len(item)) + item)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("an item of %d bytes: %v, want %q", length, err, want)
+		}
 	}
 }

@@ -301,7 +301,9 @@ func TestExpressionsAreBounded(t *testing.T) {
 		"what is in no class of Unicode": {text: `a\P{Greek}`, problem: tooBig},
 		"a character by its number":      {text: `\x{61}`, problem: tooBig},
 		"a character that no name has":   {text: "ä+", problem: tooBig},
-		"a control character":            {text: "a\x01+", problem: tooBig},
+		"a control character":            {text: "a\x1f+", problem: tooBig},
+		"the last one of ASCII":          {text: "a\x7f+", problem: tooBig},
+		"the first and last characters":  {text: "a[ ~b]", matches: "ab"},
 		"regardless of case":             {text: "(?i)APP", matches: "app"},
 		"digits":                         {text: `app\d+`, matches: "app1"},
 	}
