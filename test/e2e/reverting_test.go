@@ -169,8 +169,8 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 			return ""
 		})
 		w.WaitOwned(revision, name)
+		w.waitNoted(name, revision)
 	}
-	w.Barrier()
 	many := sweep("many")
 	t.Logf("an edit with its sweep: %v, among many: %v", few, many)
 	if few["delete configmaps"] != 1 || many["delete configmaps"] != 1 {
