@@ -346,15 +346,16 @@ func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }
 // change the number or the list of owners, one would undo what the other did.
 func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = meta.UID, meta.ResourceVersion
+	return s.send(ctx, meta, types.MergePatchType, metadata)
+}
+
+func (s *Store) send(ctx context.Context, meta *metav1.PartialObjectMetadata, how types.PatchType, metadata map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
-	return s.send(ctx, Metadata(Ref{kindOf(meta), meta.Namespace, meta.Name}), patch)
-}
-
-func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, patch []byte) error {
-	err := s.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(keys.FieldManager))
+	target := Metadata(Ref{kindOf(meta), meta.Namespace, meta.Name})
+	err = s.writer.Patch(ctx, target, client.RawPatch(how, patch), client.FieldOwner(keys.FieldManager))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return NewChanged("%s %s/%s", target.Kind, target.Namespace, target.Name)
 	}

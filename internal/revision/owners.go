@@ -31,7 +31,7 @@ type Owner struct {
 // object must stay far below etcd's limit of 1.5 MiB. If there are more, the namespace's anchor owns the revision (rule 14).
 const MaxOwners = 100
 
-// Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
+// Attach adds the owners that a revision or an attached source lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
 // if its UID is no longer that of a living object, the garbage collector would delete the revision.
 func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (int, error) {
 	lacking := missingOwners(revision, owners)
@@ -53,10 +53,23 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	if added == 0 {
 		return 0, err
 	}
-	if written := s.setOwners(ctx, revision, references); written != nil {
+	write := s.addOwners
+	if optin.Attachable(revision) {
+		// It may have been detached meanwhile.
+		write = s.setOwners
+	}
+	if written := write(ctx, revision, references); written != nil {
 		return 0, errors.Join(written, err)
 	}
 	return added, err
+}
+
+// addOwners adds to a revision those owners that it lacked when it was read, whatever else has changed since: garbage collection may delete it
+// before the cache shows what was written last, and a condition that fails costs that time.
+func (s *Store) addOwners(ctx context.Context, revision *metav1.PartialObjectMetadata, references []metav1.OwnerReference) error {
+	// Of a strategic merge patch, the API server adds to the list what it does not have, by UID.
+	metadata := map[string]any{"uid": revision.UID, "ownerReferences": references[len(revision.OwnerReferences):]}
+	return s.send(ctx, revision, types.StrategicMergePatchType, metadata)
 }
 
 // withLiving returns owner references together with those of the owners that are alive. Its error is about owners that could not be read, which
