@@ -356,13 +356,20 @@ func (s *Store) send(ctx context.Context, meta *metav1.PartialObjectMetadata, ho
 	}
 	target := Metadata(Ref{kindOf(meta), meta.Namespace, meta.Name})
 	err = s.writer.Patch(ctx, target, client.RawPatch(how, patch), client.FieldOwner(keys.FieldManager))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || isAnother(err) {
 		return NewChanged("%s %s/%s", target.Kind, target.Namespace, target.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, ExplainRefusal(err))
 	}
 	return nil
+}
+
+// isAnother reports whether a patch was refused because another object has the name now. Without a resourceVersion, the API server takes the UID of a
+// patch for a change of it.
+func isAnother(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && apierrors.IsInvalid(err) && cause.Field == "metadata.uid"
 }
 
 // SetFinalizers replaces an object's finalizers, on the condition that it is still as it was read.

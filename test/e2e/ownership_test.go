@@ -14,6 +14,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/gen"
 )
@@ -204,6 +205,20 @@ func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
 		t.Error("the anchor does not own the revision")
 	}
 	w.WaitOwned(made[0].Name, "one")
+}
+
+// Rule 12: a revision that was deleted and made again is another one, and confrev looks again. API servers say that in their own way.
+func TestAttachToAnotherRevisionOfThatName(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	seen, set := revision.NewMetadata(pin.ConfigMap), w.ReplicaSets("web")[0]
+	w.Must(w.Get(a.Revision, seen))
+	seen.UID, seen.OwnerReferences = "that-of-an-earlier-one", nil
+	store := revision.NewStore(cluster.Client, cluster.Client, cluster.Client, time.Now, nil, 10)
+	added, err := store.Attach(w.Ctx, seen, []revision.Owner{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID}})
+	if added != 0 || !revision.IsChanged(err) {
+		t.Errorf("added %d: %v", added, err)
+	}
 }
 
 // Rule 13: no holder and no template names it, and it has no owner that would take it along.
