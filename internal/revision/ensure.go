@@ -365,8 +365,8 @@ func (s *Store) send(ctx context.Context, meta *metav1.PartialObjectMetadata, ho
 	return nil
 }
 
-// isAnother reports whether a patch was refused because another object has the name now. Without a resourceVersion, the API server takes the UID of a
-// patch for a change of it.
+// isAnother reports whether a patch was refused because another object has the name now. Without a resourceVersion, the API server says
+// that a UID cannot change.
 func isAnother(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return ok && apierrors.IsInvalid(err) && cause.Field == "metadata.uid"

@@ -213,10 +213,20 @@ func TestAttachToAnotherRevisionOfThatName(t *testing.T) {
 	w, a := deployed(t)
 	seen, set := revision.NewMetadata(pin.ConfigMap), w.ReplicaSets("web")[0]
 	w.Must(w.Get(a.Revision, seen))
-	seen.UID, seen.OwnerReferences = "that-of-an-earlier-one", nil
+	seen.OwnerReferences = nil
 	store := revision.NewStore(cluster.Client, cluster.Client, cluster.Client, time.Now, nil, 10)
-	added, err := store.Attach(w.Ctx, seen, []revision.Owner{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID}})
-	if added != 0 || !revision.IsChanged(err) {
+	owner := []revision.Owner{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID}}
+	if added, err := store.Attach(w.Ctx, seen, owner); added != 1 || err != nil {
+		t.Fatalf("added %d: %v", added, err)
+	}
+	w.unguarded("delete", "configmap", a.Revision)
+	w.Eventually("the revision is back", func() string {
+		if w.Gone(a.Revision) {
+			return "gone"
+		}
+		return ""
+	})
+	if added, err := store.Attach(w.Ctx, seen, owner); added != 0 || !revision.IsChanged(err) {
 		t.Errorf("added %d: %v", added, err)
 	}
 }
