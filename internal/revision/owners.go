@@ -67,8 +67,15 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 // addOwners adds to a revision those owners that it lacked when it was read, whatever else has changed since: garbage collection may delete it
 // before the cache shows what was written last, and a condition that fails costs that time.
 func (s *Store) addOwners(ctx context.Context, revision *metav1.PartialObjectMetadata, references []metav1.OwnerReference) error {
-	// Of a strategic merge patch, the API server adds to the list what it does not have, by UID.
-	metadata := map[string]any{"uid": revision.UID, "ownerReferences": references[len(revision.OwnerReferences):]}
+	order := make([]map[string]any, 0, len(references))
+	for _, owner := range references {
+		order = append(order, map[string]any{"uid": owner.UID})
+	}
+	// Of a strategic merge patch, the API server adds to the list what it does not have, by UID. Without an order, that would come first, but the
+	// first owner is the one that people are told of.
+	metadata := map[string]any{
+		"uid": revision.UID, "ownerReferences": references[len(revision.OwnerReferences):], "$setElementOrder/ownerReferences": order,
+	}
 	return s.send(ctx, revision, types.StrategicMergePatchType, metadata)
 }
 

@@ -122,7 +122,7 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 	const limit, edits = 2, 6
 	w, _ := deployed(t, gen.HistoryLimit(limit), gen.Replicas(0))
 	conflicts := 0
-	sweep := func(value string) map[string]int {
+	sweep := func(value string, deletes int) (counts map[string]int) {
 		mark := auditMark(t)
 		w.WaitOwned(w.editTo(value).Revision, "web")
 		w.Eventually("the revisions are those of the history", func() string {
@@ -131,29 +131,36 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 			}
 			return ""
 		})
-		requests, err := cluster.ConfrevRequests(mark)
-		w.Must(err)
-		counts := map[string]int{}
-		conflicts = 0
-		for _, r := range requests {
-			if r.Object.Namespace != w.NS {
-				continue
+		// What was deleted is gone before the request is noted.
+		w.Eventually("the deletion is noted", func() string {
+			requests, err := cluster.ConfrevRequests(mark)
+			w.Must(err)
+			counts, conflicts = map[string]int{}, 0
+			for _, r := range requests {
+				if r.Object.Namespace != w.NS {
+					continue
+				}
+				counts[r.Verb+" "+r.Object.Resource]++
+				if r.Response.Code == http.StatusConflict {
+					conflicts++
+				}
 			}
-			counts[r.Verb+" "+r.Object.Resource]++
-			if r.Response.Code == http.StatusConflict {
-				conflicts++
+			if counts["delete configmaps"] < deletes {
+				return fmt.Sprint(counts)
 			}
-		}
+			return ""
+		})
 		return counts
 	}
 	for i := range edits {
-		sweep(fmt.Sprint("edit ", i))
+		// The first ones have room.
+		sweep(fmt.Sprint("edit ", i), min(i/limit, 1))
 	}
 	made := w.revisionNames("web")
 	if len(made) != limit+1 {
 		t.Errorf("%d revisions, want %d", len(made), limit+1)
 	}
-	few := sweep("few")
+	few := sweep("few", 1)
 	for i := range 20 {
 		name := fmt.Sprintf("other-%d", i)
 		w.Create(configMap(name, "k", "v"), deployment(name, envFrom(name), gen.Replicas(0)))
@@ -171,7 +178,7 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 		w.WaitOwned(revision, name)
 		w.waitNoted(name, revision)
 	}
-	many := sweep("many")
+	many := sweep("many", 1)
 	t.Logf("an edit with its sweep: %v, among many: %v", few, many)
 	if few["delete configmaps"] != 1 || many["delete configmaps"] != 1 {
 		t.Errorf("deleted %d and %d revisions, want one each", few["delete configmaps"], many["delete configmaps"])
