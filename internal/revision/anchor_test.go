@@ -48,7 +48,7 @@ func storeOf(t *testing.T, objects ...client.Object) (*Store, client.Client, *pa
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			data, err := patch.Data(obj)
-			if err != nil || patch.Type() != types.MergePatchType && patch.Type() != types.StrategicMergePatchType {
+			if err != nil || patch.Type() != types.MergePatchType {
 				t.Errorf("a patch of type %s: %v", patch.Type(), err)
 			}
 			*sent = append(*sent, obj.GetName()+" "+string(data))
@@ -104,7 +104,7 @@ func anchorObject(annotations map[string]string) *corev1.ConfigMap {
 
 var ours = map[string]string{keys.Anchor: "true"}
 
-// Rule 12: all owners that a revision lacks, in one write, without those of others.
+// Rule 12: all owners that a revision lacks, in one write, on the condition that it is still as it was seen.
 func TestAttachAddsTheOwnersThatAreAliveInOneWrite(t *testing.T) {
 	objects, owners := replicaSets(5)
 	going := objects[3].DeepCopyObject().(client.Object)
@@ -131,8 +131,8 @@ func TestAttachAddsTheOwnersThatAreAliveInOneWrite(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &patch); err != nil {
 		t.Fatal(err)
 	}
-	if list, ok := patch.Metadata["ownerReferences"].([]any); !ok || len(list) != 1 || patch.Metadata["uid"] != "uid-of-app-x" || patch.Metadata["resourceVersion"] != nil {
-		t.Errorf("the patch may be for another revision, or has more than the owner: %s", text)
+	if patch.Metadata["uid"] != "uid-of-app-x" || patch.Metadata["resourceVersion"] != revision.ResourceVersion || len(patch.Metadata) != 3 {
+		t.Errorf("the patch is not conditional, or has more than owners: %s", text)
 	}
 	if added, err := store.Attach(t.Context(), metadataOf(t, c), owners[:2]); added != 0 || err != nil || len(*sent) != 1 {
 		t.Errorf("attached again: %d, %v, %d writes", added, err, len(*sent))
@@ -144,10 +144,13 @@ func TestAttachDoesNotWaitForTheCache(t *testing.T) {
 	objects, owners := replicaSets(2)
 	store, c, _ := storeOf(t, objects[0], objects[1], ownedBy())
 	seen := metadataOf(t, c)
-	for n := range owners {
-		if _, err := store.Attach(t.Context(), seen, owners[:n+1]); err != nil {
-			t.Errorf("add %d: %v", n+1, err)
+	for _, owner := range owners {
+		if added, err := store.Attach(t.Context(), seen, []Owner{owner}); added != 1 || err != nil {
+			t.Errorf("%s: added %d: %v", owner.Name, added, err)
 		}
+	}
+	if added, err := store.Attach(t.Context(), seen, owners); added != 0 || err != nil {
+		t.Errorf("what is there already: added %d: %v", added, err)
 	}
 	if diff := cmp.Diff([]string{"web-000", "web-001"}, ownerNames(metadataOf(t, c))); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
@@ -155,24 +158,6 @@ func TestAttachDoesNotWaitForTheCache(t *testing.T) {
 	seen.UID = "uid-of-an-earlier-one"
 	if _, err := store.Attach(t.Context(), seen, owners[:1]); !IsChanged(err) {
 		t.Errorf("another revision of that name: %v", err)
-	}
-}
-
-// A source that is detached meanwhile is the user's again, and must not be deleted with its users.
-func TestAttachToASourceIsConditional(t *testing.T) {
-	objects, owners := replicaSets(2)
-	source := gen.ConfigMap(appX, map[string]string{"k": "v"})
-	source.Annotations = map[string]string{keys.Attach: "true"}
-	store, c, _ := storeOf(t, objects[0], objects[1], source)
-	seen := metadataOf(t, c)
-	if _, err := store.Attach(t.Context(), seen, owners[:1]); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Detach(t.Context(), metadataOf(t, c), nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Attach(t.Context(), seen, owners[1:]); !IsChanged(err) {
-		t.Errorf("a source that was detached meanwhile: %v", err)
 	}
 }
 

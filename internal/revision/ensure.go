@@ -346,30 +346,22 @@ func (s *Store) stamp() string { return s.now().UTC().Format(time.RFC3339) }
 // change the number or the list of owners, one would undo what the other did.
 func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = meta.UID, meta.ResourceVersion
-	return s.send(ctx, meta, types.MergePatchType, metadata)
-}
-
-func (s *Store) send(ctx context.Context, meta *metav1.PartialObjectMetadata, how types.PatchType, metadata map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return err
 	}
-	target := Metadata(Ref{kindOf(meta), meta.Namespace, meta.Name})
-	err = s.writer.Patch(ctx, target, client.RawPatch(how, patch), client.FieldOwner(keys.FieldManager))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || isAnother(err) {
+	return s.send(ctx, Metadata(Ref{kindOf(meta), meta.Namespace, meta.Name}), patch)
+}
+
+func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, patch []byte) error {
+	err := s.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(keys.FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return NewChanged("%s %s/%s", target.Kind, target.Namespace, target.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, ExplainRefusal(err))
 	}
 	return nil
-}
-
-// isAnother reports whether a patch was refused because another object has the name now. Without a resourceVersion, the API server says
-// that a UID cannot change.
-func isAnother(err error) bool {
-	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-	return ok && apierrors.IsInvalid(err) && cause.Field == "metadata.uid"
 }
 
 // SetFinalizers replaces an object's finalizers, on the condition that it is still as it was read.

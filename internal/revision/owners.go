@@ -31,9 +31,29 @@ type Owner struct {
 // object must stay far below etcd's limit of 1.5 MiB. If there are more, the namespace's anchor owns the revision (rule 14).
 const MaxOwners = 100
 
-// Attach adds the owners that a revision or an attached source lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
-// if its UID is no longer that of a living object, the garbage collector would delete the revision.
-func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (int, error) {
+// Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
+// if its UID is no longer that of a living object, the garbage collector would delete the revision. A revision that has changed since it was read
+// is read again at once, and not when the cache shows it: garbage collection may delete it before.
+func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (added int, err error) {
+	ref, uid := Ref{kindOf(revision), revision.Namespace, revision.Name}, revision.UID
+	added, err = s.attach(ctx, revision, owners)
+	for range conflicts {
+		if !IsChanged(err) {
+			break
+		}
+		now := Metadata(ref)
+		if err := s.live.Get(ctx, ref.key(), now); client.IgnoreNotFound(err) != nil {
+			return 0, fmt.Errorf("look up revision %s: %w", ref, err)
+		}
+		if now.UID != uid || now.DeletionTimestamp != nil {
+			return 0, NewChanged("revision %s", ref)
+		}
+		added, err = s.attach(ctx, now, owners)
+	}
+	return added, err
+}
+
+func (s *Store) attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (int, error) {
 	lacking := missingOwners(revision, owners)
 	if len(lacking) == 0 || s.Anchored(revision) {
 		return 0, nil
@@ -53,30 +73,10 @@ func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetada
 	if added == 0 {
 		return 0, err
 	}
-	write := s.addOwners
-	if optin.Attachable(revision) {
-		// It may have been detached meanwhile.
-		write = s.setOwners
-	}
-	if written := write(ctx, revision, references); written != nil {
+	if written := s.setOwners(ctx, revision, references); written != nil {
 		return 0, errors.Join(written, err)
 	}
 	return added, err
-}
-
-// addOwners adds to a revision those owners that it lacked when it was read, whatever else has changed since: garbage collection may delete it
-// before the cache shows what was written last, and a condition that fails costs that time.
-func (s *Store) addOwners(ctx context.Context, revision *metav1.PartialObjectMetadata, references []metav1.OwnerReference) error {
-	order := make([]map[string]any, 0, len(references))
-	for _, owner := range references {
-		order = append(order, map[string]any{"uid": owner.UID})
-	}
-	// Of a strategic merge patch, the API server adds to the list what it does not have, by UID. Without an order, that would come first, but the
-	// first owner is the one that people are told of.
-	metadata := map[string]any{
-		"uid": revision.UID, "ownerReferences": references[len(revision.OwnerReferences):], "$setElementOrder/ownerReferences": order,
-	}
-	return s.send(ctx, revision, types.StrategicMergePatchType, metadata)
 }
 
 // withLiving returns owner references together with those of the owners that are alive. Its error is about owners that could not be read, which

@@ -207,7 +207,7 @@ func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
 	w.WaitOwned(made[0].Name, "one")
 }
 
-// Rule 12: a revision that was deleted and made again is another one, and confrev looks again. API servers say that in their own way.
+// Rule 12: a revision that was deleted and made again is another one, and confrev looks again.
 func TestAttachToAnotherRevisionOfThatName(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
