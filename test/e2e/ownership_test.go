@@ -14,7 +14,6 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/gen"
 )
@@ -205,30 +204,6 @@ func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
 		t.Error("the anchor does not own the revision")
 	}
 	w.WaitOwned(made[0].Name, "one")
-}
-
-// Rule 12: a revision that was deleted and made again is another one, and confrev looks again.
-func TestAttachToAnotherRevisionOfThatName(t *testing.T) {
-	t.Parallel()
-	w, a := deployed(t)
-	seen, set := revision.NewMetadata(pin.ConfigMap), w.ReplicaSets("web")[0]
-	w.Must(w.Get(a.Revision, seen))
-	seen.OwnerReferences = nil
-	store := revision.NewStore(cluster.Client, cluster.Client, cluster.Client, time.Now, nil, 10)
-	owner := []revision.Owner{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID}}
-	if added, err := store.Attach(w.Ctx, seen, owner); added != 1 || err != nil {
-		t.Fatalf("added %d: %v", added, err)
-	}
-	w.unguarded("delete", "configmap", a.Revision)
-	w.Eventually("the revision is back", func() string {
-		if w.Gone(a.Revision) {
-			return "gone"
-		}
-		return ""
-	})
-	if added, err := store.Attach(w.Ctx, seen, owner); added != 0 || !revision.IsChanged(err) {
-		t.Errorf("added %d: %v", added, err)
-	}
 }
 
 // Rule 13: no holder and no template names it, and it has no owner that would take it along.
