@@ -159,9 +159,21 @@ func (r *Revisions) isRevision(ctx context.Context, obj *metav1.PartialObjectMet
 	return r.Store.Derived(ctx, obj)
 }
 
+// holderPatience is how long the first owner of a revision waits for a holder: a controller of Kubernetes may be behind by seconds, and a CronJob has
+// none for weeks.
+const holderPatience = 10 * time.Second
+
 // own makes the users of a revision its owners. They replace the anchor as soon as all of them are known (rule 14), unless the revision has to
 // outlast them.
+//
+// Without any owner, nothing collects a revision. With its workload alone, it would be deleted with it, and a workload that is being deleted may leave
+// a holder that confrev has not seen yet. So the first owners come together with a holder.
 func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref, users users) (time.Duration, error) {
+	if len(obj.OwnerReferences) == 0 && len(users.holders) == 0 {
+		if wait := r.Store.Sight(obj).Add(holderPatience).Sub(r.Now()); wait > 0 {
+			return wait, nil
+		}
+	}
 	if !r.Store.Anchored(obj) {
 		return 0, r.attach(ctx, obj, users)
 	}
