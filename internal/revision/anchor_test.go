@@ -525,7 +525,10 @@ func TestAnchorIsCreatedOnce(t *testing.T) {
 	for name, test := range notOurs() {
 		t.Run(name, func(t *testing.T) {
 			store, c, sent := storeOf(t, ownedBy(owners[0]), test.anchor)
-			_, err := store.Attach(t.Context(), metadataOf(t, c), owners)
+			added, err := store.Attach(t.Context(), metadataOf(t, c), owners)
+			if added != 0 {
+				t.Errorf("%d owners count as added", added)
+			}
 			if err == nil || IsChanged(err) != (test.says == "") || !strings.Contains(err.Error(), AnchorName) || !strings.Contains(err.Error(), test.says) || len(*sent) > 0 {
 				t.Errorf("%v, %d writes", err, len(*sent))
 			}

@@ -302,27 +302,41 @@ func refreshFlight(meta *metav1.PartialObjectMetadata, annotations map[string]an
 	return fmt.Sprintf("refresh %s %s %x", meta.UID, meta.ResourceVersion, what)
 }
 
-// conflicts is how often in a row others may write a revision that is about to be pinned: other replicas for their workloads, and the
+// conflicts is how often in a row others may write a revision that is about to be pinned, or gets owners: other replicas for their workloads, and the
 // controller, which gathers owners.
 const conflicts = 5
 
-// prepare does what refresh does for workloads that are about to pin a revision, and tries again after conflicts with other writers.
-func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
+// afterConflicts writes to a revision, and again after a conflict with another writer: at once, to the revision as the API server has it then, and not
+// when the cache shows it. It gives up if that one is no longer usable.
+func (s *Store) afterConflicts(ctx context.Context, meta *metav1.PartialObjectMetadata, usable func(now *metav1.PartialObjectMetadata) bool,
+	write func(meta *metav1.PartialObjectMetadata) error,
+) error {
 	ref := Ref{kindOf(meta), meta.Namespace, meta.Name}
-	anchored, err = s.refresh(ctx, meta, raised, version, owners)
+	err := write(meta)
 	for range conflicts {
 		if !IsChanged(err) {
 			break
 		}
-		meta = Metadata(ref)
-		if err := s.live.Get(ctx, ref.key(), meta); client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("look up revision %s: %w", ref, err)
+		now := Metadata(ref)
+		if err := s.live.Get(ctx, ref.key(), now); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("look up revision %s: %w", ref, err)
 		}
-		if meta.UID == "" || meta.DeletionTimestamp != nil || !s.Proven(meta) || number(meta) > raised {
-			return false, NewChanged("revision %s", ref)
+		if now.UID == "" || now.DeletionTimestamp != nil || !usable(now) {
+			return NewChanged("revision %s", ref)
 		}
-		anchored, err = s.refresh(ctx, meta, raised, version, owners)
+		err = write(now)
 	}
+	return err
+}
+
+// prepare does what refresh does for workloads that are about to pin a revision, and tries again after conflicts with other writers.
+func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
+	err = s.afterConflicts(ctx, meta, func(now *metav1.PartialObjectMetadata) bool {
+		return s.Proven(now) && number(now) <= raised
+	}, func(meta *metav1.PartialObjectMetadata) (err error) {
+		anchored, err = s.refresh(ctx, meta, raised, version, owners)
+		return err
+	})
 	return anchored, err
 }
 

@@ -32,24 +32,15 @@ type Owner struct {
 const MaxOwners = 100
 
 // Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
-// if its UID is no longer that of a living object, the garbage collector would delete the revision. A revision that has changed since it was read
-// is read again at once, and not when the cache shows it: garbage collection may delete it before.
+// if its UID is no longer that of a living object, the garbage collector would delete the revision. After a conflict it does not wait for the cache:
+// garbage collection may delete the revision before.
 func (s *Store) Attach(ctx context.Context, revision *metav1.PartialObjectMetadata, owners []Owner) (added int, err error) {
-	ref, uid := Ref{kindOf(revision), revision.Namespace, revision.Name}, revision.UID
-	added, err = s.attach(ctx, revision, owners)
-	for range conflicts {
-		if !IsChanged(err) {
-			break
-		}
-		now := Metadata(ref)
-		if err := s.live.Get(ctx, ref.key(), now); client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("look up revision %s: %w", ref, err)
-		}
-		if now.UID != uid || now.DeletionTimestamp != nil {
-			return 0, NewChanged("revision %s", ref)
-		}
-		added, err = s.attach(ctx, now, owners)
-	}
+	err = s.afterConflicts(ctx, revision, func(now *metav1.PartialObjectMetadata) bool {
+		return now.UID == revision.UID
+	}, func(meta *metav1.PartialObjectMetadata) (err error) {
+		added, err = s.attach(ctx, meta, owners)
+		return err
+	})
 	return added, err
 }
 
@@ -65,7 +56,10 @@ func (s *Store) attach(ctx context.Context, revision *metav1.PartialObjectMetada
 		}
 	}
 	if len(revision.OwnerReferences)+len(lacking) > MaxOwners {
-		return 1, s.anchor(ctx, revision)
+		if err := s.anchor(ctx, revision); err != nil {
+			return 0, err
+		}
+		return 1, nil
 	}
 	// Those that could be read become owners even if others could not: the revision might be deleted while the others are tried again.
 	references, err := s.withLiving(ctx, revision.Namespace, revision.OwnerReferences, lacking)
