@@ -29,9 +29,9 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) >= 2 && args[0] == "run":
-		return runTests(args[1], slices.Contains(args, "-v"), exec.Command("go", append([]string{"test", "-json"}, args[2:]...)...))
+		return runTests(args[1], slices.Contains(args[2:], "-v"), exec.Command("go", append([]string{"test", "-json"}, args[2:]...)...))
 	case len(args) >= 4 && args[0] == "exec":
-		return runTests(args[1], false, compiled(args[2], args[3], args[4:]))
+		return runTests(args[1], slices.Contains(args[4:], "-v"), compiled(args[2], args[3], args[4:]))
 	case len(args) >= 2 && args[0] == "slowest":
 		return printSlowest(os.Stdout, args[1:])
 	}
@@ -42,6 +42,9 @@ func run(args []string) error {
 func compiled(binary, pkg string, args []string) *exec.Cmd {
 	flags := []string{"tool", "test2json", "-t", "-p", pkg, binary, "-test.v=test2json"}
 	for _, arg := range args {
+		if arg == "-v" {
+			continue // test2json has them verbose in any case
+		}
 		if name, ok := strings.CutPrefix(arg, "-"); ok && slices.Contains(ofGoTest, strings.SplitN(name, "=", 2)[0]) {
 			arg = "-test." + name
 		}

@@ -95,6 +95,7 @@ func TestExec(t *testing.T) {
 		"all pass":  {tests: tests, flag: "-count=1", want: []string{"said by main\n", "ok  \tsub\t"}},
 		"one fails": {tests: tests + failing, flag: "-count=1", fails: true, want: []string{"broken\n", "--- FAIL: TestFails (", "FAIL\tsub\t"}},
 		"left out":  {tests: tests + failing, flag: "-run=TestPasses", want: []string{"ok  \tsub\t"}},
+		"verbose":   {tests: tests, flag: "-v", want: []string{"quiet\n", "--- PASS: TestPasses", "ok  \tsub\t"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			module(t, tt.tests)
