@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/pin"
 )
 
 // end lets everything come to rest: nothing waits any longer, the sources get a last content, and all that use them have it
@@ -79,28 +78,6 @@ func (p *play) editAll(value string) {
 	}
 }
 
-// notSeen complains while confrev has not noted what a workload in mode restart had when it opted in: what was edited before then restarts
-// nothing, since opting in is not a rollout. Its webhook notes that within the request, unless it is too late.
-func (p *play) notSeen() string {
-	for _, r := range p.workloads() {
-		obj, err := p.read(r)
-		if err != nil {
-			return err.Error()
-		}
-		annotations := obj.GetAnnotations()
-		if annotations[keys.Track] != "all" || annotations[keys.Mode] != "restart" {
-			continue
-		}
-		noted := annotations[keys.Hashes] + field(templateOf(obj), "metadata", "annotations", keys.Hashes)
-		for _, use := range cast[r] {
-			if !strings.Contains(noted, string(use.source)+"=") {
-				return fmt.Sprintf("%s: nothing is noted of %s", r, use.source)
-			}
-		}
-	}
-	return ""
-}
-
 // notConverged returns what complains while a tracked workload does not have a value.
 func (p *play) notConverged(value string) func() string {
 	return func() string {
@@ -109,7 +86,7 @@ func (p *play) notConverged(value string) func() string {
 			if err != nil {
 				return err.Error()
 			}
-			if obj.GetAnnotations()[keys.Track] != "all" || r.kind() == "cronjob" && obj.GetAnnotations()[keys.Mode] == "restart" {
+			if obj.GetAnnotations()[keys.Track] != "all" {
 				continue
 			}
 			if complaint := p.hasNot(obj, value); complaint != "" {
@@ -170,32 +147,6 @@ func await(p *play, s step) error {
 	})
 	p.note("%s", complaint)
 	return nil
-}
-
-// notRestarted complains while a workload in mode restart still has pins of its sources, or pods that are not of its template.
-func (p *play) notRestarted(obj *unstructured.Unstructured) string {
-	template := templateOf(obj)
-	for _, use := range cast[refOf(obj)] {
-		if strings.Contains(pinsText(template), string(use.source)+"=") {
-			return "still has pins: " + pinsText(template)
-		}
-		// A source that pods require, and that was missing when confrev first looked, is noted when it appears, and no restart follows: its
-		// first hash is then on the workload alone.
-		if !strings.Contains(field(template, "metadata", "annotations", keys.Hashes), string(use.source)+"=") && !notedFirst(obj, use.source) {
-			return fmt.Sprintf("no hash of %s", use.source)
-		}
-	}
-	return p.podsLack(obj)
-}
-
-// notedFirst reports whether a workload notes a first hash of a source, which is that of content and not of its absence.
-func notedFirst(obj *unstructured.Unstructured, source ref) bool {
-	noted, err := pin.ParseHashes(obj.GetAnnotations()[keys.Hashes])
-	if err != nil {
-		return false
-	}
-	hash := noted[pin.Source{Kind: pin.Kind(source.kind()), Name: source.name()}]
-	return hash.Number == 1 && hash.Revision != "absent"
 }
 
 // podsLack complains while there are other pods of a workload than its template has.
