@@ -95,5 +95,6 @@ func (p *play) hashOf(u use) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return key.Sum(name, content.FromSecret(&secret).Digests().Sum(u.key == "", []string{u.key})), nil
+	digests := key.Digests(name, content.FromSecret(&secret).Digests())
+	return key.Sum(name, digests.Sum(u.key == "", []string{u.key})), nil
 }
