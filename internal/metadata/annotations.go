@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ func SetAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 	added := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := values[key]
-		pointer := path + "/annotations/" + strings.ReplaceAll(key, "/", "~1")
+		pointer := path + "/annotations/" + escaped(key)
 		switch value {
 		case existing.Annotations[key]:
 		case "":
@@ -35,3 +36,39 @@ func SetAnnotations(path string, existing *metav1.ObjectMeta, values map[string]
 	}
 	return []jsonpatch.Operation{{Operation: "add", Path: path + "/annotations", Value: added}}
 }
+
+// SameAnnotations returns the operations that test that those of an object's annotations that have these keys are still as they were read, also the ones
+// that it lacks.
+func SameAnnotations(read metav1.Object, keys []string) []jsonpatch.Operation {
+	return same("/metadata/annotations", read.GetAnnotations(), keys)
+}
+
+// SameLabels does the same for labels.
+func SameLabels(read metav1.Object, keys []string) []jsonpatch.Operation {
+	return same("/metadata/labels", read.GetLabels(), keys)
+}
+
+func same(path string, read map[string]string, keys []string) []jsonpatch.Operation {
+	if len(read) == 0 {
+		// JSON Patch knows nothing of what would be in a map that is missing.
+		return []jsonpatch.Operation{absent(path)}
+	}
+	ops := make([]jsonpatch.Operation, 0, len(keys))
+	for _, key := range keys {
+		pointer := path + "/" + escaped(key)
+		if value, ok := read[key]; ok {
+			ops = append(ops, jsonpatch.NewOperation("test", pointer, value))
+		} else {
+			ops = append(ops, absent(pointer))
+		}
+	}
+	return ops
+}
+
+// absent tests that there is nothing at a pointer. (An operation with a value of nil would have none.)
+func absent(pointer string) jsonpatch.Operation {
+	return jsonpatch.NewOperation("test", pointer, json.RawMessage("null"))
+}
+
+// escaped returns a key as an element of a JSON pointer. Keys of labels and annotations have no tilde.
+func escaped(key string) string { return strings.ReplaceAll(key, "/", "~1") }

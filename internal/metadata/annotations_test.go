@@ -1,10 +1,12 @@
 package metadata
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"gomodules.xyz/jsonpatch/v2"
+	evanphx "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/keys"
@@ -53,6 +55,53 @@ func TestSetAnnotationsTouchesItsKeysOnly(t *testing.T) {
 			}
 			if diff := cmp.Diff(*before, test.existing); diff != "" {
 				t.Errorf("what was given was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is tested is what was read, also that there was nothing.
+func TestSame(t *testing.T) {
+	const own, other = keys.Track, keys.Mode
+	for name, tt := range map[string]struct {
+		read, now map[string]string
+		same      bool
+	}{
+		"all is as it was":            {map[string]string{own: "all"}, map[string]string{own: "all"}, true},
+		"what has other keys changed": {map[string]string{own: "all", "x": "1"}, map[string]string{own: "all", "x": "2", "y": "3"}, true},
+		"a value changed":             {map[string]string{own: "all"}, map[string]string{own: "none"}, false},
+		"a value went":                {map[string]string{own: "all", "x": "1"}, map[string]string{"x": "1"}, false},
+		"a value came":                {map[string]string{own: "all"}, map[string]string{own: "all", other: "attach"}, false},
+		"an empty value is not none":  {map[string]string{"x": "1"}, map[string]string{own: "", "x": "1"}, false},
+		"all went":                    {map[string]string{own: "all"}, nil, false},
+		"there is still nothing":      {nil, nil, true},
+		"something is where was none": {nil, map[string]string{own: "all"}, false},
+		"all others went":             {map[string]string{"x": "1"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for what, ops := range map[string][]jsonpatch.Operation{
+				"annotations": SameAnnotations(&metav1.ObjectMeta{Annotations: tt.read}, []string{own, other}),
+				"labels":      SameLabels(&metav1.ObjectMeta{Labels: tt.read}, []string{own, other}),
+			} {
+				text, err := json.Marshal(ops)
+				if err != nil {
+					t.Fatal(err)
+				}
+				patch, err := evanphx.DecodePatch(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				object := map[string]any{"metadata": map[string]any{"name": "web"}}
+				if tt.now != nil {
+					object["metadata"].(map[string]any)[what] = tt.now
+				}
+				document, err := json.Marshal(object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := patch.Apply(document); (err == nil) != tt.same {
+					t.Errorf("%s: %s of %s: %v", what, text, document, err)
+				}
 			}
 		})
 	}

@@ -57,14 +57,14 @@ type Place struct {
 
 // Places returns what people may write, and where.
 func Places() []Place {
-	var all []Place
-	for _, on := range []struct {
-		name string
-		at   place
-	}{{"workload", onWorkload}, {"source", onSource}, {"namespace", onNamespace}} {
-		all = append(all, Place{on.name, slices.Clone(places[on.at][annotation]), slices.Clone(places[on.at][label])})
-	}
-	return all
+	return []Place{Workload(), onSource.named("source"), onNamespace.named("namespace")}
+}
+
+// Workload returns what people may write on a workload.
+func Workload() Place { return onWorkload.named("workload") }
+
+func (p place) named(name string) Place {
+	return Place{name, slices.Clone(places[p][annotation]), slices.Clone(places[p][label])}
 }
 
 // Written returns the keys that confrev writes itself.

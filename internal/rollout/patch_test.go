@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"gomodules.xyz/jsonpatch/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -167,29 +167,22 @@ func TestNoPatchWhereThereIsNothingToDo(t *testing.T) {
 	})
 }
 
-// A rollback at the same moment must not be moved forward again (rule 4).
-func TestPatchRequiresPlannedGeneration(t *testing.T) {
+// A rollback at the same moment must not be moved forward again (rule 4), and what was just frozen or opted out is not pinned (rule 32).
+func TestPatchRequiresPlannedGenerationAndSettings(t *testing.T) {
 	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
 	d.Generation = 7
 	seen, intended := seenIn(d, planFor(pinA, pinB, ""))
-	ops := (&Engine{Kind: workload.Deployment}).patch(d, seen, intended)
-	want := []jsonpatch.Operation{
-		{Operation: "test", Path: "/metadata/uid", Value: d.UID}, {Operation: "test", Path: "/metadata/generation", Value: int64(7)},
-	}
-	if len(ops) < 3 {
-		t.Fatalf("patch %+v", ops)
-	}
-	if diff := cmp.Diff(want, ops[:2]); diff != "" {
-		t.Errorf("the first operations (-want +got):\n%s", diff)
-	}
-	data, err := json.Marshal(ops)
+	data, err := json.Marshal((&Engine{Kind: workload.Deployment}).patch(d, seen, intended))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const text = `[{"op":"test","path":"/metadata/uid","value":"deployment-web"},{"op":"test","path":"/metadata/generation","value":7},` +
+	const before = `[{"op":"test","path":"/metadata/uid","value":"deployment-web"},{"op":"test","path":"/metadata/generation","value":7},` +
+		`{"op":"test","path":"/metadata/annotations/confrev.io~1track","value":"all"},`
+	const after = `,{"op":"test","path":"/metadata/labels","value":null},` +
 		`{"op":"add","path":"/spec/template/metadata/annotations/confrev.io~1pins","value":"configmap/app=app-cccccccccc@2"}]`
-	if string(data) != text {
-		t.Errorf("got  %s\nwant %s", data, text)
+	const frozen = `{"op":"test","path":"/metadata/annotations/confrev.io~1freeze-until","value":null}`
+	if text := string(data); !strings.HasPrefix(text, before) || !strings.Contains(text, frozen) || !strings.HasSuffix(text, after) {
+		t.Errorf("got  %s\nwant %s…%s…%s", data, before, frozen, after)
 	}
 }
 

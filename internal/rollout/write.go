@@ -19,6 +19,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/workload"
@@ -127,7 +128,7 @@ func (r *Engine) NotKept() notice.Notice {
 // patch returns the operations that bring template and notes to the intent, or none if nothing needs to change.
 //
 // The patch changes nothing else, so it never conflicts with clients that scale or annotate the workload. But it applies only to the
-// generation that the plan was made for, so that it cannot move a simultaneous rollback forward again.
+// generation and the settings that the plan was made for, so that it cannot move a simultaneous rollback forward again, or pin what was just frozen.
 func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if want.changes() {
@@ -150,12 +151,14 @@ func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpat
 
 // onlyIfUnchanged returns the operations, preceded by tests that the object is still the one that they were decided for.
 func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.Operation {
-	unchanged := jsonpatch.NewOperation("test", "/metadata/generation", obj.GetGeneration())
+	tests := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/uid", obj.GetUID())}
 	if obj.GetGeneration() == 0 {
 		// The kind does not count generations.
-		unchanged = jsonpatch.NewOperation("test", "/metadata/resourceVersion", obj.GetResourceVersion())
+		return append(append(tests, jsonpatch.NewOperation("test", "/metadata/resourceVersion", obj.GetResourceVersion())), ops...)
 	}
-	return append([]jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/uid", obj.GetUID()), unchanged}, ops...)
+	settings := optin.Workload()
+	tests = append(tests, jsonpatch.NewOperation("test", "/metadata/generation", obj.GetGeneration()))
+	return slices.Concat(tests, metadata.SameAnnotations(obj, settings.Annotations), metadata.SameLabels(obj, settings.Labels), ops)
 }
 
 // templateHashes returns the hashes that the template should have: those of the plan except for the ones that only the workload notes.

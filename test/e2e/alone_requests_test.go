@@ -116,7 +116,7 @@ func what(r env.Request) string {
 	return r.Verb + " " + r.Object.Resource
 }
 
-// afterConflict is what the request counts as that follows one about a revision that had changed meanwhile: it is read as it is then, and not as the
+// afterConflict returns what the next request counts as after one about a revision that had changed meanwhile: it is read as it is then, and not as the
 // cache shows it (rule 12).
 func afterConflict(r env.Request) string {
 	r.Verb = "get"

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -99,7 +98,7 @@ func (p *Proxy) refusal(r *http.Request) *apierrors.StatusError {
 	case p.befalls(Unavailable):
 		return apierrors.NewServiceUnavailable(why)
 	case isWrite(r) && r.Method != http.MethodPost && p.befalls(Conflict):
-		return apierrors.NewConflict(schema.GroupResource{}, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], status(http.StatusConflict, metav1.StatusReasonConflict, why))
+		return apierrors.NewConflict(schema.GroupResource{}, lastOf(r.URL.Path), status(http.StatusConflict, metav1.StatusReasonConflict, why))
 	case isWatch(r) && continues(r) && p.forgotten(r):
 		return apierrors.NewResourceExpired(why)
 	}

@@ -64,8 +64,10 @@ type Proxy struct {
 	open map[net.Conn]bool
 	// expired are the watches whose resourceVersion is no longer known.
 	expired map[string]bool
-	writes  []Write
-	crash   *crash
+	// held are the resources whose watches show nothing for now, each with what ends that.
+	held   map[string]chan struct{}
+	writes []Write
+	crash  *crash
 }
 
 // New starts a proxy on this machine for the API server that a client's configuration names. It uses nothing of that configuration but the
@@ -83,7 +85,7 @@ func New(config *rest.Config, options Options) (*Proxy, error) {
 	}
 	p := &Proxy{
 		options: options, random: rand.New(rand.NewPCG(options.Seed, 0)),
-		forced: map[Kind]int{}, counts: map[Kind]int{}, open: map[net.Conn]bool{}, expired: map[string]bool{},
+		forced: map[Kind]int{}, counts: map[Kind]int{}, open: map[net.Conn]bool{}, expired: map[string]bool{}, held: map[string]chan struct{}{},
 	}
 	// What goes wrong goes to the client, as an answer or as the lack of one, and is counted. Processes that are killed leave much of that.
 	quiet := log.New(io.Discard, "", 0)

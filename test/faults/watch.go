@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +32,9 @@ func watched(r *http.Request) string {
 	return r.URL.Path + "?" + query.Get("labelSelector") + "&" + query.Get("fieldSelector") + " " + r.Header.Get("Accept")
 }
 
+// lastOf returns the last element of a path: the name of an object, or a resource.
+func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
+
 // forgotten reports whether a watch cannot be continued, once.
 func (p *Proxy) forgotten(r *http.Request) bool {
 	p.mu.Lock()
@@ -46,6 +51,8 @@ type stream struct {
 	from  io.ReadCloser
 	to    *io.PipeWriter
 	what  string
+	// resource is what is watched, such as "deployments".
+	resource string
 	// lists is true while the watch still shows what there was when it began. It is not interrupted meanwhile: with a chance for each event, one that
 	// shows many would never come to its end.
 	lists bool
@@ -58,7 +65,7 @@ func (p *Proxy) stream(response *http.Response) error {
 		return err
 	}
 	reader, writer := io.Pipe()
-	s := &stream{Proxy: p, codec: codec, from: response.Body, to: writer, what: watched(response.Request)}
+	s := &stream{Proxy: p, codec: codec, from: response.Body, to: writer, what: watched(response.Request), resource: lastOf(response.Request.URL.Path)}
 	s.lists = response.Request.URL.Query().Get("sendInitialEvents") == "true"
 	ctx := response.Request.Context()
 	go func() { writer.CloseWithError(s.run(ctx)) }()
@@ -100,6 +107,9 @@ func (s *stream) pass(ctx context.Context, frame []byte) error {
 		_, err := s.to.Write(frame)
 		return err
 	}
+	if err := s.released(ctx); err != nil {
+		return err
+	}
 	if s.befalls(Hold) && !wait(ctx, s.upTo(s.options.MaxHold)) {
 		return ctx.Err()
 	}
@@ -114,6 +124,36 @@ func (s *stream) pass(ctx context.Context, frame []byte) error {
 	}
 	_, err := s.to.Write(frame)
 	return err
+}
+
+// HoldBack holds back all that watches of a resource ("deployments") would show from now on, until it is released.
+func (p *Proxy) HoldBack(resource string) (release func()) {
+	held := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held[resource] = held
+	return sync.OnceFunc(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.held, resource)
+		close(held)
+	})
+}
+
+// released waits while what this watch shows is held back.
+func (s *stream) released(ctx context.Context) error {
+	s.mu.Lock()
+	held := s.held[s.resource]
+	s.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // expire ends the watch in one of the two ways in which a client learns that it must list again.

@@ -232,3 +232,21 @@ func TestAWatchThatCannotBeRead(t *testing.T) {
 		t.Errorf("half an event ends with %v", err)
 	}
 }
+
+func TestEventsOfAResourceAreHeldBack(t *testing.T) {
+	each(t, func(t *testing.T, s *apiServer, p *Proxy, media string) {
+		w, cancel := s.through(t, p, media, later)
+		defer cancel()
+		release, others := p.HoldBack("configmaps"), p.HoldBack("deployments")
+		defer others()
+		s.events <- "a"
+		s.events <- "b"
+		select {
+		case event := <-w.ResultChan():
+			t.Fatalf("the watch shows %v", event)
+		case <-time.After(100 * time.Millisecond):
+		}
+		release()
+		w.has("a", "b")
+	})
+}
