@@ -186,6 +186,21 @@ func TestPatchRequiresPlannedGenerationAndSettings(t *testing.T) {
 	}
 }
 
+// A workload without annotations gets its first notes as one map, which must not replace those that others wrote meanwhile.
+func TestPatchRequiresThatThereAreStillNoAnnotations(t *testing.T) {
+	d := gen.Deployment("web", gen.Pinned(pinA))
+	d.Generation, d.Annotations = 7, nil
+	seen, intended := seenIn(d, planFor(pinA, pinA, heldB))
+	data, err := json.Marshal((&Engine{Kind: workload.Deployment}).patch(d, seen, intended))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const none, notes = `{"op":"test","path":"/metadata/annotations","value":null}`, `{"op":"add","path":"/metadata/annotations","value":{`
+	if text := string(data); strings.Index(text, none) < 0 || strings.Index(text, none) > strings.Index(text, notes) {
+		t.Errorf("got %s\nwant %s before %s…", data, none, notes)
+	}
+}
+
 func TestTestFailedDetectsFailedPatchTest(t *testing.T) {
 	kind := schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	// This is how k8s.io/apiserver/pkg/endpoints/handlers/patch.go answers; the library's own text is lost on the way.

@@ -149,7 +149,8 @@ func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpat
 	return onlyIfUnchanged(obj, ops)
 }
 
-// onlyIfUnchanged returns the operations, preceded by tests that the object is still the one that they were decided for.
+// onlyIfUnchanged returns the operations, preceded by tests that the object is still the one that they were decided for. If it had no annotations, there
+// still must be none: notes that are added as one map would replace those that others wrote meanwhile.
 func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.Operation {
 	tests := []jsonpatch.Operation{jsonpatch.NewOperation("test", "/metadata/uid", obj.GetUID())}
 	if obj.GetGeneration() == 0 {
@@ -191,20 +192,11 @@ func (i intent) notes(r *Engine, obj client.Object, seen *observed) map[string]s
 	}
 }
 
-// annotate returns the operations that write notes on a workload. Neither the UID nor the generation covers its annotations, so if all of them
-// are added as one map, the patch tests that there are none. Otherwise it would remove those that others wrote meanwhile.
+// annotate returns the operations that write notes on a workload.
 func annotate(obj client.Object, notes map[string]string) []jsonpatch.Operation {
 	// Metadata always exists; a workload that is being created may have no name yet.
-	existing := &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}
-	ops := metadata.SetAnnotations("/metadata", existing, notes)
-	if len(ops) == 1 && ops[0].Path == annotationsPath {
-		return []jsonpatch.Operation{{Operation: "test", Path: annotationsPath, Value: json.RawMessage("null")}, ops[0]}
-	}
-	return ops
+	return metadata.SetAnnotations("/metadata", &metav1.ObjectMeta{Name: cmp.Or(obj.GetName(), "unnamed"), Annotations: obj.GetAnnotations()}, notes)
 }
-
-// annotationsPath is the JSON pointer of an object's annotations.
-const annotationsPath = "/metadata/annotations"
 
 // templateOperations returns the operations that write pins, hashes and names into the template.
 func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes string) []jsonpatch.Operation {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"confrev.io/confrev/internal/pin"
 )
 
 // kinds are those of the objects that histories are about, by the names that kubectl takes.
@@ -42,6 +44,9 @@ type ref string
 
 func (r ref) kind() string { kind, _, _ := strings.Cut(string(r), "/"); return kind }
 func (r ref) name() string { _, name, _ := strings.Cut(string(r), "/"); return name }
+
+// source returns the name of a source in the form of pins.
+func (r ref) source() pin.Source { return pin.Source{Kind: pin.Kind(r.kind()), Name: r.name()} }
 
 // object returns the object of this name, empty.
 func (r ref) object() *unstructured.Unstructured {

@@ -58,15 +58,14 @@ func (p *play) notRestarted(obj *unstructured.Unstructured) string {
 		if err != nil {
 			return err.Error()
 		}
-		name := pin.Source{Kind: pin.Kind(use.source.kind()), Name: use.source.name()}
-		got, ok := restarted[name]
-		if first := noted[name]; !ok && first.Number == 1 {
+		got, ok := restarted[use.source.source()]
+		if first := noted[use.source.source()]; !ok && first.Number == 1 {
 			// A source that pods require, and that was missing when confrev first looked, is noted when it appears, and no restart follows: its
 			// first hash is then on the workload alone.
 			got = first
 		}
 		if got.Revision != want {
-			return fmt.Sprintf("restarted with %s of %s, which has %s", got.Revision, use.source, want)
+			return fmt.Sprintf("restarted with %q of %s, which has %q", got.Revision, use.source, want)
 		}
 	}
 	return p.podsLack(obj)
@@ -78,7 +77,7 @@ func (p *play) hashOf(u use) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := pin.Source{Kind: pin.Kind(u.source.kind()), Name: u.source.name()}
+	name := u.source.source()
 	if name.Kind == pin.ConfigMap {
 		var configMap corev1.ConfigMap
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &configMap)
