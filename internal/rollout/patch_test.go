@@ -196,7 +196,7 @@ func TestPatchRequiresThatThereAreStillNoAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	const none, notes = `{"op":"test","path":"/metadata/annotations","value":null}`, `{"op":"add","path":"/metadata/annotations","value":{`
-	if text := string(data); strings.Index(text, none) < 0 || strings.Index(text, none) > strings.Index(text, notes) {
+	if text := string(data); !strings.Contains(text, none) || strings.Index(text, none) > strings.Index(text, notes) {
 		t.Errorf("got %s\nwant %s before %s…", data, none, notes)
 	}
 }

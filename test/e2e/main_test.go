@@ -154,7 +154,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	// Only now, so that confrev has to notice that its configured kind is served.
-	if err := startOperator(ctx); err != nil {
+	if err := errors.Join(startOperator(ctx), waitHandled(ctx)); err != nil {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "e2e: confrev logs to", confrev.Log)

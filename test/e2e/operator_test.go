@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -113,6 +115,18 @@ func installWebApps(ctx context.Context) error {
 		return err
 	}
 	return cluster.WaitEstablished(ctx, "crd/webapps.e2e.confrev.io", "crd/prunedapps.e2e.confrev.io")
+}
+
+// waitHandled waits until confrev handles the configured kinds. What is created before is not pinned within its request, and not at all if its optional
+// sources are missing (rule 6).
+func waitHandled(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		metrics, err := confrev.ReadMetrics(ctx)
+		handled := func(controller string) bool {
+			return metrics.Sum("controller_runtime_max_concurrent_reconciles", "controller", controller) > 0
+		}
+		return err == nil && handled("webapp."+webApp.Group) && handled("prunedapp."+webApp.Group), err
+	})
 }
 
 // startOperator installs the kind and runs its operator until ctx ends.
