@@ -143,9 +143,11 @@ func ControllerUID(obj client.Object) []string {
 	return nil
 }
 
-// List reads the objects of a namespace that an index has under a value; with ByTrigger, those of all namespaces if it is empty. It does not copy them, so callers must not change them.
-func List(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string) ([]client.Object, error) {
-	err := reader.List(ctx, into, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
+// List reads the objects of a namespace that an index has under a value; with ByTrigger, those of all namespaces if it is empty. It does not copy them, so callers
+// must not change them.
+func List(ctx context.Context, reader client.Reader, into client.ObjectList, namespace, field, value string, options ...client.ListOption) ([]client.Object, error) {
+	options = append(options, client.InNamespace(namespace), client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy)
+	err := reader.List(ctx, into, options...)
 	if err != nil {
 		return nil, err
 	}

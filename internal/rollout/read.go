@@ -211,32 +211,41 @@ func (seen *observed) numberOf(source pin.Source, name string) int64 {
 	return highest
 }
 
+// sample is how many of those that pin a revision are read first. As a rule, each of them shows its number. Thousands may pin it: to read all of them for
+// each workload would cost n² of n workloads.
+const sample = 8
+
 // pinnedNumber returns the highest number with which a template or a holder pins a revision. It stops as soon as it has found enough.
 func (r *Engine) pinnedNumber(ctx context.Context, ref revision.Ref, source pin.Source, enough int64) (int64, error) {
 	var highest int64
-	count := func(into client.ObjectList, pins func(client.Object) string) error {
-		if highest >= enough {
-			return nil
-		}
-		found, err := index.List(ctx, r.Client, into, ref.Namespace, index.ByPin, ref.Text())
-		if err != nil {
-			return err
-		}
-		for _, obj := range found {
-			set, err := pin.Parse(pins(obj))
-			if err == nil && set[source].Revision == ref.Name {
-				highest = max(highest, set[source].Number)
+	count := func(list func() client.ObjectList, pins func(client.Object) string) error {
+		for _, limit := range []int64{sample, 0} {
+			if highest >= enough {
+				return nil
+			}
+			found, err := index.List(ctx, r.Client, list(), ref.Namespace, index.ByPin, ref.Text(), client.Limit(limit))
+			if err != nil {
+				return err
+			}
+			for _, obj := range found {
+				set, err := pin.Parse(pins(obj))
+				if err == nil && set[source].Revision == ref.Name {
+					highest = max(highest, set[source].Number)
+				}
+			}
+			if len(found) < sample {
+				return nil // these were all
 			}
 		}
 		return nil
 	}
 	for _, kind := range r.Kinds.All() {
-		if err := count(kind.NewList(), kind.PinsText); err != nil {
+		if err := count(kind.NewList, kind.PinsText); err != nil {
 			return 0, err
 		}
 	}
 	for _, holder := range r.Kinds.Holders() {
-		if err := count(holder.NewList(), func(obj client.Object) string { return holder.Facts(obj).Pins }); err != nil {
+		if err := count(holder.NewList, func(obj client.Object) string { return holder.Facts(obj).Pins }); err != nil {
 			return 0, err
 		}
 	}

@@ -214,7 +214,7 @@ func (s *Snapshot) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	return apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: strings.ToLower(gvk.Kind)}, key.Name)
 }
 
-// List lists objects of the snapshot by namespace and one index, or live ones of a kind that it does not have.
+// List lists objects of the snapshot by namespace and one index, up to a limit, or live ones of a kind that it does not have.
 func (s *Snapshot) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	gvk, err := apiutil.GVKForObject(list, clientgoscheme.Scheme)
 	if err != nil {
@@ -239,6 +239,9 @@ func (s *Snapshot) List(ctx context.Context, list client.ObjectList, options ...
 	}
 	var found []runtime.Object
 	for _, obj := range objects {
+		if wanted.Limit > 0 && int64(len(found)) == wanted.Limit {
+			break
+		}
 		if wanted.Namespace == "" || obj.GetNamespace() == wanted.Namespace {
 			found = append(found, obj)
 		}
