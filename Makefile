@@ -93,10 +93,11 @@ sequential = ./charts/... ./deploy/... ./docs/... $(addprefix ./internal/,audit 
 unit: ## Unit and property tests, with the race detector where something is concurrent
 	$(gotest) -race $$(go list ./... | grep -v -x -F "$$(go list $(sequential))")
 	go run ./hack/gotest run $(times)/unit-sequential $(sequential)
-	go test -C hack/cluster -race ./...
+	@# Go's cache of results does not see files of another module.
+	go test -C hack/cluster -race -count=1 ./...
 	@# On a new machine, it builds confrev for four platforms first.
 	go test -C hack/release -timeout 30m ./...
-	@# What is copied from deploy, in the engines of Argo CD and Flux. Go's cache of results does not see files of another module.
+	@# What is copied from deploy, in the engines of Argo CD and Flux.
 	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/gitops-engine -count=1 ./scripts
 	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/flux-ssa -count=1 ./examples
 

@@ -14,15 +14,30 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// sharedEdits is how often the shared ConfigMap is edited; of many workloads, manySharedEdits.
-const sharedEdits, manySharedEdits = 5, 3
+// effort is how often the shared ConfigMap is edited, and of the floor, how many rounds there are and with how many patches in flight.
+// The floor is the best of these; they take turns, so that a busy machine slows them all.
+type effort struct {
+	edits, rounds int
+	inFlight      []int
+}
 
-// many is how many workloads take long.
-const many = 3000
+// many is how many workloads take long. Of the most, the Deployment controller needs ten minutes to roll all out once.
+const many, most = 3000, 10000
+
+func effortFor(users int) effort {
+	switch {
+	case users >= most:
+		return effort{edits: 2, rounds: 2, inFlight: []int{16}} // the best with 1,000 and 3,000
+	case users >= many:
+		return effort{edits: 3, rounds: 2, inFlight: []int{1, 4, 16}}
+	default:
+		return effort{edits: 5, rounds: 3, inFlight: []int{1, 4, 16}}
+	}
+}
 
 // BenchmarkShared measures the times from the update of a ConfigMap having returned until a watch shows the first, the
 // median and the last pin of the Deployments that share it. The floor is a bare patch of each template and one more,
-// with 1, 4 and 16 in flight, while the Deployment controller is as busy as it is with confrev's. CONFREV_BENCH_SHARED are other numbers
+// with several in flight, while the Deployment controller is as busy as it is with confrev's. CONFREV_BENCH_SHARED are other numbers
 // of Deployments.
 func BenchmarkShared(b *testing.B) {
 	for _, users := range sizes(b, "CONFREV_BENCH_SHARED", "200,1000,3000,10000") {
@@ -31,11 +46,10 @@ func BenchmarkShared(b *testing.B) {
 }
 
 func benchmarkShared(b *testing.B, users int) {
-	edits := sharedEdits
 	if users >= many {
 		long(b)
-		edits = manySharedEdits
 	}
+	effort := effortFor(users)
 	w := newAnyWorld(b)
 	w.patientFor(users)
 	names := w.sharers(users)
@@ -43,7 +57,7 @@ func benchmarkShared(b *testing.B, users int) {
 	times := sharedTimes{}
 	mark, cpu, owners := w.mark(), confrev.cpu(), w.watchOwners()
 	for b.Loop() {
-		for i := range edits {
+		for i := range effort.edits {
 			edited := w.edit("app", fmt.Sprint("value ", i))
 			times.add(edited, templates.changed(rolled, names...))
 			confrev.idle() // owners and events are part of it
@@ -59,7 +73,7 @@ func benchmarkShared(b *testing.B, users int) {
 	}
 	confrev.stop()
 	s := measured(b, users)
-	w.reportFloor(s, users, w.floors(users))
+	w.reportFloor(s, users, effort.inFlight, w.floors(users, effort))
 	w.reportShared(s, users, times)
 	w.reportRequests(s, requests, cpu)
 	if driven == nil {
@@ -121,26 +135,16 @@ func (w *world) revisionOf(name string) *corev1.ConfigMap {
 	return cm
 }
 
-// inFlight are the numbers of patches at a time of which the floor is the best.
-var inFlight = []int{1, 4, 16}
-
-// floorRounds is how often each is measured; they take turns, so that a busy machine slows them all. Of many, it is manyFloorRounds.
-const floorRounds, manyFloorRounds = 3, 2
-
 // floors patches as many templates as an edit does, and one more in place of the revision.
-func (w *world) floors(users int) map[int][]time.Duration {
+func (w *world) floors(users int, effort effort) map[int][]time.Duration {
 	w.Helper()
 	patches := users + 1
 	name := func(i int) string { return fmt.Sprint("floor-", i) }
 	w.many(patches, creating, func(i int) error { return w.TryCreate(untracked(name(i))) })
 	w.caughtUp()
 	taken := map[int][]time.Duration{}
-	rounds := floorRounds
-	if users >= many {
-		rounds = manyFloorRounds
-	}
-	for round := range rounds {
-		for _, n := range inFlight {
+	for round := range effort.rounds {
+		for _, n := range effort.inFlight {
 			begun := time.Now()
 			w.many(patches, n, func(i int) error { return w.patchTemplate(name(i), fmt.Sprint(round, "-", n)) })
 			taken[n] = append(taken[n], time.Since(begun))
@@ -151,7 +155,7 @@ func (w *world) floors(users int) map[int][]time.Duration {
 }
 
 // reportFloor reports how long bare patches take, of which the floor is the best.
-func (w *world) reportFloor(s *scenario, users int, floors map[int][]time.Duration) {
+func (w *world) reportFloor(s *scenario, users int, inFlight []int, floors map[int][]time.Duration) {
 	best := inFlight[0]
 	t := newTable(w.B, fmt.Sprintf("%d bare patches", users+1), "median", "min", "max")
 	for _, n := range inFlight {
