@@ -187,7 +187,7 @@ require (
 // In Argo CD's own tree the engine is a directory beside it.
 replace github.com/argoproj/argo-cd/gitops-engine => github.com/argoproj/argo-cd/gitops-engine v0.0.0-20260914071520-c9c369efcc5b
 
-// Those of Argo CD's go.mod.
+// Those of Argo CD's go.mod, except for Kubernetes' libraries: their patch version is cert-manager's, so that both compile them once.
 replace (
 	github.com/golang/protobuf => github.com/golang/protobuf v1.5.4
 	github.com/grpc-ecosystem/grpc-gateway => github.com/grpc-ecosystem/grpc-gateway v1.16.0
