@@ -100,7 +100,10 @@ func (p *processes) stop(context.Context) error { return p.leader.Stop() }
 func down(how func(*processes, context.Context) error) func(*play, step) error {
 	return func(p *play, s step) error {
 		return p.outage(s, func(ctx context.Context, before string) error {
-			return errors.Join(process.leader.Start(ctx), process.awaitLeader(ctx, before))
+			if err := process.leader.Start(ctx); err != nil {
+				return err
+			}
+			return process.awaitLeader(ctx, before)
 		}, func() error { return how(&process, p.Ctx) })
 	}
 }

@@ -150,11 +150,17 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := errors.Join(confrev.Start(ctx), cluster.WaitWebhook(ctx)); err != nil {
+	if err := confrev.Start(ctx); err != nil {
+		return 1, err
+	}
+	if err := cluster.WaitWebhook(ctx); err != nil {
 		return 1, err
 	}
 	// Only now, so that confrev has to notice that its configured kind is served.
-	if err := errors.Join(startOperator(ctx), waitHandled(ctx)); err != nil {
+	if err := startOperator(ctx); err != nil {
+		return 1, err
+	}
+	if err := waitHandled(ctx); err != nil {
 		return 1, err
 	}
 	fmt.Fprintln(os.Stderr, "e2e: confrev logs to", confrev.Log)
