@@ -229,12 +229,15 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 	counts := map[string]int{}
 	requests, err := cluster.ConfrevRequests(mark)
 	w.Must(err)
-	conflicts := 0
+	conflicts, owned := 0, 0
 	for _, r := range requests {
 		if r.Object.Namespace == w.NS {
 			counts[r.Verb+" "+r.Object.Resource]++
 			if r.Response.Code == http.StatusConflict && r.Object.Resource == "configmaps" {
 				conflicts++
+			}
+			if r.Verb == "patch" && strings.HasPrefix(r.Object.Name, "jobs-") && r.Object.Resource == "configmaps" {
+				owned++
 			}
 		}
 	}
@@ -243,8 +246,10 @@ func TestRequestsOfWhatManyUse(t *testing.T) {
 	if got, most := counts["get deployments"], (1+conflicts)*users+1; got > most {
 		t.Errorf("get deployments: %d times, want at most %d", got, most)
 	}
-	if got := counts["list jobs"]; got == 0 || got > 1+conflicts {
-		t.Errorf("list jobs: %d times, want 1", got)
+	// Once before it deletes the revision, and once before its users replace the anchor as the owners of the next one: the anchor owned it if most of
+	// them were about to pin it at the same time (rule 14).
+	if got, most := counts["list jobs"], 1+owned+conflicts; got == 0 || got > most {
+		t.Errorf("list jobs: %d times, want at least 1 and at most %d", got, most)
 	}
 }
 
