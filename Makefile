@@ -15,6 +15,11 @@ export CONFREV_NODE_CLUSTER = $(NODE_CLUSTER)
 export CONFREV_RELIABILITY_CLUSTER = $(RELIABILITY_CLUSTER)
 export CONFREV_CHAOS_CLUSTER = $(CHAOS_CLUSTER)
 export CONFREV_SOAK_CLUSTER = $(SOAK_CLUSTER)
+# What confrev's programs and tests have in common with the tools is compiled once for all, since hack/cluster builds with these flags too.
+# Only the race detector needs C.
+export CGO_ENABLED ?= 0
+export GOFLAGS := $(sort $(GOFLAGS) -trimpath)
+race = CGO_ENABLED=1
 cluster = go run -C hack/cluster .
 tool = $$($(cluster) path $(1))
 release = go run -C hack/release . --source $(CURDIR)
@@ -71,7 +76,7 @@ computing: # The parts of `make test` that wait for nothing: one after the other
 
 .PHONY: build
 build: ## Build bin/confrev and bin/kubectl-confrev, stripped; SYMBOLS=1 keeps the symbols for a debugger
-	go build -trimpath $(if $(SYMBOLS),,-ldflags '-s -w') -o bin/ ./cmd/...
+	go build $(if $(SYMBOLS),,-ldflags '-s -w') -o bin/ ./cmd/...
 
 .PHONY: image
 image: ## Container images as OCI layouts in dist/images, without a container engine (VERSION=v1.2.3, REGISTRY=…)
@@ -91,15 +96,15 @@ sequential = ./charts/... ./deploy/... ./docs/... $(addprefix ./internal/,audit 
 
 .PHONY: unit
 unit: ## Unit and property tests, with the race detector where something is concurrent
-	$(gotest) -race $$(go list ./... | grep -v -x -F "$$(go list $(sequential))")
+	$(race) $(gotest) -race $$(go list ./... | grep -v -x -F "$$(go list $(sequential))")
 	go run ./hack/gotest run $(times)/unit-sequential $(sequential)
 	@# Go's cache of results does not see files of another module.
-	go test -C hack/cluster -race -count=1 ./...
+	$(race) go test -C hack/cluster -race -count=1 ./...
 	@# On a new machine, it builds confrev for another architecture first.
 	go test -C hack/release -timeout 30m ./...
 	@# What is copied from deploy, in the engines of Argo CD and Flux.
-	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/gitops-engine -count=1 ./scripts
-	CGO_ENABLED=0 GOFLAGS=-trimpath go test -C hack/modules/flux-ssa -count=1 ./examples
+	go test -C hack/modules/gitops-engine -count=1 ./scripts
+	go test -C hack/modules/flux-ssa -count=1 ./examples
 
 .PHONY: fuzz
 fuzz: ## Each fuzz target with a few thousand inputs (FUZZTIME=1m for longer)
@@ -111,9 +116,8 @@ lint: ## golangci-lint, actionlint, and the words that docs/style.md tells write
 	$(call tool,actionlint)
 	$(call tool,actionlint) deploy/github-action/workflow.yml
 	$(call tool,golangci-lint) run
-	@# With the flags of hack/cluster, so that what it builds of their dependencies is not built again.
 	lint=$(call tool,golangci-lint); for module in hack/cluster/ hack/dashboard/ hack/release/ $(sort $(dir $(wildcard hack/modules/*/*.go))); do \
-		(cd $$module && CGO_ENABLED=0 GOFLAGS=-trimpath $$lint run) || exit; done
+		(cd $$module && $$lint run) || exit; done
 
 # The pure core: what decides, without a client, a clock or a context.
 core = $(addprefix ./internal/,pin podspec content waiting spread plan audit optin)
@@ -181,7 +185,7 @@ e2e: tools ## End-to-end tests on two real control planes; RUN='-run Name' choos
 .PHONY: e2e-alone e2e-shared e2e-build
 e2e-build:
 	@go test -c -tags e2e -o $(binaries)/e2e.test ./test/e2e
-	@go build -race -o $(binaries)/confrev ./cmd/confrev
+	@$(race) go build -race -o $(binaries)/confrev ./cmd/confrev
 	@go build -o $(binaries)/kubectl-confrev ./cmd/kubectl-confrev
 
 e2e-alone e2e-shared: e2e-%: e2e-build
@@ -206,7 +210,7 @@ node: tools ## Tests with a real kubelet and containers, where the machine allow
 	@$(cluster) node check || { \
 		echo "make node: SKIPPED, for the reason above (with CONFREV_REQUIRE_NODE=1 that is an error)"; \
 		test -z "$$CONFREV_REQUIRE_NODE"; exit; }; \
-	CGO_ENABLED=0 go build -trimpath ./cmd/... || exit; \
+	go build ./cmd/... || exit; \
 	status=0; $(gotest) -tags node -count=1 -timeout 20m -parallel 6 $(RUN) ./test/node ./test/demo || status=$$?; \
 	for name in $(NODE_CLUSTER) $(NODE_CLUSTER)-story; do $(cluster) down --name $$name || status=$$?; done; exit $$status
 

@@ -22,13 +22,14 @@ const serviceAccount = "confrev"
 // Build builds one of the commands as 'make build' and releases do, or with the race detector, whose findings end it, and returns the
 // binary's path. It is where CONFREV_TEST_BINARIES says, if several runs at a time are to share it.
 func (c *Cluster) Build(ctx context.Context, command string, race bool) (string, error) {
-	flag := "-ldflags=-s -w"
+	flag, cgo := "-ldflags=-s -w", "0"
 	if race {
-		flag = "-race"
+		flag, cgo = "-race", "1"
 	}
 	path := filepath.Join(cmp.Or(os.Getenv("CONFREV_TEST_BINARIES"), c.Dir), command)
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, flag, "./cmd/"+command)
 	cmd.Dir = Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
 	}
@@ -121,7 +122,10 @@ func (c *Cluster) StartConfrev(ctx context.Context, values []string, flags ...st
 	if err != nil {
 		return nil, err
 	}
-	return confrev, errors.Join(confrev.Start(ctx), c.WaitWebhook(ctx))
+	if err := confrev.Start(ctx); err != nil {
+		return nil, err
+	}
+	return confrev, c.WaitWebhook(ctx)
 }
 
 // Start starts confrev and waits until it is ready.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,11 +43,23 @@ const (
 // Kubernetes makes Up start a control plane of that version, such as 1.35.
 func Kubernetes(version string) string { return "--kubernetes=" + version }
 
-// Root returns the folder of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
+// Root returns the folder of the repository, which the working directory of the first call is in: a binary built with -trimpath does not
+// know where its source is.
+var Root = sync.OnceValue(func() string {
+	start, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module confrev.io/confrev\n") {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			panic("not in confrev's repository: " + start)
+		}
+	}
+})
 
 // Cluster is a running control plane, seen as its admin.
 type Cluster struct {
