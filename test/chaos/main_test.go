@@ -109,8 +109,10 @@ func run(m *testing.M) (code int, err error) {
 		seed, histories, parallel, process.leader.Log, failures)
 	began := time.Now()
 	ended := total.progress(os.Stderr, time.NewTicker(time.Minute).C)
+	unsupervised := process.supervise(ctx)
 	code = m.Run()
+	err = unsupervised()
 	ended()
 	total.report(os.Stdout, time.Since(began))
-	return code, errors.Join(process.leader.Stop(), process.checkLogs())
+	return code, errors.Join(err, process.stop(ctx), process.checkLogs())
 }

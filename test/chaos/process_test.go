@@ -94,7 +94,15 @@ func (p *processes) kill(ctx context.Context) error {
 }
 
 // stop ends the leader as Kubernetes does.
-func (p *processes) stop(context.Context) error { return p.leader.Stop() }
+func (p *processes) stop(context.Context) error {
+	if err := p.leader.Stop(); err != nil {
+		// It may have been about to end by itself.
+		if crash := lostLease(p.leader); crash != nil {
+			return errors.Join(err, crash)
+		}
+	}
+	return nil
+}
 
 // down returns what takes confrev down, until so many further steps have happened.
 func down(how func(*processes, context.Context) error) func(*play, step) error {
@@ -122,7 +130,9 @@ func (p *play) outage(s step, restore func(ctx context.Context, before string) e
 	if p.restartIn, err = strconv.Atoi(s.value); err != nil {
 		return err
 	}
-	process.Lock()
+	if err := process.lockRunning(p.Ctx); err != nil {
+		return err
+	}
 	before, err := holder(p.Ctx)
 	if err != nil {
 		process.Unlock()
@@ -164,7 +174,9 @@ func suspend(p *play, s step) error {
 	if err != nil || p.isDown {
 		return err
 	}
-	process.Lock()
+	if err := process.lockRunning(p.Ctx); err != nil {
+		return err
+	}
 	defer process.Unlock()
 	p.note("confrev is suspended for %s", d)
 	defer process.begin()()
@@ -187,7 +199,9 @@ func failover(p *play, s step) error {
 		p.note("confrev is down already")
 		return nil
 	}
-	process.Lock()
+	if err := process.lockRunning(p.Ctx); err != nil {
+		return err
+	}
 	defer process.Unlock()
 	before, err := holder(p.Ctx)
 	if err != nil {
@@ -199,12 +213,15 @@ func failover(p *play, s step) error {
 		return err
 	}
 	defer func() { process.leader, process.standby = process.standby, process.leader }()
-	switch s.value {
-	case "kill":
+	switch {
+	case process.leader.Ended():
+		// By itself, while the second one started.
+		err = lostLease(process.leader)
+	case s.value == "kill":
 		err = process.kill(p.Ctx)
-	case "stop":
+	case s.value == "stop":
 		err = process.stop(p.Ctx)
-	case "suspend":
+	case s.value == "suspend":
 		return process.depose(p.Ctx, before)
 	}
 	return errors.Join(err, process.awaitLeader(p.Ctx, before))

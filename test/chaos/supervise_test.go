@@ -1,0 +1,117 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+
+	"confrev.io/confrev/test/env"
+)
+
+// supervise starts a leader that has ended by itself again, as the kubelet does: if an overloaded API server does not renew its lease in
+// time, it has to end. stop ends that, and returns what else a leader has ended of.
+func (p *processes) supervise(ctx context.Context) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error)
+	go func() {
+		var crashes []error
+		for ctx.Err() == nil {
+			if err := p.lockRunning(ctx); err == nil {
+				p.Unlock()
+			} else if ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "chaos:", err)
+				crashes = append(crashes, err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		ended <- errors.Join(crashes...)
+	}()
+	return func() error { cancel(); return <-ended }
+}
+
+// lockRunning takes the lock, with a leader that runs. It does not have the lock if it returns an error.
+func (p *processes) lockRunning(ctx context.Context) error {
+	p.Lock()
+	if err := p.restart(ctx); err != nil {
+		p.Unlock()
+		return err
+	}
+	return nil
+}
+
+// restart starts the leader again if it has ended by itself. A leader that crashed is started too, for the other histories.
+func (p *processes) restart(ctx context.Context) error {
+	if !p.leader.Ended() {
+		return nil
+	}
+	crash := lostLease(p.leader)
+	defer p.begin()()
+	before, err := holder(ctx)
+	if err != nil {
+		return errors.Join(crash, err)
+	}
+	if err := p.leader.Start(ctx); err != nil {
+		return errors.Join(crash, fmt.Errorf("start the leader again: %w", err))
+	}
+	total.took("lost lease", true)
+	return errors.Join(crash, p.awaitLeader(ctx, before))
+}
+
+// lostLease returns an error if a confrev that has ended did so for another reason than that it did not lead any longer.
+func lostLease(c *env.Confrev) error {
+	log, err := os.ReadFile(c.Log)
+	if err != nil {
+		return err
+	}
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
+	if last := lines[len(lines)-1]; !bytes.Equal(last, []byte("confrev: leader election lost")) {
+		return fmt.Errorf("confrev ended by itself, see %s: %s", c.Log, last)
+	}
+	return nil
+}
+
+// A leader that cannot renew its lease ends, and histories continue with the next one.
+func TestTheLeaderIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	running := func() int {
+		process.Lock()
+		defer process.Unlock()
+		if process.leader.Ended() {
+			return 0
+		}
+		return process.leader.PID()
+	}
+	before, another := running(), "another"
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		l, err := lease(t.Context())
+		if err != nil {
+			return err
+		}
+		// For longer than the ten seconds for which it tries again.
+		l.Spec.HolderIdentity, *l.Spec.LeaseDurationSeconds = &another, 12
+		return cluster.Client.Update(t.Context(), l)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		leads, err := holder(ctx)
+		now := running()
+		return now != 0 && now != before && leads != "" && leads != another, err
+	})
+	if err != nil {
+		t.Errorf("the leader was process %d, and is process %d: %v", before, running(), err)
+	}
+}
