@@ -93,7 +93,11 @@ func TestTheLeaderIsStartedAgain(t *testing.T) {
 		}
 		return process.leader.PID()
 	}
-	before, another := running(), "another"
+	// With the lock, no failover is about to replace the lease.
+	if err := process.lockRunning(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before, another := process.leader.PID(), "another"
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		l, err := lease(t.Context())
 		if err != nil {
@@ -103,6 +107,7 @@ func TestTheLeaderIsStartedAgain(t *testing.T) {
 		l.Spec.HolderIdentity, *l.Spec.LeaseDurationSeconds = &another, 12
 		return cluster.Client.Update(t.Context(), l)
 	})
+	process.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
