@@ -212,13 +212,18 @@ func TestLivingUsersAreFound(t *testing.T) {
 	}
 }
 
-func TestOnlyHoldersWithoutAWorkloadAreOrphans(t *testing.T) {
-	owned, orphan, p := set("a", pinA), set("a", pinA), pod(set("a", pinA), revisionA)
+func TestOnlyHoldersThatLostTheirWorkloadAreOrphans(t *testing.T) {
+	owned, orphan, adopted, p := set("a", pinA), set("a", pinA), set("a", pinA), pod(set("a", pinA), revisionA)
 	orphan.SetOwnerReferences(nil)
 	p.SetOwnerReferences(nil)
-	for obj, want := range map[*unstructured.Unstructured]bool{owned: false, orphan: true, p: false, web(pinA): false} {
-		if got := isOrphan(obj); got != want {
+	adopted.SetOwnerReferences([]metav1.OwnerReference{{UID: "adopter", Controller: new(true)}})
+	created := &journal{entries: []entry{{event: watch.Added, uid: owned.GetUID(), obj: owned}}}
+	for obj, want := range map[*unstructured.Unstructured]bool{owned: false, orphan: true, adopted: true, p: false, web(pinA): false} {
+		if got := created.isOrphan(obj); got != want {
 			t.Errorf("%s, owned by %v: %v", refOf(obj), obj.GetOwnerReferences(), got)
 		}
+	}
+	if newJournal("any").isOrphan(adopted) {
+		t.Error("a holder whose creation was not seen counts as an orphan")
 	}
 }

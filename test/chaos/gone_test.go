@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -30,7 +31,7 @@ func (j *journal) checkGone(ctx context.Context, e entry) {
 		}
 		return
 	}
-	if len(users) > 0 && !slices.ContainsFunc(users, func(user *unstructured.Unstructured) bool { return !isExcused(user, e.at) }) {
+	if len(users) > 0 && !slices.ContainsFunc(users, func(user *unstructured.Unstructured) bool { return !j.isExcused(user, e.at) }) {
 		j.lose(e.ref)
 		return
 	}
@@ -41,12 +42,28 @@ func (j *journal) checkGone(ctx context.Context, e entry) {
 
 // isExcused reports whether confrev could not make an object an owner of what it uses in time (rule 12): it is a holder that was created while
 // confrev was away, or had just come back, and whose workload was deleted without it.
-func isExcused(user *unstructured.Unstructured, at time.Time) bool {
-	return isOrphan(user) && process.cover(user.GetCreationTimestamp().Time, at)
+func (j *journal) isExcused(user *unstructured.Unstructured, at time.Time) bool {
+	return j.isOrphan(user) && process.cover(user.GetCreationTimestamp().Time, at)
 }
 
-func isOrphan(user *unstructured.Unstructured) bool {
-	return slices.Contains(holderKinds, refOf(user).kind()) && metav1.GetControllerOf(user) == nil
+// isOrphan reports whether the workload that created a holder was deleted without it. A new one of its name may have adopted it since.
+func (j *journal) isOrphan(user *unstructured.Unstructured) bool {
+	if !slices.Contains(holderKinds, refOf(user).kind()) {
+		return false
+	}
+	controller := metav1.GetControllerOf(user)
+	if controller == nil {
+		return true
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.entries, func(e entry) bool {
+		if e.uid != user.GetUID() || e.event != watch.Added {
+			return false
+		}
+		creator := metav1.GetControllerOf(e.obj)
+		return creator != nil && creator.UID != controller.UID
+	})
 }
 
 // lose notes that a revision in use went, as the rules say that it may.

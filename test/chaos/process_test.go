@@ -93,15 +93,16 @@ func (p *processes) kill(ctx context.Context) error {
 	return client.IgnoreNotFound(cluster.Client.Delete(ctx, l))
 }
 
-// stop ends the leader as Kubernetes does.
+// stop ends the leader as Kubernetes does. It has to end well, unless it was ending already because of its lease.
 func (p *processes) stop(context.Context) error {
-	if err := p.leader.Stop(); err != nil {
-		// It may have been about to end by itself.
-		if crash := lostLease(p.leader); crash != nil {
-			return errors.Join(err, crash)
-		}
+	ending, err := losesLease(p.leader)
+	if err != nil {
+		return err
 	}
-	return nil
+	if err = p.leader.Stop(); err != nil && ending {
+		return lostLease(p.leader)
+	}
+	return err
 }
 
 // down returns what takes confrev down, until so many further steps have happened.

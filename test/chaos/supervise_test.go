@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,28 +18,28 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// supervise starts a leader that has ended by itself again, as the kubelet does: if an overloaded API server does not renew its lease in
-// time, it has to end. stop ends that, and returns what else a leader has ended of.
+// supervise starts a leader again that has ended by itself, as the kubelet does: it has to end if an overloaded API server does not renew its
+// lease in time. stop ends the supervision, and returns an error if a leader ended for any other reason.
 func (p *processes) supervise(ctx context.Context) (stop func() error) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error)
+	over, ended := make(chan struct{}), make(chan error)
 	go func() {
-		var crashes []error
-		for ctx.Err() == nil {
-			if err := p.lockRunning(ctx); err == nil {
-				p.Unlock()
-			} else if ctx.Err() == nil {
-				fmt.Fprintln(os.Stderr, "chaos:", err)
-				crashes = append(crashes, err)
-			}
+		var errs []error
+		for {
 			select {
-			case <-ctx.Done():
+			case <-over:
+				ended <- errors.Join(errs...)
+				return
 			case <-time.After(50 * time.Millisecond):
 			}
+			if err := p.lockRunning(ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "chaos:", err)
+				errs = append(errs, err)
+				continue
+			}
+			p.Unlock()
 		}
-		ended <- errors.Join(crashes...)
 	}()
-	return func() error { cancel(); return <-ended }
+	return func() error { close(over); return <-ended }
 }
 
 // lockRunning takes the lock, with a leader that runs. It does not have the lock if it returns an error.
@@ -82,6 +83,12 @@ func lostLease(c *env.Confrev) error {
 	return nil
 }
 
+// losesLease reports whether a confrev that led has said that it does not lead any longer. Then it is about to end.
+func losesLease(c *env.Confrev) (bool, error) {
+	log, err := os.ReadFile(c.Log)
+	return bytes.LastIndex(log, []byte("Failed to renew lease")) > bytes.LastIndex(log, []byte("Successfully acquired lease")), err
+}
+
 // A leader that cannot renew its lease ends, and histories continue with the next one.
 func TestTheLeaderIsStartedAgain(t *testing.T) {
 	t.Parallel()
@@ -118,5 +125,32 @@ func TestTheLeaderIsStartedAgain(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("the leader was process %d, and is process %d: %v", before, running(), err)
+	}
+}
+
+// Only a leader that says that it lost its lease may end, and only one that said so before it was told to stop may do so badly.
+func TestOnlyALostLeaseIsAnExcuse(t *testing.T) {
+	const acquired, failed, lost = "msg=\"Successfully acquired lease\"\n", "msg=\"Failed to renew lease\"\n", "confrev: leader election lost\n"
+	for name, test := range map[string]struct {
+		log         string
+		loses, lost bool
+	}{
+		"it leads":                {acquired, false, false},
+		"it is about to end":      {acquired + failed, true, false},
+		"it ended":                {acquired + failed + lost, true, true},
+		"it leads again":          {acquired + failed + lost + acquired, false, false},
+		"it crashed":              {acquired + failed + lost + acquired + "panic: no\n", false, false},
+		"it crashed while ending": {acquired + failed + "panic: no\n", true, false},
+	} {
+		c := &env.Confrev{Log: filepath.Join(t.TempDir(), "log")}
+		if err := os.WriteFile(c.Log, []byte(test.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if loses, err := losesLease(c); err != nil || loses != test.loses {
+			t.Errorf("%s: it loses its lease: %v, %v", name, loses, err)
+		}
+		if err := lostLease(c); (err == nil) != test.lost {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
