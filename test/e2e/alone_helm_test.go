@@ -32,6 +32,8 @@ type lifecycle struct {
 	helm   string
 	values []string
 	before map[string]string
+	// others is what earlier tests left of the chart, in namespaces of their own.
+	others string
 }
 
 // What people do to a release with either Helm: uninstall, install an earlier version, upgrade, roll back, remove. Nothing of users
@@ -51,6 +53,12 @@ func TestHelmLifecycle(t *testing.T) {
 			values, err := cluster.Values(slices.Concat(known, []string{"podAnnotations.team=blue", "log.level=warn"})...)
 			w.Must(err)
 			l := &lifecycle{world: w, helm: helm, values: values}
+			l.others = l.rest()
+			for line := range strings.Lines(l.others) {
+				if ns, _, _ := strings.Cut(line, "/"); ns == "" || ns == env.Namespace {
+					t.Fatalf("an earlier release left %s: this would show nothing", line)
+				}
+			}
 			l.deployed()
 			l.uninstalled()
 			l.notInstalledByHalves()
@@ -166,7 +174,7 @@ func (l *lifecycle) do(verb string, args ...string) {
 	l.unchanged(verb)
 }
 
-// rest returns what there is of the chart, in the whole cluster.
+// rest returns what there is of the chart in the whole cluster, except others: lines of NAMESPACE/KIND/NAME.
 func (l *lifecycle) rest() string {
 	l.Helper()
 	kinds := "deployments,services,serviceaccounts,secrets,configmaps,roles,rolebindings,jobs,pods,clusterroles,clusterrolebindings," +
@@ -174,11 +182,14 @@ func (l *lifecycle) rest() string {
 	if servesPolicies(l.T) {
 		kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
 	}
-	out, err := cluster.Kubectl(l.Ctx, "get", kinds, "--all-namespaces", "--output=name", "--selector=app.kubernetes.io/name in (confrev, confrev-release-sources)")
+	const names = `--output=jsonpath={range .items[*]}{.metadata.namespace}/{.kind}/{.metadata.name}{"\n"}{end}`
+	out, err := cluster.Kubectl(l.Ctx, "get", kinds, "--all-namespaces", names, "--selector=app.kubernetes.io/name in (confrev, confrev-release-sources)")
 	l.Must(err)
-	secrets, err := cluster.Kubectl(l.Ctx, "get", "secrets", "--all-namespaces", "--output=name", "--selector=owner=helm")
+	secrets, err := cluster.Kubectl(l.Ctx, "get", "secrets", "--all-namespaces", names, "--selector=owner=helm")
 	l.Must(err)
-	return out + secrets
+	known := slices.Collect(strings.Lines(l.others))
+	lines := slices.DeleteFunc(slices.Collect(strings.Lines(out+secrets)), func(line string) bool { return slices.Contains(known, line) })
+	return strings.Join(lines, "")
 }
 
 // uninstalled shows what stays: nothing of the chart, and of users what they had. What the release's Job does lets the protected source go.
@@ -250,7 +261,7 @@ func (l *lifecycle) notInstalledByHalves() {
 	l.refused(err, "failed pre-install", "an installation without the right to create policies")
 	l.refused(err, "admissionpolicies", "an installation without the right to create policies")
 	l.refused(err, `User "`+name+`" cannot`, "an installation without the right to create policies")
-	if rest := l.rest(); strings.Count(rest, "\n") != 1 || !strings.HasPrefix(rest, "secret/sh.helm.release") {
+	if rest := l.rest(); strings.Count(rest, "\n") != 1 || !strings.HasPrefix(rest, env.Namespace+"/Secret/sh.helm.release") {
 		l.Errorf("all that should be there is Helm's own note of the failure:\n%s", rest)
 	}
 	// Then an installation as that note permits it.

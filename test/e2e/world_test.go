@@ -3,15 +3,22 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/test/env"
 	"confrev.io/confrev/test/gen"
@@ -26,9 +33,34 @@ type world struct {
 	env.World
 }
 
+// newWorld creates a namespace, and deletes what runs in it when the test ends. The namespace stays for as long as the cluster does: deleting
+// one takes the control plane a hundred requests, and with a thousand tests on a busy machine, those that are about the deletion of a
+// namespace waited in its queue for minutes.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t, env.NewWorld(t, cluster, "e2e")}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
+	if err := cluster.Client.Create(t.Context(), ns); err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, kind := range runningKinds {
+			// The test's own context has ended. Its namespace may be gone, and not every cluster has Rollouts.
+			err := cluster.Client.DeleteAllOf(context.Background(), metadata.New(kind), client.InNamespace(ns.Name),
+				client.PropagationPolicy(metav1.DeletePropagationBackground))
+			if !meta.IsNoMatchError(err) && client.IgnoreNotFound(err) != nil {
+				t.Errorf("delete what runs in namespace %s: %v", ns.Name, err)
+			}
+		}
+	})
+	return worldIn(t, ns.Name)
+}
+
+// runningKinds are the kinds of what runs in a namespace, owners first, so that nothing is created again.
+var runningKinds = []schema.GroupVersionKind{
+	{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}, {Group: "argoproj.io", Version: "v1alpha1", Kind: "AnalysisRun"},
+	appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+	appsv1.SchemeGroupVersion.WithKind("DaemonSet"), batchv1.SchemeGroupVersion.WithKind("CronJob"),
+	appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), batchv1.SchemeGroupVersion.WithKind("Job"), corev1.SchemeGroupVersion.WithKind("Pod"),
 }
 
 // worldIn returns a world in a namespace that exists.

@@ -42,8 +42,7 @@ type World struct {
 	t T
 }
 
-// Patience is enough for a machine whose processors have fifteen times as much to do as they can: the namespace controller, whose work
-// waits in a queue behind that of all other tests, then takes more than two minutes to delete a namespace.
+// Patience is enough for a machine whose processors have fifteen times as much to do as they can.
 const Patience = 4 * time.Minute
 
 // NewWorld creates a namespace whose name begins with prefix, and deletes it when the test ends.
