@@ -340,6 +340,17 @@ func TestCounts(t *testing.T) {
 	if s.Members() != 4 || s.Count(spread.Vouched, spread.Baking) != 3 || len(s.Apart) != 1 || s.Done() || !s.Wakes().Equal(at) {
 		t.Errorf("%d members, %d of them with it, %d apart, done %v, next at %s", s.Members(), s.Count(spread.Vouched, spread.Baking), len(s.Apart), s.Done(), s.Wakes())
 	}
+	// The first that is known counts, in whatever order; not that of one whose analysis runs, nor what someone no longer waits for.
+	all = members("a:Baking b:Baking c:Baking d:Vouched")
+	all[1].Until, all[2].Until, all[3].Until = at, at.Add(time.Hour), at.Add(-time.Hour)
+	if s := spread.Look(all, settings(t, "", ""), 0); !s.Wakes().Equal(at) {
+		t.Errorf("next at %s, want %s", s.Wakes(), at)
+	}
+	all = members("a:Baking b:Baking")
+	all[0].Until = at
+	if s := spread.Look(all, settings(t, "", ""), 0); !s.Wakes().Equal(at) {
+		t.Errorf("next at %s, with an analysis whose end is not known", s.Wakes())
+	}
 	if !spread.Look(members("a:Vouched b:Idle c:Apart"), settings(t, "", ""), 0).Done() || !slices.Equal(spread.Look(nil, settings(t, "", ""), 0).Next(), nil) {
 		t.Error("it is done, or no one goes")
 	}
