@@ -87,6 +87,7 @@ func TestWaves(t *testing.T) {
 		"stated waves":                   {"a:Waiting@10 b:Waiting c:Waiting@-1", "", "c|b|a"},
 		"stated waves and steps":         {"a:Waiting@10 b:Waiting c:Waiting@10", "1", "b|a c"},
 		"who cannot show it":             {"a:Idle b:Idle c:Waiting d:Waiting", "1", "a b c|d"},
+		"who cannot show it, at the end": {"a:Waiting b:Waiting c:Idle", "1,100%", "a|b c"},
 		"who stands apart":               {"a:Apart b:Waiting c:Waiting", "1", "b|c"},
 		"no one":                         {"", "1", ""},
 		"no one who can show it":         {"a:Idle b:Idle", "1", "a b"},
@@ -134,6 +135,9 @@ func TestWhoGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := spread.Look(members(test.members), settings(t, test.steps, test.rolling), test.open)
 			s.Stopped = test.stopped
+			if s.Open >= len(s.Waves) {
+				t.Errorf("wave %d is open, of %d", s.Open, len(s.Waves))
+			}
 			if got := going(s); got != test.want {
 				t.Errorf("%q go, want %q", got, test.want)
 			}
