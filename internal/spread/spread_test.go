@@ -128,6 +128,7 @@ func TestWhoGoes(t *testing.T) {
 		"who is delayed takes no place":                   {members: "a:Later b:Waiting", rolling: "1", want: "b"},
 		"who is parked takes no place":                    {members: "a:Parked b:Waiting", rolling: "1", want: "b"},
 		"who is disturbed has a place":                    {members: "a:Waiting b:Waiting! c:Waiting!", rolling: "1", want: "b c", why: map[string]spread.Verdict{"a": spread.NoPlace}},
+		"who is disturbed takes one place":                {members: "a:Waiting! b:Waiting c:Waiting", rolling: "2", want: "a b", why: map[string]spread.Verdict{"c": spread.NoPlace}},
 		"who may only look disturbed takes a place":       {members: "a:Waiting b:Waiting? c:Waiting", rolling: "1", want: "", why: map[string]spread.Verdict{"a": spread.NoPlace, "b": spread.NoPlace}},
 		"a later wave that is disturbed keeps no one out": {members: "a:Waiting b:Waiting!", steps: "1", rolling: "1", want: "a"},
 		"stopped": {members: "a:Rolling b:Waiting", stopped: true, want: "", why: map[string]spread.Verdict{"b": spread.Stopped}},
