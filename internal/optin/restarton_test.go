@@ -28,6 +28,7 @@ func TestParseRestartOn(t *testing.T) {
 		return object("persistentvolumeclaims.v1", "", "v1", "persistentvolumeclaims", "data", fields...)
 	}
 	type triggers = []optin.Trigger
+	longest, deepest := "{."+strings.Repeat("a", 509)+"}", "{"+strings.Repeat(".a", 32)+"}"
 	tests := map[string]struct {
 		text string
 		want triggers
@@ -55,6 +56,8 @@ func TestParseRestartOn(t *testing.T) {
 		"one field twice":                      {"persistentvolumeclaims.v1/data{.a},persistentvolumeclaims.v1./data{.a}", triggers{claim("{.a}")}},
 		"a field and all of the object is all": {"persistentvolumeclaims.v1/data{.a},persistentvolumeclaims.v1/data", triggers{claim()}},
 		"the same in the other order":          {"persistentvolumeclaims.v1/data,persistentvolumeclaims.v1/data{.a},persistentvolumeclaims.v1/data{.b}", triggers{claim()}},
+		"the longest field":                    {"persistentvolumeclaims.v1/data" + longest, triggers{claim(optin.Field(longest))}},
+		"the deepest field":                    {"persistentvolumeclaims.v1/data" + deepest, triggers{claim(optin.Field(deepest))}},
 		"a source twice":                       {"configmap/flags,configmaps.v1/flags", triggers{source(pin.ConfigMap, "flags")}},
 	}
 	for name, test := range tests {

@@ -72,6 +72,10 @@ func TestClassify(t *testing.T) {
 				t.Errorf("not listed: %v, want %v", got, test.want)
 			}
 			if test.listed == "" {
+				every := optin.Rotating{optin.RotatesExternalSecrets, optin.RotatesVault, optin.RotatesReflected, optin.RotatesTrustManager}
+				if got := every.Classify(source, &test.meta); got != test.want {
+					t.Errorf("without a mark of any class, with all of them listed: %v, want %v", got, test.want)
+				}
 				return
 			}
 			if got := (optin.Rotating{test.listed}).Classify(source, &test.meta); (got == optin.Rotated) != test.rotates {

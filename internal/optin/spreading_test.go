@@ -44,6 +44,12 @@ func TestSpreading(t *testing.T) {
 			if len(gates) != 1 || !gates[0].Invalid || len(problems) != 1 || problems[0].Reason != optin.InvalidSpreading || !strings.HasPrefix(problems[0].Text, test.wrong) {
 				t.Errorf("gates %+v, problems %+v", gates, problems)
 			}
+			// What might have said how many at a time holds back first pins too.
+			_, rolling := test.annotations[keys.MaxRolling]
+			_, safety := test.annotations[keys.Safety]
+			if gates[0].Budget != (rolling || safety) {
+				t.Errorf("gate %+v", gates[0])
+			}
 		})
 	}
 	if _, gates, problems := optin.Spreading(map[string]string{keys.Passed: "all"}, ""); len(gates) > 0 || len(problems) != 1 || !strings.Contains(problems[0].Text, "it has no effect") {

@@ -74,7 +74,7 @@ func TestStagesOfANamespace(t *testing.T) {
 			}
 		})
 	}
-	for version, wrong := range map[string]bool{"1.2.3-rc1+build": false, "": true, strings.Repeat(" ", 3): true, strings.Repeat("v", 129): true} {
+	for version, wrong := range map[string]bool{"1.2.3-rc1+build": false, "": true, strings.Repeat(" ", 3): true, strings.Repeat("v", 128): false, strings.Repeat("v", 129): true} {
 		written := map[string]string{keys.Version: version}
 		if got := optin.Version(written); (got == "") != wrong || got != "" && got != version {
 			t.Errorf("version %q is read as %q", version, got)
