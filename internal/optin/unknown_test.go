@@ -79,6 +79,10 @@ func TestFewUnknownKeysAreReported(t *testing.T) {
 	if got := unknown(optin.Read(optin.Metadata{Annotations: many}, optin.Defaults{}).Problems); len(got) != 5 {
 		t.Errorf("%d are", len(got))
 	}
+	three := map[string]string{"confrev.io/x1": "", "confrev.io/x2": "", "confrev.io/x3": ""}
+	if got := unknown(optin.Read(optin.Metadata{Annotations: three, Labels: many}, optin.Defaults{}).Problems); len(got) != 5 {
+		t.Errorf("%d are, annotations and labels together", len(got))
+	}
 }
 
 // What goes into the cache has the keys of which a warning is due, and no value of them.
