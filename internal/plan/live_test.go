@@ -28,6 +28,7 @@ func TestAHoldOfLivePodsEndsWithARestart(t *testing.T) {
 		"the source is back, and it must wait": {held: note("c@3", "b@2", false), on: "b@2", now: "b", stay: true, verdict: plan.Waiting, to: "b@2"},
 		"it was never held":                    {on: "b@2", now: "b", verdict: plan.InSync, to: "b@2"},
 		"the note is about another template":   {held: note("c@3", "a@1", false), on: "b@2", now: "b", verdict: plan.InSync, to: "b@2"},
+		"the note is about one revision":       {held: note("b@3", "b@2", false), on: "b@2", now: "b", verdict: plan.InSync, to: "b@2"},
 		"the hold has ended before":            {held: note("c@3", "b@2", true), on: "b@2", now: "b", verdict: plan.InSync, to: "b@2"},
 		"its pods read a revision":             {held: note("c@3", "b@2", false), on: "b@2", now: "b", frozen: true, verdict: plan.InSync, to: "b@2"},
 	}

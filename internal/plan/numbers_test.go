@@ -5,6 +5,7 @@ import (
 
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/podspec"
 )
 
 // A number beyond 15 digits is one that pin.Parse and the admission policies refuse, so no pod could start; and beyond
@@ -24,6 +25,17 @@ func TestNumbersThatNoPinCanHoldCountAsNone(t *testing.T) {
 			p := plan.Make(in)
 			if _, err := pin.Parse(p.Pins.String()); err != nil {
 				t.Errorf("the plan pins what cannot be read again: %v", err)
+			}
+			// In a pin or a note, it is no better.
+			for _, in := range []plan.Input{
+				{Pins: pin.Set{app: {Revision: "app-a", Number: number}}},
+				{Holders: []plan.Holder{{Order: 1, Pins: pin.Set{app: {Revision: "app-a", Number: number}}}}},
+				{Held: pin.Notes{app: {From: pin.Pin{Revision: "app-c", Number: number}, On: short("a@1")}}},
+			} {
+				in.Uses, in.Sources = []podspec.Use{useAll}, map[pin.Source]plan.Source{app: source("b", "")}
+				if to := plan.Make(in).Decisions[0].To; to.Number >= pin.MaxNumber || to.Revision != "app-b" {
+					t.Errorf("the plan pins %s", to)
+				}
 			}
 		})
 	}

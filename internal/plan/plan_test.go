@@ -180,6 +180,14 @@ func TestRule4Held(t *testing.T) {
 			content: "c", revisions: "a@1 b@2", pins: "a@1", held: "b@2", holders: []string{"a@1"},
 			verdict: plan.Advanced, to: "c@3", current: "c@3",
 		},
+		"but not by a note about the pin that the newest holder has, when the template has another": {
+			content: "b", revisions: "a@2 b@3 c@1", pins: "c@1", held: "b@3", noteOn: "a@2", holders: []string{"a@2"},
+			verdict: plan.Advanced, to: "b@3", current: "b@3",
+		},
+		"but not when it had other content after that, of which the revision is deleted": {
+			content: "b", revisions: "a@1", pins: "a@1", held: "b@2", holders: []string{"c@3", "a@1"},
+			verdict: plan.Advanced, to: "b@4", current: "b@4",
+		},
 		"but not by a lying note that undo restored, when the source came back to that content": {
 			content: "b", revisions: "a@1 b@4 c@3", pins: "c@3", held: "b@2", holders: []string{"b@2", "c@3"},
 			verdict: plan.Advanced, to: "b@4", current: "b@4",

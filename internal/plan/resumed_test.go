@@ -15,6 +15,7 @@ func TestWhoeverConfrevRolledBackIsFreed(t *testing.T) {
 		resumed int
 		holders []plan.Holder
 		turns   bool
+		pinless bool
 		want    plan.Verdict
 		noted   int
 	}{
@@ -26,11 +27,15 @@ func TestWhoeverConfrevRolledBackIsFreed(t *testing.T) {
 		"a person did after it had it again":   {note: pin.Note{Stop: 1, Order: 2}, resumed: 1, holders: ordered(back, 4, again, 3), want: plan.Held},
 		"and no holder shows it yet":           {note: pin.Note{Stop: 1, Order: 0}, resumed: 1, want: plan.Held},
 		"the holder was pruned":                {note: pin.Note{Stop: 1, Order: 2}, resumed: 1, holders: ordered(back, 3), want: plan.Advanced},
+		"the pin was removed":                  {note: pin.Note{Stop: 1, Order: 2}, pinless: true, want: plan.Held, noted: 1},
 		"the note is about another pin":        {note: pin.Note{On: short("c@1"), Stop: 1, Order: 2}, resumed: 1, want: plan.Held},
 		"the hold had ended for other content": {note: pin.Note{From: short("c@1"), Ended: true, Stop: 1, Order: 2}, resumed: 1, want: plan.Held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := planCase{content: "b", revisions: "a@1 b@2", pins: back}.input()
+			if test.pinless {
+				in.Pins = nil
+			}
 			if in.Holders = test.holders; test.holders == nil {
 				in.Holders = ordered(again, 2, back, 3)
 			}
