@@ -55,7 +55,7 @@ func TestHelmLifecycle(t *testing.T) {
 			l := &lifecycle{world: w, helm: helm, values: values}
 			l.others = l.rest()
 			for line := range strings.Lines(l.others) {
-				if ns, _, _ := strings.Cut(line, "/"); ns == "" || ns == env.Namespace {
+				if !strings.HasPrefix(line, namespacePrefix) {
 					t.Fatalf("an earlier release left %s: this would show nothing", line)
 				}
 			}

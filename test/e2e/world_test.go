@@ -33,12 +33,15 @@ type world struct {
 	env.World
 }
 
+// namespacePrefix begins the names of the tests' own namespaces.
+const namespacePrefix = "e2e-"
+
 // newWorld creates a namespace, and deletes what runs in it when the test ends. The namespace stays for as long as the cluster does: deleting
 // one takes the control plane a hundred requests, and with a thousand tests on a busy machine, those that are about the deletion of a
 // namespace waited in its queue for minutes.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix}}
 	if err := cluster.Client.Create(t.Context(), ns); err != nil {
 		t.Fatalf("create a namespace: %v", err)
 	}
