@@ -59,6 +59,13 @@ func autonamedByPulumi(meta *metav1.PartialObjectMetadata) {
 	meta.Annotations = map[string]string{autonamed: "true"}
 }
 
+func owned(meta *metav1.PartialObjectMetadata) { meta.OwnerReferences = []metav1.OwnerReference{{}} }
+
+// leaderRecord makes a ConfigMap one in which candidates note who leads: it is written all the time, and no workload rolls out for it.
+func leaderRecord(meta *metav1.PartialObjectMetadata) {
+	meta.Annotations = map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}
+}
+
 // shown returns findings as lines: severity, reason, object, sources, pods.
 func shown(findings []Finding) []string {
 	lines := []string{}
@@ -114,6 +121,22 @@ func TestFindingsAboutWorkloads(t *testing.T) {
 			[]string{"Warning SharedDuringRollout deployment/web configmap/app 3", "Warning NothingRestarts deployment/web configmap/app 3"}},
 		"a rollout that shares a hashed name": {web(hashedName), copyOf("app-9cd6bc84mc"), []string{"a", "b"}, nil,
 			[]string{"Info HashedNames deployment/web configmap/app-9cd6bc84mc 2"}},
+		"a rollout that shares what does not exist": {web(env, gen.Tracking("all")), copyOf("other"), []string{"a", "b"}, nil,
+			[]string{"Warning SourceMissing deployment/web configmap/app 2", "Warning SharedDuringRollout deployment/web configmap/app 2"}},
+		"a rollout that shares what must not restart anything": {web(env), copyOf("app", leaderRecord), []string{"a", "b"}, nil, []string{}},
+		"what does not exist": {web(env), copyOf("other"), nil, nil, []string{"Info NothingRestarts deployment/web configmap/app 0"}},
+		"confrev tracks what belongs to the workload, and this does": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("app", owned), []string{"a"}, nil, []string{}},
+		"confrev tracks what belongs to the workload, and this does not": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("app"), []string{"a"}, nil,
+			[]string{"Warning NothingRestarts deployment/web configmap/app 1"}},
+		"confrev tracks what belongs to the workload, and this does not exist": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("other"), nil, nil,
+			[]string{"Info NothingRestarts deployment/web configmap/app 0"}},
+		"something owns it, and nothing tracks it": {web(env), copyOf("app", owned), []string{"a"}, nil,
+			[]string{"Warning NothingRestarts deployment/web configmap/app 1"}},
+		"a checksum of what is in no ConfigMap": {web(templateAnnotated("checksum/config", "0123")), copyOf("app"), []string{"a"}, nil, []string{}},
+		"Reloader, in the template": {web(env, templateAnnotated("reloader.stakater.com/auto", "true")), copyOf("app"), []string{"a"}, nil,
+			[]string{"Info ReloaderAnnotation deployment/web configmap/app 1"}},
+		"kustomize's names, and pins from before": {web(hashedName, gen.Untracked, templateAnnotated(keys.Pins, "configmap/other=other-5f7d8c9b2k@1")),
+			copyOf("app-9cd6bc84mc"), []string{"a"}, nil, []string{}},
 		"a namespace that confrev leaves alone": {web(env), copyOf("app"), []string{"a", "b"}, func(s *Snapshot) { s.LeftAlone = []string{"ns"} }, []string{}},
 		"a template that another workload uses": {web(env), copyOf("app"), nil, func(s *Snapshot) { s.Workloads[0].LendsTemplate = true }, []string{}},
 		"a CronJob":                             {Workload{Kind: workload.CronJob, Namespace: "ns", Name: "tidy", Template: web(env).Template}, copyOf("app"), nil, nil, []string{}},

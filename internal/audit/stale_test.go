@@ -151,7 +151,8 @@ func TestWhatIsKnownAboutARead(t *testing.T) {
 		"files of an immutable source that was recreated": {app(2000, wrote(2000, immutable)), file, 1500, nil, false, StalePods, ""},
 		"an immutable source that was recreated after the pod, started since": {app(2000, wrote(2000, immutable)), env, 2500,
 			older, false, StalenessUnknown, "kubelet may serve"},
-		"what the cluster itself keeps writing": {nil, []gen.PodSpecModifier{gen.EnvFrom("configmap/kube-root-ca.crt")}, 1500, nil, false, "", ""},
+		"an immutable source that is older than the pod": {app(1000, wrote(1000, immutable)), env, 2500, nil, false, "", ""},
+		"what the cluster itself keeps writing":          {nil, []gen.PodSpecModifier{gen.EnvFrom("configmap/kube-root-ca.crt")}, 1500, nil, false, "", ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -71,3 +71,15 @@ func TestAHoldOfAnyOtherObjectEndsWhenItChanges(t *testing.T) {
 		}
 	}
 }
+
+// Rule 6, mode restart: an optional source that does not exist is missing only where the pods were started with it.
+func TestAnOptionalSourceThatLivePodsLack(t *testing.T) {
+	for on, verdict := range map[string]plan.Verdict{"": plan.Absent, "a@1": plan.SourceMissing} {
+		in := planCase{use: useOptional, pins: on, holders: []string{on}}.input()
+		in.Live = true
+		p := plan.Make(in)
+		if d := p.Decisions[0]; d.Verdict != verdict || d.To != short(on) || p.Changed() {
+			t.Errorf("with the pin %q it is %s to %s, want %s", on, d.Verdict, d.To, verdict)
+		}
+	}
+}

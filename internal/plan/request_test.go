@@ -132,6 +132,31 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
+// Rule 21.3: the orders of holders count, not that in which they are listed.
+func TestRolledBackInAnyOrder(t *testing.T) {
+	holder := func(order int64, text string) plan.Holder { return plan.Holder{Order: order, Pins: set(text)} }
+	tests := map[string]struct {
+		holders []plan.Holder
+		want    plan.Rollback
+	}{
+		"the newest it was held from is listed first": {
+			[]plan.Holder{holder(3, "b@2"), holder(1, "b@2"), holder(4, "a@1")}, plan.Rollback{From: 0, To: 2}},
+		"the oldest after it is listed first": {
+			[]plan.Holder{holder(2, "a@1"), holder(1, "b@2"), holder(3, "a@1")}, plan.Rollback{From: 1, To: 0}},
+		"what ran before it is no rollback from it": {
+			[]plan.Holder{holder(1, "a@1"), holder(2, "b@2")}, plan.Rollback{From: 1, To: -1}},
+		"nor is what is as old": {
+			[]plan.Holder{holder(2, "b@2"), holder(2, "a@1")}, plan.Rollback{From: 0, To: -1}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, plan.FindRollback(test.holders, app, short("b@2"), short("a@1"))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // Rule 21.3: a deploy ends a hold if it changes what was undone.
 func TestEndsHold(t *testing.T) {
 	code := func(image, log string) podspec.Code { return podspec.Code{"image": image, "env/LOG": log} }
