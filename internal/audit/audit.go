@@ -60,6 +60,8 @@ type Workload struct {
 	Config optin.Config
 	// Annotations are those of the workload.
 	Annotations map[string]string
+	// Lender is the object whose template it uses; empty if it has its own.
+	Lender types.UID
 	// LendsTemplate is true if another workload uses this one's template instead of it.
 	LendsTemplate bool
 }

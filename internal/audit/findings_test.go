@@ -59,7 +59,9 @@ func autonamedByPulumi(meta *metav1.PartialObjectMetadata) {
 	meta.Annotations = map[string]string{autonamed: "true"}
 }
 
-func owned(meta *metav1.PartialObjectMetadata) { meta.OwnerReferences = []metav1.OwnerReference{{}} }
+func ownedBy(uid types.UID) func(*metav1.PartialObjectMetadata) {
+	return func(meta *metav1.PartialObjectMetadata) { meta.OwnerReferences = []metav1.OwnerReference{{UID: uid}} }
+}
 
 // leaderRecord makes a ConfigMap one in which candidates note who leads: it is written all the time, and no workload rolls out for it.
 func leaderRecord(meta *metav1.PartialObjectMetadata) {
@@ -125,12 +127,16 @@ func TestFindingsAboutWorkloads(t *testing.T) {
 			[]string{"Warning SourceMissing deployment/web configmap/app 2", "Warning SharedDuringRollout deployment/web configmap/app 2"}},
 		"a rollout that shares what must not restart anything": {web(env), copyOf("app", leaderRecord), []string{"a", "b"}, nil, []string{}},
 		"what does not exist": {web(env), copyOf("other"), nil, nil, []string{"Info NothingRestarts deployment/web configmap/app 0"}},
-		"confrev tracks what belongs to the workload, and this does": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("app", owned), []string{"a"}, nil, []string{}},
+		"confrev tracks what belongs to the workload, and this does": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("app", ownedBy(gen.Deployment("web").UID)), []string{"a"}, nil, []string{}},
+		"confrev tracks what belongs to the workload, and this belongs to the object that lends its template": {web(env, gen.Annotated(keys.Owners, "true")),
+			copyOf("app", ownedBy("lender")), []string{"a"}, func(s *Snapshot) { s.Workloads[0].Lender = "lender" }, []string{}},
+		"confrev tracks what belongs to the workload, and this belongs to another": {web(env, gen.Annotated(keys.Owners, "true")),
+			copyOf("app", ownedBy("other")), []string{"a"}, nil, []string{"Warning NothingRestarts deployment/web configmap/app 1"}},
 		"confrev tracks what belongs to the workload, and this does not": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("app"), []string{"a"}, nil,
 			[]string{"Warning NothingRestarts deployment/web configmap/app 1"}},
 		"confrev tracks what belongs to the workload, and this does not exist": {web(env, gen.Annotated(keys.Owners, "true")), copyOf("other"), nil, nil,
 			[]string{"Info NothingRestarts deployment/web configmap/app 0"}},
-		"something owns it, and nothing tracks it": {web(env), copyOf("app", owned), []string{"a"}, nil,
+		"something owns it, and nothing tracks it": {web(env), copyOf("app", ownedBy(gen.Deployment("web").UID)), []string{"a"}, nil,
 			[]string{"Warning NothingRestarts deployment/web configmap/app 1"}},
 		"a checksum of what is in no ConfigMap": {web(templateAnnotated("checksum/config", "0123")), copyOf("app"), []string{"a"}, nil, []string{}},
 		"Reloader, in the template": {web(env, templateAnnotated("reloader.stakater.com/auto", "true")), copyOf("app"), []string{"a"}, nil,

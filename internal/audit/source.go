@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -24,8 +25,10 @@ type Source struct {
 	Never string
 
 	owned, autonamed bool
-	entries          []entry
-	version          version
+	// owners are those that may opt it in.
+	owners  []types.UID
+	entries []entry
+	version version
 }
 
 // entry is what one entry of managed fields says about content.
@@ -47,7 +50,7 @@ func NewSource(kind pin.Kind, meta *metav1.PartialObjectMetadata, revision bool)
 	traits, _ := optin.Compat{}.Describe(name, meta)
 	s := Source{
 		Ref: Ref{meta.Namespace, name}, Created: meta.CreationTimestamp.Time, Revision: revision, Never: traits.Never,
-		owned: len(meta.OwnerReferences) > 0, autonamed: meta.Annotations[autonamed] == "true", version: versionOf(meta),
+		owned: len(meta.OwnerReferences) > 0, owners: optin.Owners(meta), autonamed: meta.Annotations[autonamed] == "true", version: versionOf(meta),
 	}
 	for i := range meta.ManagedFields {
 		e, immutable := entryOf(&meta.ManagedFields[i])

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -89,7 +91,7 @@ func (a *auditor) restarts(w *Workload, source pin.Source) bool {
 		return true
 	}
 	track := w.Config.Track
-	if track.None() || track.Tracks(source) || track.Owners() && found != nil && found.owned {
+	if track.None() || track.Tracks(source) || track.Owners() && found != nil && w.owns(found) {
 		return true
 	}
 	if slices.ContainsFunc(w.Config.RestartOn, func(t optin.Trigger) bool { return t.String() == source.String() }) {
@@ -101,6 +103,11 @@ func (a *auditor) restarts(w *Workload, source pin.Source) bool {
 	_, pinned := pins[source]
 	_, followed := hashes[source]
 	return pinned || followed || len(having(w.allAnnotations(), isReloader)) > 0
+}
+
+// owns reports whether a source belongs to a workload, or to the object whose template it uses.
+func (w *Workload) owns(source *Source) bool {
+	return slices.ContainsFunc(source.owners, func(owner types.UID) bool { return owner == w.UID || owner == w.Lender })
 }
 
 // fixed reports whether a source is not changed in place: its content has its own name.

@@ -159,9 +159,7 @@ func splitOutsideBraces(text string, most int) []string {
 			add(i)
 		}
 	}
-	if begin <= len(text) {
-		add(len(text))
-	}
+	add(len(text))
 	return items
 }
 

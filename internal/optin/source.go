@@ -54,8 +54,8 @@ const revisionManaged = "configmap.kubernetes.io/revision-managed"
 // Describe returns the traits of a source for a workload, and what is wrong with the source's annotations. workloads are the UIDs
 // of the workload and of the objects that refer to it (workload.Kind.Refers).
 //
-// An ownerReference counts only if a user may have written it. That excludes references from objects that a controller manages,
-// those that confrev adds in mode attach, and those that the Secrets Store CSI driver adds. Whether a reference opts the source in
+// An ownerReference counts only if a user may have written it (Owners). That excludes references from objects that a controller
+// manages, those that confrev adds in mode attach, and those that the Secrets Store CSI driver adds. Whether a reference opts the source in
 // depends on the workload (Track).
 func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...types.UID) (Traits, []notice.Notice) {
 	traits := Traits{Policy: PolicyRevision, Never: WhyNeverCopied(source, meta)}
@@ -78,11 +78,22 @@ func (c Compat) Describe(source pin.Source, meta metav1.Object, workloads ...typ
 			traits.Policy = PolicyIgnore
 		}
 	}
-	ofOthers := Attachable(meta) || annotations[keys.Attached] != "" || meta.GetLabels()[csiManaged] != ""
-	traits.Owned = !ofOthers && slices.ContainsFunc(meta.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
-		return slices.Contains(workloads, o.UID) && (o.Controller == nil || !*o.Controller)
-	})
+	traits.Owned = slices.ContainsFunc(Owners(meta), func(owner types.UID) bool { return slices.Contains(workloads, owner) })
 	return traits, problems
+}
+
+// Owners returns the UIDs of those owners of a source whose ownerReference a user may have written.
+func Owners(meta metav1.Object) []types.UID {
+	if Attachable(meta) || meta.GetAnnotations()[keys.Attached] != "" || meta.GetLabels()[csiManaged] != "" {
+		return nil
+	}
+	var owners []types.UID
+	for _, o := range meta.GetOwnerReferences() {
+		if o.Controller == nil || !*o.Controller {
+			owners = append(owners, o.UID)
+		}
+	}
+	return owners
 }
 
 // WhyNeverCopied returns the reason why a source is never copied, as far as its metadata shows (rule 10). Reading a Secret may show

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/audit"
@@ -139,12 +140,12 @@ func (l *lists) workloads() {
 		}
 	}
 	for _, f := range l.found {
-		from := f
+		from, lent := f, types.UID("")
 		if lender, does := borrows[f.obj]; does {
-			from = lender
+			from, lent = lender, lender.obj.GetUID()
 		}
 		w := audit.Workload{Kind: f.kind, Namespace: f.obj.GetNamespace(), Name: f.obj.GetName(), UID: f.obj.GetUID(), Created: f.obj.GetCreationTimestamp().Time,
-			Annotations: optin.Merge(from.obj.GetAnnotations(), f.obj.GetAnnotations()), LendsTemplate: lends[f.obj]}
+			Annotations: optin.Merge(from.obj.GetAnnotations(), f.obj.GetAnnotations()), Lender: lent, LendsTemplate: lends[f.obj]}
 		// What cannot be read has no template that names anything.
 		if template, err := from.kind.Template(from.obj); err == nil {
 			w.Template = template
