@@ -17,7 +17,7 @@ const chartHead = `<!-- Written by "make generate" from Chart.yaml and values.ya
 
 %s. [What confrev is](https://github.com/confrev/confrev).
 
-The chart needs Kubernetes 1.30 or later, Helm 3 or 4, and the right to create ClusterRoles and admission policies. Installing it changes nothing until a
+The chart needs Kubernetes 1.30 or later, Helm 3.14 or later, and the right to create ClusterRoles and admission policies. Installing it changes nothing until a
 workload opts in.
 
 ` + "```sh" + `
