@@ -59,6 +59,8 @@ type Gate struct {
 	serving func() (*tls.Certificate, error)
 	// trusted is since when API servers have trusted the pod webhook; zero while they do not.
 	trusted time.Time
+	// asked is whether API servers called the pod webhook when that was last seen.
+	asked bool
 
 	// ahead are the times that are ahead of this clock.
 	ahead map[string]sighting
@@ -233,7 +235,7 @@ func isMissing(kind, name string) error {
 }
 
 // webhook reports whether API servers call confrev about pods, and returns what prevents them from calling it or from trusting it,
-// or nil.
+// or nil. While it cannot look, the last answer counts: a replica that took itself out of service then would keep pods from starting.
 func (g *Gate) webhook(ctx context.Context) (asked bool, problem error) {
 	if g.serving == nil {
 		return false, errors.New("without MutatingAdmissionPolicy, pins are resolved by confrev's webhook, which is not served; see --webhook-bind-address")
@@ -243,11 +245,12 @@ func (g *Gate) webhook(ctx context.Context) (asked bool, problem error) {
 	err := g.reader.Get(ctx, client.ObjectKey{Name: name}, config)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && config.DeletionTimestamp != nil:
-		g.trusted = time.Time{}
+		g.trusted, g.asked = time.Time{}, false
 		return false, isMissing(kind, name)
 	case err != nil:
-		return false, fmt.Errorf("look up %s %s: %w", kind, name, err)
+		return g.asked, fmt.Errorf("look up %s %s: %w", kind, name, err)
 	}
+	g.asked = true
 	if err := g.believed(config); err != nil {
 		g.trusted = time.Time{}
 		return true, fmt.Errorf("%s %s does not make the API server trust confrev yet: %w", kind, name, err)

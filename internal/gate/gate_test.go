@@ -220,6 +220,40 @@ func TestGateWaitsForNewTrustOnly(t *testing.T) {
 	}
 }
 
+// A replica that cannot look at its webhook's configuration stays ready as long as API servers called the webhook when it last could:
+// otherwise none would resolve pins, and pods with pins would not start.
+func TestAReplicaThatCannotLookStaysReady(t *testing.T) {
+	ca, certificate := authorityOf(t, service)
+	gone := errors.New("the API server does not answer")
+	failing := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return gone
+		},
+	})
+	for name, test := range map[string]struct {
+		before client.Reader
+		ready  bool
+	}{
+		"API servers called it": {readerOf(false, asking(ca, 60), refusing(60)), true},
+		"policies resolve pins": {readerOf(true, resolving(60), refusing(60)), false},
+		"it was never seen":     {failing, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := NewGate(test.before, "confrev", func() time.Time { return now })
+			gate.Serves(func() (*tls.Certificate, error) { return certificate, nil })
+			gate.set(t.Context(), gate.look(t.Context()))
+			gate.reader = failing
+			gate.set(t.Context(), gate.look(t.Context()))
+			if gate.Problem() == nil {
+				t.Error("it goes on pinning without looking")
+			}
+			if err := gate.Check(nil); (err == nil) != test.ready {
+				t.Errorf("ready: %v", err)
+			}
+		})
+	}
+}
+
 // With a clock that is an hour behind, the policies seem to be of the future. Then their age counts from when they were first seen, one after the
 // other; after a change, it starts again.
 func TestGateOpensWithAClockThatIsBehind(t *testing.T) {

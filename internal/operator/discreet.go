@@ -40,6 +40,25 @@ func (d discreet) Delete(ctx context.Context, obj client.Object, options ...clie
 	return withoutValues(d.Client.Delete(ctx, obj, options...))
 }
 
+// SubResource returns a client of a subresource, such as "eviction", whose errors are discreet as well.
+func (d discreet) SubResource(name string) client.SubResourceClient {
+	return discreetPart{d.Client.SubResource(name)}
+}
+
+type discreetPart struct{ client.SubResourceClient }
+
+func (d discreetPart) Create(ctx context.Context, obj, part client.Object, options ...client.SubResourceCreateOption) error {
+	return withoutValues(d.SubResourceClient.Create(ctx, obj, part, options...))
+}
+
+func (d discreetPart) Update(ctx context.Context, obj client.Object, options ...client.SubResourceUpdateOption) error {
+	return withoutValues(d.SubResourceClient.Update(ctx, obj, options...))
+}
+
+func (d discreetPart) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+	return withoutValues(d.SubResourceClient.Patch(ctx, obj, patch, options...))
+}
+
 // withoutValues returns an error of the same reason whose text names objects, fields, and who refused, and nothing else.
 func withoutValues(err error) error {
 	var status apierrors.APIStatus
@@ -78,15 +97,15 @@ var confinement = regexp.MustCompile(`^[\w.-]+ "[\w.:-]*" is forbidden: Validati
 
 func safeMessage(said metav1.Status) string {
 	message := said.Message
-	if slices.Contains(plainReasons, said.Reason) || strings.HasPrefix(message, "etcdserver: ") {
-		return message
-	}
 	if confinement.MatchString(message) {
 		return message
 	}
-	// Who refused is named before what it says.
+	// Who refused is named before what it says. It chooses the reason, too, so that says nothing about the text.
 	if who := refuser.FindString(message); who != "" {
 		return who
+	}
+	if slices.Contains(plainReasons, said.Reason) || strings.HasPrefix(message, "etcdserver: ") {
+		return message
 	}
 	if said.Reason == metav1.StatusReasonInvalid {
 		return invalidFields(said)

@@ -1,15 +1,20 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/revision"
@@ -36,6 +41,13 @@ func TestErrorsRepeatNoValue(t *testing.T) {
 			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: "canary"}}},
 				Message: `configmaps "app-1" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: canary`}},
 			`configmaps "app-1" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request`},
+		"a policy that chooses another reason": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonRequestEntityTooLarge,
+				Message: `configmaps "app-1" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: canary`}},
+			`configmaps "app-1" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request`},
+		"a webhook that chooses another reason": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonConflict, Message: `admission webhook "x.y" denied the request: canary`}},
+			`admission webhook "x.y" denied the request`},
 		"a value that looks like a refusal": {
 			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: `canary admission webhook "x" denied the request`}},
 			"the API server refused it (Forbidden)"},
@@ -72,6 +84,32 @@ func TestErrorsRepeatNoValue(t *testing.T) {
 	}
 	if withoutValues(nil) != nil {
 		t.Error("no error became one")
+	}
+}
+
+// refusedBySomeone is how the API server passes on what an admission webhook of others says.
+var refusedBySomeone = &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: `admission webhook "x.y" denied the request: canary`}}
+
+// An eviction may be refused by a webhook or policy of others, too.
+func TestErrorsOfSubresourcesRepeatNoValue(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
+	part := discreet{fake.NewClientBuilder().WithObjects(pod).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceCreate: func(context.Context, client.Client, string, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+			return refusedBySomeone
+		},
+		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			return refusedBySomeone
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return refusedBySomeone
+		},
+	}).Build()}.SubResource("eviction")
+	for verb, err := range map[string]error{
+		"create": part.Create(t.Context(), pod, &policyv1.Eviction{}), "update": part.Update(t.Context(), pod), "patch": part.Patch(t.Context(), pod, client.MergeFrom(pod)),
+	} {
+		if err == nil || strings.Contains(err.Error(), "canary") || !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", verb, err)
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func recorderOf(ctx context.Context, manager ctrl.Manager, namespace string) (ev
 }
 
 // whereNamespacesLive drops events about what goes with its namespace, in which none can be created. client-go would log each as an error; its broadcaster
-// for the core API does not.
+// for the core API does not. Its errors repeat no value (discreet).
 type whereNamespacesLive struct{ events.EventSink }
 
 func (s whereNamespacesLive) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
@@ -80,5 +80,15 @@ func (s whereNamespacesLive) Create(ctx context.Context, event *eventsv1.Event) 
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
 		return event, nil
 	}
-	return made, err
+	return made, withoutValues(err)
+}
+
+func (s whereNamespacesLive) Update(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	made, err := s.EventSink.Update(ctx, event)
+	return made, withoutValues(err)
+}
+
+func (s whereNamespacesLive) Patch(ctx context.Context, event *eventsv1.Event, data []byte) (*eventsv1.Event, error) {
+	made, err := s.EventSink.Patch(ctx, event, data)
+	return made, withoutValues(err)
 }

@@ -224,10 +224,11 @@ func addOptions(cmd *cobra.Command, o *Options) {
 		"`directory` with tls.crt and tls.key for --metrics-secure, read again when they change (default: confrev makes a certificate at each start)")
 }
 
-// plain writes the levels between debug and info, which logr's verbosity leads to, as debug. It leaves out the notes of events, which
-// may repeat what was written for confrev: more people read the log than the events of a namespace (rule 19).
+// plain writes the levels between debug and info, which logr's verbosity leads to, as debug. It leaves out the notes of events, and
+// client-go's events that were refused: they may repeat what was written for confrev, and more people read the log than the events of a
+// namespace (rule 19).
 func plain(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == "note" {
+	if a.Key == "note" || a.Key == "event" {
 		return slog.Attr{}
 	}
 	if level, ok := a.Value.Any().(slog.Level); ok && a.Key == slog.LevelKey && level < slog.LevelInfo {
@@ -236,8 +237,18 @@ func plain(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// load finds the cluster: by the flags, else the pod's own, else as kubectl does.
+// load finds the cluster. Warnings of its API server are dropped: they may repeat values (rule 19), and would end up in the log.
 func (f *flags) load() (*rest.Config, error) {
+	config, err := f.find()
+	if err != nil {
+		return nil, err
+	}
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	return config, nil
+}
+
+// find finds the cluster: by the flags, else the pod's own, else as kubectl does.
+func (f *flags) find() (*rest.Config, error) {
 	if f.kubeconfig == "" && f.context == "" {
 		if config, err := rest.InClusterConfig(); err == nil {
 			return config, nil
