@@ -72,7 +72,12 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response, err := l.next.RoundTrip(r)
-	l.limit.leave(response)
+	// A refused eviction speaks of a disruption budget, not of the API server.
+	if strings.HasSuffix(r.URL.Path, "/eviction") {
+		l.limit.leave(nil)
+	} else {
+		l.limit.leave(response)
+	}
 	return response, err
 }
 

@@ -130,6 +130,27 @@ func TestALimitGrows(t *testing.T) {
 	})
 }
 
+// The API server answers 429 to evictions that a disruption budget does not allow, for as long as it does not.
+func TestADisruptionBudgetIsNoLimit(t *testing.T) {
+	for path, limited := range map[string]bool{
+		"/api/v1/namespaces/ns/pods/web/eviction":     false,
+		"/apis/apps/v1/namespaces/ns/deployments/web": true,
+	} {
+		limit := &Limit{Log: logr.Discard()}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://localhost"+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := limit.Wrap(&server{}).RoundTrip(r)
+		if err != nil || response.Body.Close() != nil || response.StatusCode != http.StatusTooManyRequests {
+			t.Fatalf("%v, %v", response, err)
+		}
+		if (limit.most > 0) != limited || limit.inFlight != 0 {
+			t.Errorf("%s: at most %d in flight", path, limit.most)
+		}
+	}
+}
+
 // A request for which an API server waits, and one on which the lease depends, do not wait for others.
 func TestWhatDoesNotWait(t *testing.T) {
 	const path = "/apis/apps/v1/namespaces/ns/deployments/web"

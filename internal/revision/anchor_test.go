@@ -767,3 +767,26 @@ func TestAPreparationCountsForFurtherWorkloads(t *testing.T) {
 		})
 	}
 }
+
+// Rule 12: two workloads that are created with generateName have no name yet when they pin a revision, and are not the same.
+func TestWorkloadsWithoutANameAreNotTheSame(t *testing.T) {
+	for name, anchored := range map[string]bool{"": true, "web": false} {
+		store, c, _ := observing(t, gen.ConfigMap("app", map[string]string{"k": "v"}))
+		created := Owner{APIVersion: "batch/v1", Kind: "Job", Name: name}
+		ref := Ref{pin.ConfigMap, gen.Namespace, "app"}
+		var made pin.Pin
+		for range 2 {
+			var err error
+			if made, _, err = store.Ensure(t.Context(), ref, observe(t, store, c, ""), 1, created); err != nil {
+				t.Fatal(err)
+			}
+		}
+		meta := NewMetadata(pin.ConfigMap)
+		if err := c.Get(t.Context(), Ref{pin.ConfigMap, gen.Namespace, made.Revision}.key(), meta); err != nil {
+			t.Fatal(err)
+		}
+		if store.Anchored(meta) != anchored {
+			t.Errorf("of the name %q: owned by %v", name, meta.OwnerReferences)
+		}
+	}
+}

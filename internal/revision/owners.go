@@ -163,9 +163,10 @@ func (s *Store) ownForPinning(ctx context.Context, meta *metav1.PartialObjectMet
 const crowd = 6
 
 // lacksOwners reports whether garbage collection may delete a revision although some of the given workloads pin it, now or as soon as it has the
-// owner for which it was made. The API server may ask several times about one workload that is being created.
+// owner for which it was made. The API server may ask several times about one workload that is being created; by its name, which one with generateName
+// does not have yet, it is known again.
 func (s *Store) lacksOwners(revision client.Object, owners []Owner) bool {
-	if len(revision.GetOwnerReferences()) == 0 && len(owners) == 1 {
+	if len(revision.GetOwnerReferences()) == 0 && len(owners) == 1 && owners[0].Name != "" {
 		if first, ok := s.madeFor.Get(identityOf(revision)); ok && first == owners[0] {
 			return false
 		}

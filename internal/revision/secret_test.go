@@ -2,13 +2,17 @@ package revision
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -87,5 +91,33 @@ func TestSomeTypesOfSecretsAreNeverCopied(t *testing.T) {
 	}
 	if err := checkCopyable(gen.ConfigMap("app", nil)); err != nil {
 		t.Errorf("a ConfigMap: %v", err)
+	}
+}
+
+// Rule 11: a Secret with too many keys is not remembered when its type is read either.
+func TestATypeIsReadOfASecretWithTooManyKeys(t *testing.T) {
+	for n, kept := range map[int]bool{MaxKeys: true, MaxKeys + 1: false} {
+		source := gen.Secret("db", corev1.SecretTypeOpaque, map[string][]byte{})
+		for i := range n {
+			source.Data[fmt.Sprint("k", i)] = nil
+		}
+		source.UID, source.ResourceVersion = "uid", "1"
+		c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(source).WithIndex(&corev1.Secret{}, BySource, IndexBySource(pin.Secret)).Build()
+		store := NewStore(c, c, c, time.Now, appsKinds{}, 10)
+		ref := Ref{pin.Secret, gen.Namespace, "db"}
+		meta := Metadata(ref)
+		if err := c.Get(t.Context(), ref.key(), meta); err != nil {
+			t.Fatal(err)
+		}
+		if _, known, err := store.Rotates(t.Context(), nil, ref.Source(), meta, true); err != nil || !known {
+			t.Errorf("with %d keys, its type is known: %v, %v", n, known, err)
+		}
+		if _, remembered := store.snapshots.Get(ref); remembered != kept {
+			t.Errorf("with %d keys, they are remembered: %v", n, remembered)
+		}
+		_, err := store.Observe(t.Context(), ref, meta, "")
+		if terminal, _ := errors.AsType[*notice.TerminalError](err); (terminal != nil && terminal.Reason == TooBig) == kept {
+			t.Errorf("with %d keys: %v", n, err)
+		}
 	}
 }

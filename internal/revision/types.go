@@ -36,8 +36,8 @@ func (s *Store) readType(ctx context.Context, meta *metav1.PartialObjectMetadata
 		if err != nil {
 			return struct{}{}, err
 		}
-		// The type is known even if the key cannot be read.
-		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil {
+		// The type is known even if the key cannot be read, or there are too many keys to be remembered (rule 11).
+		if key, err := s.keyFor(ctx, ref.Kind, ref.Namespace); err == nil && checkKeys(obj, ref.Source()) == nil {
 			s.snapshots.Add(ref, newSnapshot(key, obj, ref.Source()))
 		}
 		return struct{}{}, nil

@@ -64,6 +64,10 @@ func (r *Engine) Admit(ctx context.Context, q Request) (all answer, err error) {
 
 func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error) {
 	obj, old := q.Object, q.Old
+	if old != nil && obj.GetUID() == "" {
+		// A PUT may leave it out, as kubectl replace does. The API server fills it in once admission has ended.
+		obj.SetUID(old.GetUID())
+	}
 	deploying := old == nil || r.deploys(obj, old)
 	if !r.concerns(obj, old, deploying) {
 		return a, nil
@@ -157,11 +161,11 @@ func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen
 
 func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen *observed, want *intent) (made, said []notice.Notice, err error) {
 	owner := r.ownerOf(obj, q)
-	// For a new workload, these are all its pins; for an existing one, those that the request chose.
+	// For a new workload, these are all its pins; for an existing one, those that the request chose, or that others have.
 	chosen := func(d plan.Decision) bool {
-		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source])
+		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source]) || isOfOthers(d)
 	}
-	if err := r.keep(ctx, owner, seen, want.pins, chosen, func(plan.Decision) bool { return false }); err != nil {
+	if err := r.keep(ctx, owner, seen, want.pins, chosen, isNotShown); err != nil {
 		return nil, nil, err
 	}
 	said = r.limit(ctx, seen, want)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +103,12 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 			objects := append([]client.Object{gen.App(test.source), gen.RevisionOfApp("a", "1"), gen.RevisionOfApp("b", "2")}, test.holders...)
 			w := newAdmissionWorld(t, workload.Deployment, objects...)
 			got := w.admitted(t, test.obj, test.old, true).(*appsv1.Deployment)
+			put := test.obj.DeepCopy()
+			// kubectl replace sends none.
+			put.UID = ""
+			if replaced := w.admitted(t, put, test.old, true).(*appsv1.Deployment); !cmp.Equal(replaced.Annotations, got.Annotations) || !cmp.Equal(replaced.Spec, got.Spec) {
+				t.Errorf("by a PUT without a UID, it becomes %v, %v", replaced.Annotations, replaced.Spec.Template.Annotations)
+			}
 			if pins := got.Spec.Template.Annotations[keys.Pins]; pins != test.pins {
 				t.Errorf("pins %q, want %q", pins, test.pins)
 			}

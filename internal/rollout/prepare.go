@@ -43,13 +43,25 @@ func (r *Engine) Limit(ctx context.Context, look *Assessment) []notice.Notice {
 // Prepare makes sure that every revision exists which the change pins. It returns notices of the revisions that it created, and warnings
 // about those that were refused.
 func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused []notice.Notice, err error) {
-	made, refused, err = r.ensure(ctx, look.Workload, r.owner(look.Workload), look.seen, &look.want.pins)
+	owner := r.owner(look.Workload)
+	if err := r.keep(ctx, owner, look.seen, look.want.pins, isOfOthers, isNotShown); err != nil {
+		return nil, nil, err
+	}
+	made, refused, err = r.ensure(ctx, look.Workload, owner, look.seen, &look.want.pins)
 	if err == nil && len(look.want.inject) > 0 {
 		// Some pins may differ from the intended ones.
 		look.want.injectAgain(look.seen)
 	}
 	return made, refused, err
 }
+
+// isOfOthers reports whether a decision pins what others work with, in place of the present content. That revision was made for them, and could be
+// deleted with them.
+func isOfOthers(d plan.Decision) bool {
+	return d.Verdict == plan.Pinned && d.To != d.From && d.To.Revision != d.Current.Revision
+}
+
+func isNotShown(plan.Decision) bool { return false }
 
 // keep makes sure that the earlier revisions are kept to which a workload is about to be pinned, for the decisions that are chosen (rules 9
 // and 12). shown reports whether a holder of the workload pins a revision already.

@@ -1,0 +1,72 @@
+package rollout
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
+	"confrev.io/confrev/test/gen"
+)
+
+// stopped are others that work with a revision, and do not take the present content.
+type stopped struct{ instead pin.Pin }
+
+func (s stopped) Turn(context.Context, Spreading, string) (waiting.Wait, error) {
+	return waiting.ForStop("configmap/app"), nil
+}
+
+func (s stopped) Stopped(context.Context, Spreading) (waiting.Wait, pin.Pin, error) {
+	return waiting.ForStop("configmap/app"), s.instead, nil
+}
+
+// Rules 9, 12 and 13: a first pin to what others work with keeps that revision, which was made for them, also when they go.
+func TestWhatOthersWorkWithIsKept(t *testing.T) {
+	a := gen.PinOfApp("a", "1")
+	source := gen.App("b")
+	source.Annotations = map[string]string{keys.OnFailure: "stop"}
+	for name, write := range map[string]func(*testing.T, *admissionWorld) string{
+		"by the controller": func(t *testing.T, w *admissionWorld) string {
+			t.Helper()
+			look, err := w.Assess(t.Context(), w.serve(t, gen.Web("1")), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := w.Prepare(t.Context(), &look); err != nil {
+				t.Fatal(err)
+			}
+			return look.want.pins.Pins.String()
+		},
+		"in a deploy": func(t *testing.T, w *admissionWorld) string {
+			t.Helper()
+			// Once, as API servers do unless another webhook changes something.
+			return w.patched(t, gen.Web("2"), w.serve(t, gen.Web("1")), false).(*appsv1.Deployment).Spec.Template.Annotations[keys.Pins]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := gen.RevisionOfApp("a", "1")
+			made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "other"}}
+			w := newAdmissionWorld(t, workload.Deployment, source.DeepCopy(), made)
+			w.Others = stopped{gen.Pins(a)[gen.Source("configmap/app")]}
+			if pins := write(t, w); pins != a {
+				t.Fatalf("it pins %q, want %q", pins, a)
+			}
+			meta := revision.NewMetadata(pin.ConfigMap)
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: gen.NameOfRevision("a")}, meta); err != nil {
+				t.Fatal(err)
+			}
+			owns := func(o metav1.OwnerReference) bool { return o.UID == gen.Web("1").UID || o.Name == revision.AnchorName }
+			if !slices.ContainsFunc(meta.OwnerReferences, owns) || meta.Annotations[keys.Renewed] == "" {
+				t.Errorf("its owners are %v, its annotations %v", meta.OwnerReferences, meta.Annotations)
+			}
+		})
+	}
+}
