@@ -31,7 +31,7 @@ func TestPluginSetOwner(t *testing.T) {
 		"deleting deployment/web now deletes configmap/app too", "kubectl confrev set owner configmap/app deployment/web --remove")
 	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app unchanged")
-	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("deployment/web no longer owns it", "kubectl confrev untrack deployment/web configmap/app")
+	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("configmap/app no longer owned\n", "deployment/web no longer owns it", "kubectl confrev untrack deployment/web configmap/app")
 	w.Must(w.Get("app", &cm))
 	cm = corev1.ConfigMap{}
 	w.Must(w.Get("app", &cm))
