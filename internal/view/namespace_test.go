@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/gen"
 )
@@ -251,5 +252,41 @@ func TestDiagnosisOfANamespace(t *testing.T) {
 	d, err := seen{[]client.Object{gen.App("b"), leak}, []string{"StatefulSet"}}.view(t).Diagnose(t.Context(), DiagnosisOptions{Now: now})
 	if err != nil || len(d.Notes) != 1 || slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Reason == "Leak" }) {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// The rollout that failed is that of the template as it is. A pin that is about to be written begins another, whatever source it is of.
+func TestAFixOfAnotherSourceEndsAFailure(t *testing.T) {
+	extra := gen.ConfigMap("extra", map[string]string{"k": "1"})
+	revision := gen.ConfigMap(content.RevisionName("extra", content.FromConfigMap(extra).Hash(), 0), extra.Data)
+	revision.Immutable = new(true)
+	revision.Labels = map[string]string{keys.Content: string(content.FromConfigMap(extra).Hash()), keys.Source: "extra"}
+	revision.Annotations = map[string]string{keys.SourceName: "extra", keys.Number: "1"}
+	late := func(d *appsv1.Deployment) {
+		done(d)
+		d.Status.AvailableReplicas = 0
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}}
+	}
+	for name, test := range map[string]struct {
+		pinned string
+		state  State
+		acts   bool
+	}{
+		"a fix is on its way": {first, Advancing, false},
+		"there is no fix":     {second, Failed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := gen.Web("app:1", gen.Template(gen.EnvFrom("configmap/app"), gen.EnvFrom("configmap/extra")),
+				gen.Pinned(test.pinned+",configmap/extra="+revision.Name+"@1"), late)
+			list, err := seen{objects: with(gen.App("b"), extra, revision, web)}.view(t).Status(t.Context(), Which{Objects: []Object{webObject}})
+			if err != nil || len(list.Items) != 1 || len(list.Items[0].Sources) != 2 {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			if got := list.Items[0]; got.State != test.state || list.NeedsAction() != test.acts || list.Failed() != test.acts {
+				t.Errorf("it is %s: %q; a person has to act: %t", got.State, got.Message, list.NeedsAction())
+			} else if !test.acts && got.Message != "not pinned yet" {
+				t.Errorf("of the workload it says %q", got.Message)
+			}
+		})
 	}
 }

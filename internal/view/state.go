@@ -37,7 +37,7 @@ func (s State) Done() bool { return s == RolledOut || s == Untracked }
 
 // needsAction reports whether a person has to act: waiting alone does not help.
 func (s State) needsAction() bool {
-	return slices.Contains([]State{Missing, Failed, Held, Paused, Waiting}, s)
+	return slices.Contains([]State{Missing, Failed, Held, Paused, Waiting, Unknown}, s)
 }
 
 // progress is what is known of a workload beyond the plan of one source.

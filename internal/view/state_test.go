@@ -119,6 +119,7 @@ func TestWhatEndsAWait(t *testing.T) {
 		"waiting for a person": {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: Waiting, WaitsFor: &WaitsFor{Reason: waiting.Manual}}}}, true},
 		"waiting for a time":   {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: RolledOut}, {State: Waiting, WaitsFor: &WaitsFor{Reason: waiting.Frozen, Until: &metav1.Time{}}}}}, false},
 		"waiting for both":     {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: Waiting, WaitsFor: &WaitsFor{Until: &metav1.Time{}}}, {State: Waiting, WaitsFor: &WaitsFor{}}}}, true},
+		"may not be seen":      {WorkloadStatus{State: Unknown}, true},
 		"at a partition":       {WorkloadStatus{State: Waiting, Sources: []SourceStatus{{State: Waiting}}}, true},
 		"advancing":            {WorkloadStatus{State: Advancing}, false},
 		"not resolved":         {WorkloadStatus{State: NotResolved}, false},

@@ -263,6 +263,11 @@ func statusOf(look rollout.Assessment) WorkloadStatus {
 func (w *WorkloadStatus) judge(v *View, look rollout.Assessment) {
 	p := v.progress(look)
 	w.resumes = p.resumes
+	moves := func(d plan.Decision) bool { return d.From != d.To }
+	if (p.failed || p.needs) && slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), moves) {
+		// That is the rollout of the template as it is, and the next write begins another.
+		p.failed, p.needs, p.rolling = false, false, "another source is not pinned yet"
+	}
 	for _, d := range look.Pins.Decisions {
 		w.Sources = append(w.Sources, p.source(d))
 	}

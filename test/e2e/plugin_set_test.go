@@ -31,7 +31,7 @@ func TestPluginSetOwner(t *testing.T) {
 		"deleting deployment/web now deletes configmap/app too", "kubectl confrev set owner configmap/app deployment/web --remove")
 	w.WaitPinned("web", "app", "v", "1")
 	w.confrev("set", "owner", "configmap/app", "deployment/web").says("configmap/app unchanged")
-	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("deployment/web no longer owns it", "kubectl confrev untrack deployment/web configmap/app")
+	w.confrev("set", "owner", "configmap/app", "deployment/web", "--remove").says("configmap/app no longer owned\n", "deployment/web no longer owns it", "kubectl confrev untrack deployment/web configmap/app")
 	w.Must(w.Get("app", &cm))
 	cm = corev1.ConfigMap{}
 	w.Must(w.Get("app", &cm))
@@ -157,6 +157,8 @@ func TestPluginSetVolume(t *testing.T) {
 	w.confrev("set", "volume", "deployment/web", "-t", "secret", "--mount-path=/x").fails(1, "needs --secret-name")
 	w.confrev("set", "volume", "deployment/web", "-t", "emptydir", "--mount-path=x").fails(1, "want an absolute path")
 	w.confrev("set", "volume", "deployment/web", "--remove", "--name=none").fails(1, "deployment/web: it has no volume none")
+	w.confrev("set", "volume", "deployment/web", "--remove", "--name=tmp", "--containers=app").fails(1, "--remove and --containers exclude each other")
+	w.confrev("set", "volume", "deployment/web", "--sub-path=v").fails(1, "no --type is given")
 	w.confrev("set", "volume", "deployment/web", w.unreachable()).fails(1, "cannot reach the API server")
 	w.confrev("set", "volume", "deployment/web", "--remove", "--name=tmp", w.account("reader", rights("apps", []string{"deployments"}, "get"))).
 		fails(1, "forbidden", "cannot patch")

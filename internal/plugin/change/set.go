@@ -62,9 +62,14 @@ func newSetOwner(p *session.Session) *cobra.Command {
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return session.Command(cmd, newOwnerSetter(p, cmd))
+}
+
+// newOwnerSetter adds the flags to a command.
+func newOwnerSetter(p *session.Session, cmd *cobra.Command) *setOwner {
 	s := &setOwner{writing: newWriting(p, cmd, "owned")}
 	cmd.Flags().BoolVar(&s.remove, "remove", false, "If true, remove the owner instead.")
-	return session.Command(cmd, s)
+	return s
 }
 
 func (s *setOwner) Fill(cmd *cobra.Command, args []string) (err error) {
@@ -75,6 +80,9 @@ func (s *setOwner) Fill(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	s.workload = args[1]
+	if s.remove {
+		s.print.NamePrintFlags.Operation = "no longer owned"
+	}
 	return s.complete(cmd)
 }
 

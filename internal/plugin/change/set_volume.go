@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -23,8 +24,8 @@ import (
 
 const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
 
-With --type, a volume is added and mounted at --mount-path; a volume of that name with the same content is used as it is. With
---remove, the volume --name and all its mounts go. With neither, volumes are listed. A change to the template is a rollout.`
+With --type, a volume is added and mounted at --mount-path; a volume of that name with the same content and settings is used as it is.
+With --remove, the volume --name and all its mounts go. With neither, volumes are listed. A change to the template is a rollout.`
 
 const setVolumeExample = `# Mount a ConfigMap
 kubectl confrev set volume deployment/web -t configmap --configmap-name=app --mount-path=/etc/app
@@ -43,6 +44,12 @@ type setVolume struct {
 }
 
 func newSetVolume(p *session.Session) *cobra.Command {
+	s, cmd := newVolumeSetter(p)
+	return session.Command(cmd, s)
+}
+
+// newVolumeSetter returns the verb and its command, which does not run it yet.
+func newVolumeSetter(p *session.Session) (*setVolume, *cobra.Command) {
 	base, cmd := newOnWorkload(p, "volume WORKLOAD [-t TYPE --mount-path=PATH | --remove --name=NAME]",
 		"Add, remove or list the volumes of a workload", setVolumeLong, setVolumeExample, "volumes updated")
 	cmd.Aliases, cmd.ValidArgsFunction = []string{"volumes"}, p.CompleteWorkload
@@ -58,14 +65,36 @@ func newSetVolume(p *session.Session) *cobra.Command {
 	flags.StringSliceVar(&s.containers, "containers", nil, "Containers to mount it in. If empty, all.")
 	flags.BoolVar(&s.readOnly, "read-only", false, "If true, mount it read-only.")
 	flags.BoolVar(&s.remove, "remove", false, "If true, remove the volume --name and its mounts.")
-	return session.Command(cmd, s)
+	return s, cmd
 }
 
 func (s *setVolume) Fill(cmd *cobra.Command, args []string) error {
 	if _, rest, err := session.SplitArgs(args); err == nil && len(rest) > 0 {
 		return fmt.Errorf("want one workload, have %d arguments more", len(rest))
 	}
+	if err := s.effective(cmd); err != nil {
+		return err
+	}
 	return s.onWorkload.Fill(cmd, args)
+}
+
+// ofAdded are the flags that are only for a volume that is added.
+var ofAdded = []string{"type", "configmap-name", "secret-name", "claim-name", "mount-path", "sub-path", "containers", "read-only"}
+
+// effective refuses flags that would have no effect.
+func (s *setVolume) effective(cmd *cobra.Command) error {
+	i := slices.IndexFunc(ofAdded, cmd.Flags().Changed)
+	switch {
+	case s.remove && i >= 0:
+		return fmt.Errorf("--remove and --%s exclude each other", ofAdded[i])
+	case s.remove || s.kind != "":
+		return nil
+	case i >= 0:
+		return fmt.Errorf("--%s is for a volume to add, and no --type is given: want configmap, secret, pvc or emptydir", ofAdded[i])
+	case cmd.Flags().Changed("name"):
+		return fmt.Errorf("--name is for a volume to add or remove: give --type or --remove")
+	}
+	return nil
 }
 
 func (s *setVolume) Run(ctx context.Context) error {
@@ -81,14 +110,10 @@ func (s *setVolume) run(ctx context.Context, c *session.Connection, found sessio
 	written := podspec.Original(&template.Spec, pins)
 	var ops []jsonpatch.Operation
 	switch {
-	case s.remove && s.kind != "":
-		return fmt.Errorf("--remove and --type exclude each other")
 	case s.remove:
 		ops, err = removeVolume(written, s.name)
 	case s.kind != "":
 		ops, err = s.add(written)
-	case s.mountPath != "" || s.configMap != "" || s.secret != "" || s.claim != "":
-		return fmt.Errorf("no --type given: want configmap, secret, pvc or emptydir")
 	default:
 		return s.list(found, written)
 	}
@@ -182,11 +207,36 @@ func (r volumeRequest) add(spec *corev1.PodSpec) ([]jsonpatch.Operation, error) 
 		ops = append(ops, jsonpatch.NewOperation("add", "/volumes", []corev1.Volume{volume}))
 	case existing < 0:
 		ops = append(ops, jsonpatch.NewOperation("add", "/volumes/-", volume))
-	case describeVolume(spec.Volumes[existing]) != describeVolume(volume):
-		return nil, fmt.Errorf("volume %s is %s already; give another --name", volume.Name, describeVolume(spec.Volumes[existing]))
+	case !sameVolume(spec.Volumes[existing], volume):
+		is := describeVolume(spec.Volumes[existing])
+		if is == describeVolume(volume) {
+			return nil, fmt.Errorf("volume %s is %s already, with other settings; give another --name", volume.Name, is)
+		}
+		return nil, fmt.Errorf("volume %s is %s already; give another --name", volume.Name, is)
 	}
 	mounts, err := r.mounts(spec, corev1.VolumeMount{Name: volume.Name, MountPath: r.mountPath, SubPath: r.subPath, ReadOnly: r.readOnly})
 	return append(ops, mounts...), err
+}
+
+// sameVolume reports whether two volumes have the same content. The API server sets modes that are left out.
+func sameVolume(a, b corev1.Volume) bool {
+	return equality.Semantic.DeepEqual(withoutDefaults(a), withoutDefaults(b))
+}
+
+func withoutDefaults(v corev1.Volume) corev1.VolumeSource {
+	source := *v.VolumeSource.DeepCopy()
+	unset := func(mode **int32, standard int32) {
+		if *mode != nil && **mode == standard {
+			*mode = nil
+		}
+	}
+	if source.ConfigMap != nil {
+		unset(&source.ConfigMap.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
+	}
+	if source.Secret != nil {
+		unset(&source.Secret.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
+	}
+	return source
 }
 
 // mounts returns the operations that mount a volume in the containers that are asked for.

@@ -255,6 +255,9 @@ func decision(t session.Target, look rollout.Assessment, source pin.Source) (pla
 		}
 	}
 	for _, use := range look.Uses {
+		if use.Source == source && look.Hidden && source.Kind == pin.Secret {
+			return plan.Decision{}, fmt.Errorf("%s: you may not list Secrets, so what is to become of %s is not known; get the right to list secrets", t, source)
+		}
 		if use.Source == source {
 			return plan.Decision{}, fmt.Errorf("%s does not track %s; to begin: kubectl confrev track %s %s", t, source, t, source)
 		}
@@ -268,7 +271,8 @@ func chosen(t session.Target, look rollout.Assessment, sources []pin.Source) ([]
 		if !look.Follows {
 			return nil, fmt.Errorf("%s tracks nothing; to begin: kubectl confrev track %s", t, t)
 		}
-		return slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), nil
+		all := slices.Concat(look.Pins.Decisions, look.Hashes.Decisions)
+		return all, unseen(t, look, all)
 	}
 	var all []plan.Decision
 	for _, source := range sources {
@@ -279,4 +283,18 @@ func chosen(t session.Target, look rollout.Assessment, sources []pin.Source) ([]
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// unseen refuses to move all sources of a workload for a user who may not see all of them: those that are left out would stay.
+func unseen(t session.Target, look rollout.Assessment, seen []plan.Decision) error {
+	pinned := look.Template.Sources()
+	i := slices.IndexFunc(pinned, func(s pin.Source) bool { return s.Kind == pin.Secret })
+	if !look.Hidden || i < 0 {
+		return nil
+	}
+	instead := "get the right to list secrets"
+	if len(seen) > 0 {
+		instead = fmt.Sprintf("name the sources to move, such as %s, or %s", seen[0].Source, instead)
+	}
+	return fmt.Errorf("%s: you may not list Secrets, so %s would stay as it is: %s", t, pinned[i], instead)
 }

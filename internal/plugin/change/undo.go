@@ -202,7 +202,7 @@ func (u *undo) restoreSource(ctx context.Context) error {
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.To.Revision}, old); err != nil {
 		return err
 	}
-	return untilUnchanged(func() error { return u.overwrite(ctx, c, namespace, d, old) })
+	return u.overwriteUnlessEdited(ctx, c, namespace, d, old)
 }
 
 // toRestore finds the one revision whose content is to be restored.
@@ -222,23 +222,55 @@ func toRestore(t session.Target, look rollout.Assessment, sources []pin.Source, 
 	return d, err
 }
 
-// overwrite replaces the content of a source, and nothing else of it. It creates a source that is gone.
-func (u *undo) overwrite(ctx context.Context, c *session.Connection, namespace string, d plan.Decision, old client.Object) error {
-	source := revision.NewSource(d.Source.Kind)
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: d.Source.Name}, source)
-	gone := apierrors.IsNotFound(err)
-	if err != nil && !gone {
-		return err
+// overwriteUnlessEdited replaces the content of a source. After a conflict, it does so again only if no one else has edited the
+// content: the new version has the resourceVersion that would let that edit be overwritten.
+func (u *undo) overwriteUnlessEdited(ctx context.Context, c *session.Connection, namespace string, d plan.Decision, old client.Object) error {
+	var first client.Object
+	read := false
+	return untilUnchanged(func() error {
+		source, err := readSource(ctx, c, namespace, d.Source)
+		switch {
+		case err != nil:
+			return err
+		case source != nil && revision.SameContent(source, old):
+			return u.unchanged(source, fmt.Sprintf("has the content of revision %d already", d.To.Number))
+		case read && !sameSource(source, first):
+			return fmt.Errorf("%s has just been changed by someone else, so nothing was done: look at it, and run this again", d.Source)
+		}
+		first, read = source, true
+		return u.overwrite(ctx, c, namespace, d, source, old)
+	})
+}
+
+// readSource returns a source, or nil if it does not exist.
+func readSource(ctx context.Context, c client.Reader, namespace string, name pin.Source) (client.Object, error) {
+	source := revision.NewSource(name.Kind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name.Name}, source)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	if !gone && revision.SameContent(source, old) {
-		return u.unchanged(source, fmt.Sprintf("has the content of revision %d already", d.To.Number))
+	return source, err
+}
+
+// sameSource reports whether two sources that were read have the same content, or both do not exist.
+func sameSource(a, b client.Object) bool {
+	return a == nil && b == nil || a != nil && b != nil && revision.SameContent(a, b)
+}
+
+// overwrite replaces the content of a source, and nothing else of it. It creates a source that is gone, which is nil.
+func (u *undo) overwrite(ctx context.Context, c *session.Connection, namespace string, d plan.Decision, source, old client.Object) (err error) {
+	gone := source == nil
+	if gone {
+		source = revision.NewSource(d.Source.Kind)
+		source.SetNamespace(namespace)
+		source.SetName(d.Source.Name)
+	} else {
+		source = source.DeepCopyObject().(client.Object)
 	}
 	setContent(source, old)
 	switch {
 	case u.dryRun == cmdutil.DryRunClient:
 	case gone:
-		source.SetNamespace(namespace)
-		source.SetName(d.Source.Name)
 		err = c.Create(ctx, source, &client.CreateOptions{FieldManager: u.fieldManager, DryRun: u.serverDryRun()})
 		if apierrors.IsAlreadyExists(err) {
 			err = revision.NewChanged("%s", d.Source)

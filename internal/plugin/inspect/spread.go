@@ -42,8 +42,12 @@ func (o *statusOptions) spreads(ctx context.Context, v *view.View) error {
 		}
 		return false, o.printSpreads(list)
 	})
+	return o.endSpreads(ctx, last, err)
+}
+
+func (o *statusOptions) endSpreads(ctx context.Context, last *view.SpreadList, err error) error {
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
+	case timedOut(ctx, err) && last != nil:
 		return session.ExitStatus{Status: statusNotYet, Err: fmt.Errorf("timed out after %s: %s", o.timeout, spreadLeft(last))}
 	case err != nil || last == nil:
 		return err

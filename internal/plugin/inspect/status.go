@@ -44,8 +44,8 @@ Workloads that confrev does not follow are shown only when they are named. Exit 
 when a rollout failed, 3 when something else is not rolled out, 1 when there was an error.
 
 With --wait, the command ends as soon as the present content of all sources has reached every pod. It ends with status 3 when the
-time is over, or when a workload is Missing, Held, Waiting or Paused, and with status 4 when one Failed: those states do not end
-without action. Without any workload to wait for, it fails.
+time is over, or when a workload is Missing, Held, Waiting, Paused or Unknown, and with status 4 when one Failed: those states do not
+end without action. Without any workload to wait for, it fails.
 
 With the names of sources: how far changes to them have spread (confrev.io/steps, confrev.io/max-rolling). Exit status: 0 when they are
 complete, 4 when one was stopped, otherwise 3.`
@@ -208,7 +208,7 @@ func (o *statusOptions) nothing() error {
 
 func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err error) error {
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && last != nil:
+	case timedOut(ctx, err) && last != nil:
 		left := listed(last, func(w view.WorkloadStatus) bool { return !w.State.Done() })
 		return session.ExitStatus{Status: statusOf(last), Err: fmt.Errorf("timed out after %s: %s", o.timeout, left)}
 	case err != nil || last == nil:
@@ -220,6 +220,11 @@ func (o *statusOptions) end(ctx context.Context, last *view.StatusList, err erro
 		return status
 	}
 	return err
+}
+
+// timedOut reports whether a wait ended because its time was over. One that reached its end at that moment has no error.
+func timedOut(ctx context.Context, err error) bool {
+	return err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // redraw draws a list again on a terminal, and elsewhere prints the rows that changed.

@@ -2,8 +2,12 @@ package inspect
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -72,6 +76,42 @@ func TestForeignTextIsShownOnOneLine(t *testing.T) {
 			p := &session.Session{IOStreams: printer.Screened(genericiooptions.IOStreams{Out: &out, ErrOut: &out})}
 			if err := show(p); err != nil || !gen.Harmless(out.String()) {
 				t.Errorf("%v, it shows %q", err, out.String())
+			}
+		})
+	}
+}
+
+// A wait that reached its goal, or found that a person has to act, at the moment of its deadline is not one that timed out.
+func TestAWaitThatEndsAtItsDeadline(t *testing.T) {
+	over, stop := context.WithTimeout(t.Context(), 0)
+	defer stop()
+	<-over.Done()
+	workloads := func(state view.State) *view.StatusList {
+		return &view.StatusList{Items: []view.WorkloadStatus{{WorkloadRef: view.WorkloadRef{Workload: "deployment/web"}, State: state}}}
+	}
+	sources := func(state view.SpreadState) *view.SpreadList {
+		return &view.SpreadList{Items: []view.SpreadStatus{{Source: "configmap/app", State: state}}}
+	}
+	for name, test := range map[string]struct {
+		end    func(*statusOptions) error
+		status int
+		says   string
+	}{
+		"rolled out":             {func(o *statusOptions) error { return o.end(over, workloads(view.RolledOut), nil) }, 0, ""},
+		"held":                   {func(o *statusOptions) error { return o.end(over, workloads(view.Held), nil) }, 3, "does not end without action"},
+		"not rolled out in time": {func(o *statusOptions) error { return o.end(over, workloads(view.Advancing), over.Err()) }, 3, "timed out after 1m0s: deployment/web is Advancing"},
+		"complete":               {func(o *statusOptions) error { return o.endSpreads(over, sources(view.Complete), nil) }, 0, ""},
+		"stopped":                {func(o *statusOptions) error { return o.endSpreads(over, sources(view.Stopped), nil) }, 4, "does not end without action"},
+		"not complete in time":   {func(o *statusOptions) error { return o.endSpreads(over, sources(view.Underway), over.Err()) }, 3, "timed out after 1m0s: configmap/app is Underway"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			o := &statusOptions{Session: &session.Session{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}}, wait: true, timeout: time.Minute}
+			o.Flags = genericclioptions.NewPrintFlags("")
+			err := test.end(o)
+			ended, _ := errors.AsType[session.ExitStatus](err)
+			if ended.Status != test.status || (err == nil) != (test.status == 0) || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("status %d, %v", ended.Status, err)
 			}
 		})
 	}

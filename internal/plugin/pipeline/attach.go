@@ -64,6 +64,11 @@ type attachOptions struct {
 // NewAttach returns the verb that makes a new ReplicaSet own sources.
 func NewAttach(p *session.Session) *cobra.Command {
 	o := &attachOptions{Session: p}
+	return session.Command(o.command(), o)
+}
+
+// command returns the command without its effect.
+func (o *attachOptions) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "attach (--rollout NAME | --deployment NAME | --replicaset-selector LABELS)",
 		Short:   "Make the newest ReplicaSet own ConfigMaps and Secrets, once",
@@ -81,15 +86,42 @@ func NewAttach(p *session.Session) *cobra.Command {
 	flags.DurationVar(&o.timeout, "timeout", 5*time.Minute, "The length of time to wait for the ReplicaSet.")
 	cmd.MarkFlagsMutuallyExclusive("rollout", "deployment", "replicaset-selector")
 	cmd.MarkFlagsOneRequired("rollout", "deployment", "replicaset-selector")
-	return session.Command(cmd, o)
+	return cmd
 }
 
-func (o *attachOptions) Fill(*cobra.Command, []string) (err error) {
+func (o *attachOptions) Fill(cmd *cobra.Command, _ []string) (err error) {
+	if err := o.filled(cmd); err != nil {
+		return err
+	}
 	if o.replicaSetSelector, err = labels.Parse(o.replicaSets); err != nil {
 		return fmt.Errorf("--replicaset-selector: %w", err)
 	}
 	if o.sourceSelector, err = labels.Parse(o.sources); err != nil {
 		return fmt.Errorf("--selector: %w", err)
+	}
+	return nil
+}
+
+// filled refuses flags that are given and empty, such as a pipeline's variable that is not set. They would mean everything.
+func (o *attachOptions) filled(cmd *cobra.Command) error {
+	blank := func(text string) bool { return strings.TrimSpace(text) == "" }
+	for _, flag := range []struct{ name, value, want string }{
+		{"rollout", o.rollout, "name a Rollout"},
+		{"deployment", o.deployment, "name a Deployment"},
+		{"replicaset-selector", o.replicaSets, "give labels of ReplicaSets"},
+		{"selector", o.sources, "give labels of ConfigMaps and Secrets"},
+	} {
+		if cmd.Flags().Changed(flag.name) && blank(flag.value) {
+			return fmt.Errorf("--%s is empty: %s", flag.name, flag.want)
+		}
+	}
+	for _, flag := range []struct {
+		name, want string
+		values     []string
+	}{{"configmaps", "name ConfigMaps", o.configMaps}, {"secrets", "name Secrets", o.secrets}} {
+		if cmd.Flags().Changed(flag.name) && (len(flag.values) == 0 || slices.ContainsFunc(flag.values, blank)) {
+			return fmt.Errorf("--%s is empty, or has an empty name: %s", flag.name, flag.want)
+		}
 	}
 	return nil
 }
