@@ -30,7 +30,7 @@ type analysed struct {
 
 // outcomeOf returns the outcome of an analysis of a member.
 func (c *change) outcomeOf(member string, of rollout.Standing, template string) analysis.Outcome {
-	if known := c.analysed[member]; known.at.Equal(of.Advance.At) {
+	if known := c.analysed[member]; known.at.Equal(of.Subject.At) {
 		return known.outcomes[template]
 	}
 	return analysis.Unknown
@@ -55,7 +55,10 @@ func (c *change) byAnalysis(m *spread.Member, of rollout.Standing) bool {
 	for _, template := range of.Analysis {
 		switch c.outcomeOf(m.Name, of, template) {
 		case analysis.Failed:
-			m.Stage, m.Fails, m.Why = spread.Failed, true, "its analysis "+template+" failed"
+			if m.Stage, m.Fails, m.Why = spread.Failed, true, "its analysis "+template+" failed"; of.Advance.Unwell {
+				// It was not healthy before (rule 40).
+				m.Stage, m.Fails = spread.Unwell, false
+			}
 			return true
 		case analysis.Undecided:
 			m.Stage, m.Why = spread.Parked, "its analysis "+template+" has no result"

@@ -143,7 +143,7 @@ func (f *Fleet) hasRecorded(source revision.Ref, same func(name, version string)
 func (s *Survey) Against() []string {
 	var names []string
 	for _, m := range slices.Concat(s.Has(), s.Apart) {
-		if m.RolledBack || m.Stage == spread.Unwell {
+		if m.RolledBack || m.Lacks || m.Stage == spread.Unwell {
 			names = append(names, m.Name)
 		}
 	}

@@ -191,8 +191,9 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	default:
 		m.Stage, m.Why, m.RolledBack = spread.Apart, cmp.Or(apart[d.Verdict], string(d.Verdict)), d.Verdict == plan.Held
 		m.ByStop = of.ByStop
+		m.Lacks = d.Verdict == plan.KeyMissing || d.Verdict == plan.SourceMissing
 		// Someone rolled back the change alone. Where the code went back too, it may have been the cause.
-		m.Fails = d.Verdict == plan.Held && of.Code && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
+		m.Fails = d.Verdict == plan.Held && of.Code && !of.Advance.Unwell && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
 	}
 	return m
 }
@@ -321,6 +322,11 @@ func (c *change) failed(name string, of rollout.Standing, left string, now time.
 		if health.Failed && (health.FailedAt.IsZero() || !health.FailedAt.Before(of.Advance.At)) {
 			return true
 		}
+	}
+	if slices.ContainsFunc(of.Health, func(health workload.Health) bool { return health.Unseen }) {
+		// What a controller has not looked at shows nothing about the change: the controller may be away.
+		delete(c.stuck, name)
+		return false
 	}
 	if known := c.stuck[name]; known.left != left || known.since.IsZero() {
 		c.stuck[name] = stuck{left, now}

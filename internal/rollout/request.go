@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,37 +48,6 @@ func (r *Engine) undoes(ctx context.Context, reader client.Reader, obj, old clie
 	}
 	pins, is = plan.Undo(before, request, templates, dropped)
 	return pins, is, nil
-}
-
-// withSettings returns a request's object with the settings and notes of the old one: kubectl rollout undo replaces them with those of an
-// old ReplicaSet (rule 21.5).
-func withSettings(obj, old client.Object) client.Object {
-	obj = obj.DeepCopyObject().(client.Object)
-	annotations := map[string]string{}
-	maps.Copy(annotations, obj.GetAnnotations())
-	maps.DeleteFunc(annotations, isSetting)
-	for key, value := range old.GetAnnotations() {
-		if isSetting(key, value) {
-			annotations[key] = value
-		}
-	}
-	obj.SetAnnotations(annotations)
-	return obj
-}
-
-func isSetting(key, _ string) bool { return strings.HasPrefix(key, keys.Prefix) }
-
-// keptSettings returns the settings that a request would change, as they were; empty for those that it would add.
-func keptSettings(obj, old client.Object) map[string]string {
-	kept := map[string]string{}
-	for _, annotations := range []map[string]string{obj.GetAnnotations(), old.GetAnnotations()} {
-		for key, value := range annotations {
-			if isSetting(key, value) {
-				kept[key] = old.GetAnnotations()[key]
-			}
-		}
-	}
-	return kept
 }
 
 // dropped returns the sources that a request has no pin for, and whose pin confrev would remove in an undo to one of the templates: it may

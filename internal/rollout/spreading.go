@@ -251,7 +251,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		s.Proven, s.Disproven = r.shown(seen, source, d.From, s.Advance.At)
 		rollers, _, err := r.rollers(ctx, obj)
 		for _, roller := range rollers {
-			s.Health = append(s.Health, roller.Kind.HealthWith(seen.holders, roller.Object))
+			s.Health = append(s.Health, roller.Kind.HealthOf(seen.holders, roller.Object, obj))
 			s.Paused = s.Paused || roller.Kind.Paused(roller.Object)
 		}
 		return s, true, err

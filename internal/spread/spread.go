@@ -54,6 +54,8 @@ type Member struct {
 	Fails bool
 	// RolledBack is true for a member that was brought back from the change.
 	RolledBack bool
+	// Lacks is true for a member that cannot take the change, since the source lacks what it requires.
+	Lacks bool
 	// ByStop is true if it is confrev that brought it back, because the change was stopped. It takes it again when the stop ends.
 	ByStop bool
 	// Until is when a Baking member vouches, if nothing happens.
@@ -342,9 +344,11 @@ func (s Spread) Done() bool {
 	return s.Members() == s.Count(Vouched, Idle, Unwell) && s.countFirst(Waiting, Later, Rolling) == 0
 }
 
-// Vouches reports whether every member has vouched that can, and one has: other namespaces may have the change then.
+// Vouches reports whether every member has vouched that can, and one has: other namespaces may have the change then. One that was brought back
+// from it, or cannot take it, speaks against it.
 func (s Spread) Vouches() bool {
-	return !s.Stopped && s.Members() == s.Count(Vouched, Idle) && s.Count(Vouched) > 0 && !slices.ContainsFunc(s.Apart, func(m Member) bool { return m.RolledBack })
+	return !s.Stopped && s.Members() == s.Count(Vouched, Idle) && s.Count(Vouched) > 0 &&
+		!slices.ContainsFunc(s.Apart, func(m Member) bool { return m.RolledBack || m.Lacks })
 }
 
 // AtLeast returns how long the change takes that is still to come, if each member gets well at once: members bake one after another, as the budget

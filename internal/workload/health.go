@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -51,6 +52,20 @@ func (k Kind) HealthWith(holders []client.Object, obj client.Object) Health {
 	h.Works = slices.ContainsFunc(holders, func(holder client.Object) bool {
 		return holder != nil && isComplete(d, holder.GetName()) && k.Holder.Facts(holder).sameTemplate(template)
 	})
+	return h
+}
+
+// workloadGeneration is the field of an Argo Rollout's status for the generation of the Deployment that it last saw, whose template it uses.
+const workloadGeneration = "workloadObservedGeneration"
+
+// HealthOf returns the health of an object that rolls out the template of a lender, which may be the object itself. As HealthWith, it is given the holders.
+func (k Kind) HealthOf(holders []client.Object, obj, lender client.Object) Health {
+	h := k.HealthWith(holders, obj)
+	if o, ok := obj.(*unstructured.Unstructured); ok && obj.GetUID() != lender.GetUID() {
+		if seen := text(o, "status", workloadGeneration); seen != "" && seen != strconv.FormatInt(lender.GetGeneration(), 10) {
+			h.Left, h.RolledOut, h.Works, h.Disturbed, h.Unseen, h.Failed, h.NeedsAction = notSeen, false, false, true, true, false, false
+		}
+	}
 	return h
 }
 
@@ -114,6 +129,7 @@ func (h *Health) ofDeployment(o *appsv1.Deployment) {
 // keptStatus are the fields of a custom resource's status that Health reads.
 var keptStatus = []string{
 	"observedGeneration", "replicas", "updatedReplicas", "availableReplicas", "phase", "message", "stableRS", "currentPodHash", "currentStepIndex",
+	workloadGeneration,
 }
 
 // compactStatus removes everything from a workload's status except for what Health reads.

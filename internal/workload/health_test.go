@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
@@ -154,5 +155,32 @@ func TestAJobThatHasSucceeded(t *testing.T) {
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
 	if !workload.Job.Facts(workload.Job.Reduce(job)).Succeeded {
 		t.Error("it has succeeded")
+	}
+}
+
+// A Rollout with workloadRef has another object's template: its own generation says nothing about what it has seen of that.
+func TestHealthOfABorrowedTemplate(t *testing.T) {
+	deployment := gen.Deployment("web")
+	deployment.Generation = 2
+	for seen, want := range map[string]bool{"": true, "1": false, "2": true} {
+		borrower := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": "web", "uid": "rollout", "generation": int64(1)},
+			"status":   map[string]any{"observedGeneration": "1", "phase": "Healthy", "stableRS": "a", "currentPodHash": "a"},
+		}}
+		if seen != "" {
+			if err := unstructured.SetNestedField(borrower.Object, seen, "status", "workloadObservedGeneration"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		compact := borrower.DeepCopy()
+		workload.Rollout.Compact(compact)
+		for _, obj := range []*unstructured.Unstructured{borrower, compact} {
+			if h := workload.Rollout.HealthOf(nil, obj, deployment); h.RolledOut != want || h.Works != want || h.Unseen == want || (h.Left == "") != want {
+				t.Errorf("having seen generation %q: %+v", seen, h)
+			}
+			if h := workload.Rollout.HealthOf(nil, obj, obj); !h.RolledOut {
+				t.Errorf("of its own template: %+v", h)
+			}
+		}
 	}
 }

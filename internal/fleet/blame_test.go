@@ -1,0 +1,76 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"confrev.io/confrev/internal/analysis"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/internal/workload"
+)
+
+// Rule 40: nothing is a failure of the change that its controller has not looked at. The controller may be away.
+func TestWhatNoControllerHasSeenIsNoFailure(t *testing.T) {
+	c, s := &change{}, surveyed(0)
+	c.begin(s)
+	unseen := workload.Health{Disturbed: true, Unseen: true, Progress: workload.Progress{Left: "its controller has not seen the change yet"}}
+	for _, step := range []struct {
+		health workload.Health
+		after  time.Duration
+		want   spread.Stage
+	}{
+		{unseen, 0, spread.Rolling}, {unseen, time.Hour, spread.Rolling}, {rolling, time.Hour, spread.Rolling},
+		{rolling, time.Hour + 9*time.Minute, spread.Rolling}, {rolling, time.Hour + 10*time.Minute, spread.Failed},
+	} {
+		if m := c.member(s, "web", has(step.health), noon.Add(step.after)); m.Stage != step.want || m.Fails != (step.want == spread.Failed) {
+			t.Errorf("after %s: %s, fails: %v", step.after, m.Stage, m.Fails)
+		}
+	}
+}
+
+// Rule 40: a workload that was not healthy before it took the change does not fail with it.
+func TestAWorkloadThatWasUnwellDoesNotFail(t *testing.T) {
+	undone, analysed := rolledBack(true, "app-b"), has(recorded)
+	analysed.Analysis, analysed.Subject.At = []string{"error-rate"}, noon
+	for name, of := range map[string]rollout.Standing{"someone rolled it back": undone, "its analysis failed": analysed} {
+		for _, unwell := range []bool{false, true} {
+			of.Advance.Unwell = unwell
+			c, s := &change{analyses: true}, surveyed(0)
+			c.begin(s)
+			c.note(Analysis{Member: "web", Template: "error-rate", Subject: of.Subject}, analysis.Failed, "")
+			if m := c.member(s, "web", of, noon.Add(time.Hour)); m.Fails == unwell || m.Stage == spread.Failed && unwell {
+				t.Errorf("%s, unwell before: %v; it is %s, fails: %v", name, unwell, m.Stage, m.Fails)
+			}
+		}
+	}
+}
+
+// Rules 43 and 44: a workload vouches for content that it did not take as a change, once its analysis has succeeded, whatever it notes of other sources.
+func TestTheAnalysisOfContentThatWasThereBefore(t *testing.T) {
+	of := has(recorded)
+	of.Advance, of.Analysis, of.Subject.At = spread.Advance{Unwell: true}, []string{"error-rate"}, noon.Add(-time.Hour)
+	c, s := &change{analyses: true}, surveyed(0)
+	c.begin(s)
+	if m := c.member(s, "web", of, noon.Add(time.Hour)); m.Stage != spread.Baking {
+		t.Errorf("before the analysis has ended, it is %s", m.Stage)
+	}
+	c.note(Analysis{Member: "web", Template: "error-rate", Subject: of.Subject}, analysis.Successful, "")
+	if m := c.member(s, "web", of, noon.Add(time.Hour)); m.Stage != spread.Vouched {
+		t.Errorf("afterwards, it is %s: %s", m.Stage, m.Why)
+	}
+}
+
+// Rule 44: a namespace does not vouch for content that one of its workloads cannot take.
+func TestAWorkloadThatLacksAKeySpeaksAgainstTheChange(t *testing.T) {
+	for verdict, against := range map[plan.Verdict]bool{plan.KeyMissing: true, plan.SourceMissing: true, plan.Waiting: false} {
+		c, s := &change{}, surveyed(0)
+		c.begin(s)
+		lacking := c.member(s, "web", rollout.Standing{Decision: plan.Decision{Verdict: verdict}}, noon)
+		s.Spread = spread.Look([]spread.Member{lacking, {Name: "other", Stage: spread.Vouched}}, s.Settings, 0)
+		if lacking.Stage != spread.Apart || s.Vouches() == against || (len(s.Against()) > 0) != against {
+			t.Errorf("%s: it is %s; the namespace vouches: %v, against it: %v", verdict, lacking.Stage, s.Vouches(), s.Against())
+		}
+	}
+}
