@@ -47,15 +47,32 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		for _, kind := range runningKinds {
-			// The test's own context has ended. Its namespace may be gone, and not every cluster has Rollouts.
-			err := cluster.Client.DeleteAllOf(context.Background(), metadata.New(kind), client.InNamespace(ns.Name),
-				client.PropagationPolicy(metav1.DeletePropagationBackground))
-			if !meta.IsNoMatchError(err) && client.IgnoreNotFound(err) != nil {
+			// The test's own context has ended.
+			if err := deleteAll(context.Background(), kind, ns.Name); err != nil {
 				t.Errorf("delete what runs in namespace %s: %v", ns.Name, err)
 			}
 		}
 	})
 	return worldIn(t, ns.Name)
+}
+
+// deleteAll deletes all objects of a kind in a namespace, each by a request of its own: one for all of them takes as long as all of them, and the API
+// server ends it after a minute. The namespace may be gone, and not every cluster has Rollouts.
+func deleteAll(ctx context.Context, kind schema.GroupVersionKind, namespace string) error {
+	all := metadata.NewList(kind)
+	if err := cluster.Client.List(ctx, all, client.InNamespace(namespace)); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return err
+	}
+	for i := range all.Items {
+		err := cluster.Client.Delete(ctx, &all.Items[i], client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runningKinds are the kinds of what runs in a namespace, owners first, so that nothing is created again.
