@@ -331,6 +331,8 @@ func TestUndoHoldsPinnedRestartTrigger(t *testing.T) {
 	w.Edit("web", "color", "C")
 	w.Kubectl("set", "image", "deployment/web", "app=app:3")
 	w.WaitPinned("web", "web", "color", "C")
+	// With the settle time of a deploy, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
+	w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 	w.Undo("web")
 	w.WaitHeld("web", "web")
 	w.Barrier()
