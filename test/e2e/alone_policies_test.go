@@ -112,6 +112,7 @@ spec: {policyName: ` + w.NS + `}
 // Pins need no policies when they are in the template.
 func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 	stop(t)
+	reinstallAfter(t)
 	w := newWorld(t)
 	w.removePodAdmission()
 	w.Must(confrev.Launch())
