@@ -242,7 +242,7 @@ func (p *processes) depose(ctx context.Context, before string) (err error) {
 	if err != nil {
 		return fmt.Errorf("wait until the deposed confrev ends: %w", errors.Join(err, p.leader.Kill()))
 	}
-	return nil
+	return lostLease(p.leader)
 }
 
 // checkLogs looks for what histories may survive nevertheless.
