@@ -242,7 +242,7 @@ func (p *processes) depose(ctx context.Context, before string) (err error) {
 	if err != nil {
 		return fmt.Errorf("wait until the deposed confrev ends: %w", errors.Join(err, p.leader.Kill()))
 	}
-	return nil
+	return lostLease(p.leader)
 }
 
 // checkLogs looks for what histories may survive nevertheless.
@@ -255,7 +255,7 @@ func (p *processes) checkLogs() error {
 			continue
 		}
 		errs = append(errs, err)
-		for _, wrong := range []string{"Observed a panic", "WARNING: DATA RACE", "ValidatingAdmissionPolicy 'confrev-guard-"} {
+		for _, wrong := range []string{"WARNING: DATA RACE", "ValidatingAdmissionPolicy 'confrev-guard-"} {
 			if bytes.Contains(log, []byte(wrong)) {
 				errs = append(errs, fmt.Errorf("confrev logged %q, see %s", wrong, c.Log))
 			}

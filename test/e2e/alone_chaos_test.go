@@ -49,9 +49,23 @@ func (w *world) watchRevisions(ctx context.Context) (*guard, *sync.WaitGroup) {
 			if cm, ok := event.Object.(*corev1.ConfigMap); ok && event.Type == watch.Deleted && revision.IsRevision(cm) {
 				g.check(ctx, cm)
 			}
+			if event.Type == watch.Error {
+				g.broken(ctx, apierrors.FromObject(event.Object))
+			}
 		}
+		g.broken(ctx, errors.New("it ended"))
 	})
 	return g, &done
+}
+
+// broken notes that the watch has broken, unless its context has ended: nothing that goes later is seen.
+func (g *guard) broken(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.faults = append(g.faults, fmt.Sprintf("the watch of revisions broke: %v", err))
 }
 
 // check asks who pinned a revision at the very moment in which it went: what came later, on a busy machine seconds later,

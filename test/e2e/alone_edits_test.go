@@ -56,6 +56,7 @@ func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	w.Create(deployment("inside", envFrom("app"), gen.Annotated(keys.Injection, "template")))
 	w.WaitPinned("inside", "app", "v", "3")
 	stop(t)
+	reinstallAfter(t)
 	missing := w.removePodAdmission()
 	user := w.account("user", rights("apps", []string{"deployments"}, "get", "list", "patch"), rights("apps", []string{"replicasets"}, "list"),
 		rights("", []string{"configmaps"}, "get", "list"))
@@ -75,8 +76,6 @@ func TestPluginMovesNoPinsThatNothingResolves(t *testing.T) {
 	if got := w.confrev("undo", "deployment/web", "--to-revision=1", user); got.status != 0 {
 		t.Errorf("status %d: %s", got.status, got.stderr)
 	}
-	w.Must(reinstall(t))
-	start(t)
 }
 
 // budget is how often the sources of a workload may roll it out within an hour in the test of that: often enough for each of them.

@@ -112,6 +112,7 @@ spec: {policyName: ` + w.NS + `}
 // Pins need no policies when they are in the template.
 func TestInjectionIntoTheTemplateNeedsNoPolicies(t *testing.T) {
 	stop(t)
+	reinstallAfter(t)
 	w := newWorld(t)
 	w.removePodAdmission()
 	w.Must(confrev.Launch())
@@ -198,5 +199,46 @@ func TestWithoutSecretsConfrevHasNoRightOnThem(t *testing.T) {
 		if r.Object.Resource == "secrets" && r.Object.Name != "confrev-webhook-ca" && r.Object.Name != keys.KeySecret {
 			t.Errorf("confrev asked: %s", r)
 		}
+	}
+}
+
+// Disabling Secrets rolls out nothing, and pins stay. Enabling them rolls out what tracks all and uses a Secret. Not parallel.
+func TestSecretsAreDisabledAndEnabled(t *testing.T) {
+	w := newWorld(t)
+	pinned := func(name string) {
+		t.Helper()
+		w.Eventually(name+" is pinned", func() string {
+			if w.PinsText(name) == "" {
+				return "no pin"
+			}
+			return w.NotRolledOut(name)
+		})
+	}
+	w.Create(secret("web", corev1.SecretTypeOpaque, "k", "v"), deployment("before", secretVolume("web")))
+	pinned("before")
+	pins, generation := w.PinsText("before"), w.Deployment("before").Generation
+	stop(t)
+	without, err := cluster.Confrev(w.Ctx, "secrets-disabled", binary, "--settle", settle.String(), "--grace", grace.String())
+	w.Must(err)
+	w.Must(without.Start(w.Ctx))
+	t.Cleanup(func() {
+		if !without.Ended() {
+			w.Must(without.Kill())
+		}
+	})
+	w.Create(deployment("meanwhile", secretVolume("web")))
+	w.Barrier()
+	if got := w.PinsText("meanwhile"); got != "" {
+		t.Errorf("without Secrets, it is pinned to %s", got)
+	}
+	w.Must(without.Stop())
+	start(t)
+	pinned("meanwhile")
+	w.Barrier()
+	if got := w.Deployment("meanwhile").Generation; got != 2 {
+		t.Errorf("enabling Secrets made generation %d, want one rollout", got)
+	}
+	if got, now := w.PinsText("before"), w.Deployment("before").Generation; got != pins || now != generation {
+		t.Errorf("disabled and enabled, it is pinned to %s in generation %d, want %s in %d", got, now, pins, generation)
 	}
 }

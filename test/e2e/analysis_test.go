@@ -74,8 +74,7 @@ func TestAnAnalysisDecides(t *testing.T) {
 
 	second := w.PinOf("a", "shared")
 	// Without a pod, the Job of the analysis fails at its deadline.
-	w.measures(fails + "\n          suspend: false")
-	w.KubectlIn(`{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"no-checks"},"spec":{"hard":{"count/pods":"4"}}}`, "apply", "-f", "-")
+	w.measures(fails + "\n          parallelism: 0")
 	w.Edit("shared", "color", "wrong")
 	w.allHave(second, "a")
 	w.goesBack("a", second)

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -224,6 +226,7 @@ func TestAStuckPodIsEvicted(t *testing.T) {
 		return ""
 	})
 	source := pin.Source{Kind: pin.ConfigMap, Name: a.conf}
+	mark := auditMark(t)
 	stuck := w.crash(source, second, crashing(2))
 	a.Eventually("it goes back", func() string {
 		if got := a.pinned().conf; got != first.conf {
@@ -231,8 +234,7 @@ func TestAStuckPodIsEvicted(t *testing.T) {
 		}
 		return ""
 	})
-	// It would be gone after the first attempt.
-	w.podsAreLookedAt()
+	w.evictionIsRefused(mark, stuck.Name)
 	if !slices.ContainsFunc(w.podsWith(source, second), func(pod corev1.Pod) bool { return pod.UID == stuck.UID }) {
 		t.Fatal("the stuck pod is gone")
 	}
@@ -243,6 +245,29 @@ func TestAStuckPodIsEvicted(t *testing.T) {
 		w.Must(w.Get("web", set))
 		if set.Status.ReadyReplicas != *set.Spec.Replicas || set.Status.CurrentRevision != set.Status.UpdateRevision {
 			return fmt.Sprintf("%+v", set.Status)
+		}
+		return ""
+	})
+}
+
+// evictionIsRefused waits until the API server has refused to evict a pod since a mark.
+func (w *world) evictionIsRefused(mark env.AuditMark, pod string) {
+	w.Helper()
+	uri := fmt.Sprintf("/namespaces/%s/pods/%s/eviction", w.NS, pod)
+	w.Eventually("the eviction of "+pod+" is refused", func() string {
+		refused := false
+		// Not Requests, which leaves out what is answered like this.
+		w.Must(cluster.AuditLines(mark, func(line string) error {
+			if !strings.Contains(line, uri) {
+				return nil
+			}
+			var r env.Request
+			err := json.Unmarshal([]byte(line), &r)
+			refused = refused || r.Response.Code == http.StatusTooManyRequests
+			return err
+		}))
+		if !refused {
+			return "it has not been tried"
 		}
 		return ""
 	})

@@ -160,6 +160,8 @@ func TestRestartTakesAlongWhatSettles(t *testing.T) {
 		w.runs(release{image: "app:1", color: "B"}, 2)
 		w.Kubectl("rollout", "restart", "deployment/web")
 		w.runs(release{image: "app:1", color: "B"}, 3)
+		// With a settle time that no test waits for, a hold that ends would not show. An undo keeps settings (rule 21.5).
+		w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 		w.Undo("web", "--to-revision=1")
 		w.WaitHeld("web", "web")
 		w.runs(r, 4)

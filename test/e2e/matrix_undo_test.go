@@ -103,6 +103,8 @@ func TestAnIncidentEndsNoHold(t *testing.T) {
 	w.Edit("web", "color", "B")
 	w.Kubectl("set", "image", "deployment/web", "app=app:2")
 	b := w.WaitPinned("web", "web", "color", "B")
+	// With the settle time of a deploy, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
+	w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 	w.Undo("web")
 	w.WaitHeld("web", "web")
 	for _, command := range [][]string{

@@ -113,6 +113,8 @@ func revisionInUseStays(m *member) {
 		return ""
 	})
 	w.collected(b.Revision)
+	// It has lost the last owner that confrev knew, except for the workload.
+	w.collected(a.Revision)
 	if w.Gone(a.Revision) {
 		m.Error("garbage collection took the revision that the pods use")
 	}

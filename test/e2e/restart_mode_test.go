@@ -284,6 +284,34 @@ func TestSwitchingTheMode(t *testing.T) {
 	}
 }
 
+// From restart to attach and back is no rollout: hashes stay on the template. Without any there, they are noted on the workload.
+func TestSwitchingBetweenRestartAndAttachIsNoRollout(t *testing.T) {
+	t.Parallel()
+	w := restarting(t)
+	w.Create(deployment("fresh", inMode(optin.Attach), envKey("web", "color", false)))
+	w.Edit("web", "color", "B")
+	w.waitRestarted("web", "configmap/web", "")
+	hashes, web, fresh := w.hashes("web"), w.Deployment("web").Generation, w.Deployment("fresh").Generation
+	unchanged := func(when string) {
+		t.Helper()
+		w.Barrier()
+		if got, now := w.hashes("web"), w.Deployment("web").Generation; got != hashes || now != web {
+			t.Errorf("%s, the hashes are %s in generation %d, want %s in %d", when, got, now, hashes, web)
+		}
+		if got, now := w.hashes("fresh"), w.Deployment("fresh").Generation; got != "" || now != fresh {
+			t.Errorf("%s, the hashes of what had none are %q in generation %d, want none in %d", when, got, now, fresh)
+		}
+	}
+	w.Kubectl("annotate", "--overwrite", "deployment/web", keys.Mode+"=attach")
+	unchanged("from restart to attach")
+	w.Kubectl("annotate", "--overwrite", "deployment/web", "deployment/fresh", keys.Mode+"=restart")
+	w.waitFollowed("fresh", "configmap/web")
+	unchanged("from attach to restart")
+	w.Edit("web", "color", "C")
+	w.waitRestarted("web", "configmap/web", hashes)
+	w.waitRestarted("fresh", "configmap/web", "")
+}
+
 // Another controller that undoes confrev's pin is not fought forever, where the webhook does not put it back within the
 // request.
 func workloadThatIsReverted(m *member) {
@@ -331,6 +359,8 @@ func TestUndoHoldsPinnedRestartTrigger(t *testing.T) {
 	w.Edit("web", "color", "C")
 	w.Kubectl("set", "image", "deployment/web", "app=app:3")
 	w.WaitPinned("web", "web", "color", "C")
+	// With the settle time of a deploy, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
+	w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 	w.Undo("web")
 	w.WaitHeld("web", "web")
 	w.Barrier()

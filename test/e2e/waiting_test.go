@@ -62,6 +62,8 @@ func TestAFrozenSource(t *testing.T) {
 	if got := w.PinOf("web", "web"); got.Revision != b.Revision {
 		t.Errorf("advanced by hand, the pin is %s, want %s", got, b)
 	}
+	// Until there is a ReplicaSet with B, an undo goes back from one with A to another one.
+	w.WaitPinned("web", "web", "color", "B")
 	w.Undo("web")
 	w.WaitHeld("web", "web")
 	if got := w.PinOf("web", "web"); got != a {

@@ -167,6 +167,8 @@ func TestADeployTakesTheConfigurationAlong(t *testing.T) {
 	w.Barrier()
 	w.onlyReplicaSets("web", 2)
 	w.WaitEvent("RolledForward", "web", "configmap/web")
+	// With the settle time of a deploy, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
+	w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 	w.Undo("web")
 	w.WaitHeld("web", "web")
 	w.Barrier()

@@ -116,9 +116,13 @@ func Up(ctx context.Context, name string, progress *os.File, flags ...string) (*
 // Discard removes what belongs to this run: binaries of hundreds of megabytes, and logs that show nothing when nothing failed.
 func (c *Cluster) Discard() error { return os.RemoveAll(c.Dir) }
 
-// Exit ends the process of a package's tests with their exit status, or with an error of their set-up. If all went well, it removes
-// what belongs to the run.
+// Exit ends the process of a package's tests with their exit status, or with an error of their set-up, or because a confrev recovered from a panic. If
+// all went well, it removes what belongs to the run.
 func (c *Cluster) Exit(code int, err error) {
+	// There is no cluster if it could not be started.
+	if c != nil {
+		err = errors.Join(err, c.Panics())
+	}
 	if err == nil && code == 0 {
 		err = c.Discard()
 	}

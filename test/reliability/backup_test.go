@@ -4,6 +4,7 @@ package reliability
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"testing"
@@ -53,7 +54,7 @@ func TestABackupIsRestoredToAnotherCluster(t *testing.T) {
 	other, err := env.Up(w.Ctx, cluster.Name+"-other", os.Stderr)
 	w.Must(err)
 	t.Cleanup(func() {
-		if err := env.Down(context.Background(), other.Name, os.Stderr); err != nil {
+		if err := errors.Join(other.Panics(), env.Down(context.Background(), other.Name, os.Stderr)); err != nil {
 			t.Error(err)
 		}
 	})

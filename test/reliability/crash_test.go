@@ -36,17 +36,20 @@ var withEvents = os.Getenv("CONFREV_RELIABILITY_EVENTS") != "none"
 // maxWrites bounds the enumeration: a confrev that keeps writing has a fault.
 const maxWrites = 100
 
+// maxFailures is after how many failures, of all scenarios together, the other crash points are left out: each takes all the patience there is.
+const maxFailures = 3
+
 // The process ends at each of its writes in turn, before and after it has the answer, and starts again. Whatever the write was, the end is the one
 // without a crash: pins, holds, revisions, their numbers and owners, and how often each workload has rolled out.
 func TestConfrevEndsAtEachOfItsWrites(t *testing.T) {
-	m := alone(t, "crash", faults.Options{})
+	m, failures := alone(t, "crash", faults.Options{}), 0
 	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		s := scenarios[name]
 		t.Run(name, func(t *testing.T) {
 			want := s.undisturbed(t, m)
 			for _, answered := range []bool{false, true} {
 				t.Run(map[bool]string{false: "before the answer", true: "after the answer"}[answered], func(t *testing.T) {
-					s.enumerate(t, m, answered, want)
+					s.enumerate(t, m, answered, want, &failures)
 				})
 			}
 		})
@@ -73,12 +76,15 @@ func (s scenario) undisturbed(t *testing.T, m *member) (end string) {
 	return end
 }
 
-// enumerate plays a scenario with an end at write 1, 2, …, until it is over before that.
-func (s scenario) enumerate(t *testing.T, m *member, answered bool, want string) {
+// enumerate plays a scenario with an end at write 1, 2, …, until it is over before that, and counts failures.
+func (s scenario) enumerate(t *testing.T, m *member, answered bool, want string, failures *int) {
 	same, all := 0, 0
 	for over := false; !over; {
 		if all == maxWrites {
 			t.Fatalf("there are more than %d writes", maxWrites)
+		}
+		if *failures == maxFailures {
+			t.Skipf("%d crash points have failed: the others are left out", maxFailures)
 		}
 		t.Run(fmt.Sprint("write ", all+1), func(t *testing.T) {
 			c := &crashing{member: m, at: all + 1, answered: answered, disarmed: make(chan struct{}), restarted: make(chan error, 1)}
@@ -88,7 +94,10 @@ func (s scenario) enumerate(t *testing.T, m *member, answered bool, want string)
 				if !over {
 					all++
 				}
-				if !over && !t.Failed() {
+				switch {
+				case t.Failed():
+					*failures++
+				case !over:
 					same++
 				}
 			}()
@@ -119,8 +128,6 @@ func (c *crashing) reached() bool { return c.died != nil }
 // play plays a scenario once.
 func (c *crashing) play(t *testing.T, s scenario, want string) {
 	w := newWorld(t)
-	// There are many points, and what does not come within a minute does not come.
-	w.Patience = time.Minute
 	s.prepare(w)
 	c.quiet(w, quiet/2)
 	w.noteRollouts()

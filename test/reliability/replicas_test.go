@@ -136,22 +136,18 @@ func TestALeaderThatWasSuspendedWritesNothing(t *testing.T) {
 	}
 }
 
-// A leader that is cut off until another one leads writes nothing when it is back, and ends.
-func TestALeaderThatWasCutOffWritesNothing(t *testing.T) {
+// A leader that is cut off for good ends by itself, and another one does its work. It tries to renew its lease for ten seconds, so by the time another one
+// leads, it is as good as gone, and cannot show what it writes then: TestALeaderThatWasSuspendedWritesNothing is about one that is there.
+func TestALeaderThatIsCutOffEnds(t *testing.T) {
 	r := newReplicas(t, "cut")
 	r.leader.proxy.Cut()
 	cut := time.Now()
 	r.Edit(source, color, "while it is cut off")
+	r.ends(r.leader, cut)
 	r.takesOver("while it is cut off")
 	r.Logf("cut off: %s until all are pinned; the lease is %s", time.Since(cut).Round(10*time.Millisecond), r.lease())
-	r.leader.proxy.Reconnect()
-	last := r.editUntilEnded(r.leader)
-	r.ends(r.leader, cut)
-	r.waitPinned(last)
-	if writes := wrote(r.leader, cut); len(writes) > 0 {
-		t.Errorf("it wrote %d times while another one led, the last time %s after it was cut off:\n%s",
-			len(writes), writes[len(writes)-1].At.Sub(cut), list(writes, r.NS))
-	}
+	r.Edit(source, color, "when it has ended")
+	r.waitPinned("when it has ended")
 }
 
 // A leader that is stopped in the middle of its work releases its lease, and nothing is lost.

@@ -15,19 +15,28 @@ type sample map[string]float64
 type bound struct {
 	of           string
 	ratio, slack float64
+	// mayBeNone is true if there may be none at all. Of anything else there is always some, or it was not measured.
+	mayBeNone bool
 }
 
 // tooFew is how many samples say nothing.
 const tooFew = 8
 
-// growth returns what grew beyond its bound.
+// growth returns what grew beyond its bound, or was not measured: what is not there never grows.
 func growth(samples []sample, bounds []bound) (complaints []string) {
 	if len(samples) < tooFew {
 		return []string{fmt.Sprintf("%d samples are too few to see what grows, want %d", len(samples), tooFew)}
 	}
 	quarter := len(samples) / 4
 	for _, b := range bounds {
+		if lacking := slices.IndexFunc(samples, func(s sample) bool { _, ok := s[b.of]; return !ok }); lacking >= 0 {
+			complaints = append(complaints, fmt.Sprintf("%s is missing in sample %d of %d", b.of, lacking+1, len(samples)))
+			continue
+		}
 		second, last := mean(samples[quarter:2*quarter], b.of), mean(samples[len(samples)-quarter:], b.of)
+		if !b.mayBeNone && min(second, last) == 0 {
+			complaints = append(complaints, fmt.Sprintf("%s was not measured: it is 0 for a quarter of the time", b.of))
+		}
 		if last > b.ratio*second+b.slack {
 			complaints = append(complaints, fmt.Sprintf("%s grew: %.1f in the second quarter, %.1f in the last; at most %.1f × that and %.1f more are taken for no growth",
 				b.of, second, last, b.ratio, b.slack))

@@ -110,11 +110,17 @@ func (w *world) sample() sample {
 	for _, n := range w.done {
 		steps += n
 	}
-	return sample{
+	s := sample{
 		"anonymous MiB": float64(status.RssAnon) / mebibyte, "resident MiB": float64(status.VmRSS) / mebibyte,
-		"goroutines": metrics.Sum("go_goroutines"), "open files": float64(files), "revisions": float64(len(revisions.Items)),
-		"queued": metrics.Sum("workqueue_depth"), "CPU s": metrics.Sum("process_cpu_seconds_total"), "steps": float64(steps),
+		"open files": float64(files), "revisions": float64(len(revisions.Items)), "steps": float64(steps),
 	}
+	for of, metric := range map[string]string{"goroutines": "go_goroutines", "queued": "workqueue_depth", "CPU s": "process_cpu_seconds_total"} {
+		// The sum of a metric that is missing is 0, too.
+		if _, ok := metrics[metric]; ok {
+			s[of] = metrics.Sum(metric)
+		}
+	}
+	return s
 }
 
 // steps returns what was done how often.
