@@ -68,9 +68,48 @@ func TestAWorkloadThatLacksAKeySpeaksAgainstTheChange(t *testing.T) {
 		c, s := &change{}, surveyed(0)
 		c.begin(s)
 		lacking := c.member(s, "web", rollout.Standing{Decision: plan.Decision{Verdict: verdict}}, noon)
-		s.Spread = spread.Look([]spread.Member{lacking, {Name: "other", Stage: spread.Vouched}}, s.Settings, 0)
+		s.Spread = spread.Look([]spread.Member{lacking, {Name: "other", Stage: spread.Vouched}}, s.Settings, 0, spread.Place{})
 		if lacking.Stage != spread.Apart || s.Vouches() == against || (len(s.Against()) > 0) != against {
 			t.Errorf("%s: it is %s; the namespace vouches: %v, against it: %v", verdict, lacking.Stage, s.Vouches(), s.Against())
 		}
+	}
+}
+
+// Rules 37 and 40: what becomes of a workload after it has vouched is no failure of the change, for a process that comes later either.
+func TestALaterProcessKnowsWhoHasVouched(t *testing.T) {
+	lost := workload.Health{Progress: workload.Progress{Left: "3 of 4 pods are available"}}
+	record := spread.Record{Revision: "uid", Number: 2, Proven: spread.Place{Name: "web"}, ProvenAt: noon.Add(time.Minute).Unix()}
+	unwell, late := has(lost), has(lost)
+	unwell.Advance.Unwell = true
+	late.Advance.At = noon.Add(2 * time.Minute)
+	for name, test := range map[string]struct {
+		of     rollout.Standing
+		record spread.Record
+		want   spread.Stage
+	}{
+		"it had vouched":                             {has(lost), record, spread.Vouched},
+		"nothing was recorded":                       {has(lost), spread.Record{}, spread.Failed},
+		"it took the change since":                   {late, record, spread.Failed},
+		"it was not healthy before":                  {unwell, record, spread.Unwell},
+		"it runs no pods, so it had nothing to show": {has(idle), record, spread.Idle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := &change{}, surveyed(0)
+			s.Record = test.record
+			c.begin(s)
+			c.member(s, "web", test.of, noon.Add(24*time.Hour))
+			c.fresh = false
+			if m := c.member(s, "web", test.of, noon.Add(25*time.Hour)); m.Stage != test.want || m.Fails != (test.want == spread.Failed) {
+				t.Errorf("it is %s, fails: %v; want %s", m.Stage, m.Fails, test.want)
+			}
+		})
+	}
+	// What the record says counts once: afterwards, this process knows better.
+	c, s := &change{}, surveyed(0)
+	c.begin(s)
+	c.member(s, "web", has(idle), noon)
+	c.fresh, s.Record = false, record
+	if m := c.member(s, "web", has(lost), noon.Add(time.Hour)); m.Stage != spread.Rolling {
+		t.Errorf("scaled up since, it is %s", m.Stage)
 	}
 }

@@ -98,12 +98,15 @@ type change struct {
 	// revision and number are those of the content that it is about.
 	revision string
 	number   int64
-	// healthy is since when members have been healthy whose kind does not record it, and vouched are those that have vouched.
-	healthy map[string]time.Time
-	vouched map[string]bool
+	// healthy is since when members have been seen to be healthy. troubled are those that were not for a while since then, and vouched those that have
+	// vouched.
+	healthy           map[string]time.Time
+	troubled, vouched map[string]bool
 	// crashed has what fails in the pods of members, and examined when they were last looked at.
 	crashed  map[string]string
 	examined map[string]time.Time
+	// fresh is true until all members have been looked at for the first time. What the record says of them counts until then.
+	fresh bool
 	// unread is why pods could not be looked at.
 	unread string
 	// analysed has what the analyses of members have shown.

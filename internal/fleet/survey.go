@@ -44,23 +44,32 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begin(s)
-	// A record only ever moves forward.
-	if r := c.recorded; r.Revision == string(s.Revision) && r.Number == s.Current.Number && (r.Wave > s.Record.Wave || r.Stops > s.Record.Stops || r.Staged && !s.Record.Staged || r.Complete && !s.Record.Complete) {
-		s.Record = r
+	if empty := (spread.Record{Revision: string(s.Revision), Number: s.Current.Number}); s.Record.IsBehind(c.recorded) || s.Record.Revision == "" && empty.IsBehind(c.recorded) {
+		s.Record = c.recorded
 	}
 	var members []spread.Member
 	for _, name := range slices.Sorted(maps.Keys(standings)) {
 		members = append(members, c.member(s, name, standings[name], began))
 	}
-	waves := s.Record.Wave
-	if of, passed, err := spread.ParsePassed(asked.Meta.Annotations[keys.Passed]); err == nil && of == s.Current.String() {
-		waves = max(waves, passed)
-	}
-	s.Spread = spread.Look(members, asked.Settings, waves)
+	c.fresh = false
+	s.Spread = spread.Look(members, asked.Settings, s.open(), s.Record.Passed)
 	s.Behind = behind && !s.Record.Staged
 	s.Stopped = s.isStoppedByPerson() || s.Stops() > 0
 	c.latest, c.cost = s, f.now().Sub(began)
 	return s, nil
+}
+
+// open returns how many waves have passed whoever is in them: those that a person let pass, until that is recorded, and those that a record of an
+// earlier version counts.
+func (s *Survey) open() int {
+	of, passed, err := spread.ParsePassed(s.Meta.Annotations[keys.Passed])
+	switch {
+	case err == nil && of == s.Current.String() && passed > s.Record.Wave:
+		return passed
+	case s.Record.Passed == (spread.Place{}):
+		return s.Record.Wave
+	}
+	return 0
 }
 
 // stand finds out how each workload stands to the change, and what the present content is.
@@ -143,7 +152,9 @@ func (c *change) begin(s *Survey) {
 	}
 	c.revision, c.number = s.Current.Revision, s.Current.Number
 	c.healthy, c.vouched, c.admitted, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]time.Time{}, map[string]stuck{}
+	c.troubled = map[string]bool{}
 	c.crashed, c.examined, c.analysed = map[string]string{}, map[string]time.Time{}, map[string]analysed{}
+	c.fresh = true
 }
 
 // member returns a workload as a member of the change.
@@ -155,7 +166,11 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	}
 	if of.Has {
 		delete(c.admitted, name)
-		c.stageOf(&m, of, s.Workloads[name].Engine.Kind.RunsJobs(), s.Settings.Bake, now)
+		runsJobs := s.Workloads[name].Engine.Kind.RunsJobs()
+		if c.fresh && !runsJobs && !of.Advance.Unwell && !isIdle(of.Health) && s.Record.HasVouched(m) {
+			c.vouched[name] = true
+		}
+		c.stageOf(&m, of, runsJobs, s.Settings.Bake, now)
 		return m
 	}
 	d := of.Decision
@@ -167,6 +182,7 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		return m
 	}
 	delete(c.healthy, name)
+	delete(c.troubled, name)
 	delete(c.vouched, name)
 	delete(c.stuck, name)
 	delete(c.crashed, name)
@@ -198,6 +214,11 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	return m
 }
 
+// isIdle reports whether a workload runs no pods.
+func isIdle(all []workload.Health) bool {
+	return !slices.ContainsFunc(all, func(health workload.Health) bool { return !health.Idle })
+}
+
 // stageOfFirst finds out how far a workload is with its first pin. It takes up a place only while it rolls out and makes progress: nothing depends on
 // whether it gets well.
 func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Time) {
@@ -211,7 +232,7 @@ func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Ti
 		if now.Sub(c.admitted[m.Name]) < admittedFor {
 			m.Stage = spread.Rolling
 		}
-		m.Free = of.Paused || !slices.ContainsFunc(of.Health, func(health workload.Health) bool { return !health.Idle })
+		m.Free = of.Paused || isIdle(of.Health)
 		return
 	}
 	delete(c.admitted, m.Name)
@@ -271,12 +292,17 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 	case healthy && c.byAnalysis(m, of):
 	case healthy:
 		// A process that looks once cannot know since when, and says what it can be at the earliest.
+		seen := since
+		if !c.brief {
+			seen = c.healthySince(m.Name, now)
+		}
 		switch {
-		case recorded && bake > 0:
+		case !recorded, c.troubled[m.Name] && seen.After(since):
+			// Nothing records that it was not healthy in between.
+			since = seen
+		case bake > 0:
 			// In whole seconds, rounded down.
 			since = since.Add(time.Second)
-		case !recorded && !c.brief:
-			since = c.healthySince(m.Name, now)
 		}
 		runs := c.runningAnalyses(m.Name, of)
 		if m.Until = since.Add(bake); now.Before(m.Until) || len(runs) > 0 {
@@ -297,6 +323,8 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		m.Stage, m.Why = spread.Rolling, why
 	}
 	if !healthy {
+		_, was := c.healthy[m.Name]
+		c.troubled[m.Name] = c.troubled[m.Name] || was
 		delete(c.healthy, m.Name)
 	} else {
 		delete(c.stuck, m.Name)

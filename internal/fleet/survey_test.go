@@ -225,6 +225,27 @@ func TestStages(t *testing.T) {
 	}
 }
 
+// Rule 37: a workload has to stay healthy, also where its controller notes when the rollout was complete, and not what happened since.
+func TestTroubleWhileBaking(t *testing.T) {
+	c, s := &change{}, surveyed(time.Minute)
+	c.begin(s)
+	for i, step := range []struct {
+		health workload.Health
+		after  time.Duration
+		want   spread.Stage
+		until  time.Duration
+	}{
+		{rolling, 0, spread.Rolling, 0}, {recorded, 20 * time.Second, spread.Baking, 71 * time.Second}, {rolling, 50 * time.Second, spread.Rolling, 0},
+		{recorded, 75 * time.Second, spread.Baking, 135 * time.Second}, {recorded, 134 * time.Second, spread.Baking, 135 * time.Second},
+		{recorded, 135 * time.Second, spread.Vouched, 0},
+	} {
+		m := c.member(s, "web", has(step.health), noon.Add(step.after))
+		if m.Stage != step.want || step.until > 0 && !m.Until.Equal(noon.Add(step.until)) {
+			t.Errorf("%d: %s until %s, want %s until %s", i, m.Stage, m.Until.Sub(noon), step.want, step.until)
+		}
+	}
+}
+
 // Rule 37: what has vouched stays so; what has not begins again when it is unhealthy; other content begins again.
 func TestBaking(t *testing.T) {
 	c, s := &change{}, surveyed(time.Minute)

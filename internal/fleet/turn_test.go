@@ -22,7 +22,7 @@ func TestADryRunTakesUpNoPlace(t *testing.T) {
 	c := f.change(asked.Source)
 	s := surveyed(0)
 	s.at = noon
-	s.Spread = spread.Look([]spread.Member{{Name: "a", Stage: spread.Waiting}, {Name: "b", Stage: spread.Waiting}}, spread.Settings{MaxRolling: []spread.Amount{{Number: 1}}}, 0)
+	s.Spread = spread.Look([]spread.Member{{Name: "a", Stage: spread.Waiting}, {Name: "b", Stage: spread.Waiting}}, spread.Settings{MaxRolling: []spread.Amount{{Number: 1}}}, 0, spread.Place{})
 	c.begin(s)
 	c.latest = s
 	turn := func(dry bool, workload string) waiting.Reason {

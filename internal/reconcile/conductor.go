@@ -187,8 +187,8 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	if s.Revision == "" || !s.Settings.Active() {
 		return true, nil
 	}
-	wanted := s.Record
-	wanted.Revision, wanted.Number, wanted.Wave = string(s.Revision), s.Current.Number, max(s.Record.Wave, s.Passes())
+	wanted := s.Record.With(s.Spread, c.Now())
+	wanted.Revision, wanted.Number = string(s.Revision), s.Current.Number
 	wanted, failures := wanted.WithFailures(s.Settings, s.Failures(s.Record.Failed), s.Stops())
 	stops := wanted.Stops > s.Record.Stops
 	wanted.Staged = wanted.Staged || s.Settings.Follows() != "" && !s.Behind
@@ -221,10 +221,11 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 			c.Wake(s.Workloads[m.Name])
 		}
 	}
-	if wanted.Wave > s.Open {
-		log.FromContext(ctx).Info("a wave has passed", "revision", s.Current.String(), "wave", wanted.Wave, "of", len(s.Waves))
+	passes := s.Passes()
+	if passes > s.Open {
+		log.FromContext(ctx).Info("a wave has passed", "revision", s.Current.String(), "wave", passes, "of", len(s.Waves))
 	}
-	return !stops && wanted.Wave == s.Open, nil
+	return !stops && passes == s.Open, nil
 }
 
 // wake wakes those members that may go and were not woken lately.

@@ -9,7 +9,7 @@ import (
 
 // Rule 44: no one goes before the namespace that comes first has vouched, disturbed or not; a stop is said first.
 func TestNoOneGoesBeforeTheStageBefore(t *testing.T) {
-	s := spread.Look(members("a:Waiting b:Waiting! c:Rolling d:Waiting@1"), settings(t, "", "1"), 0)
+	s := spread.Look(members("a:Waiting b:Waiting! c:Rolling d:Waiting@1"), settings(t, "", "1"), 0, spread.Place{})
 	s.Behind = true
 	for _, name := range []string{"a", "b", "d"} {
 		if got, ok := s.Of(name); !ok || got != spread.EarlierStage {
@@ -30,16 +30,16 @@ func TestANamespaceVouches(t *testing.T) {
 		"a:Vouched": true, "a:Vouched b:Idle": true, "a:Vouched b:Apart": true, "": false, "a:Idle": false, "a:Apart": false, "a:Vouched b:Rolling": false,
 		"a:Vouched b:Unwell": false, "a:Vouched b:Waiting": false, "a:Vouched b:Parked": false, "a:Vouched b:Failed": false, "a:Vouched b:Later@3": false,
 	} {
-		if got := spread.Look(members(text), settings(t, "1", ""), 0).Vouches(); got != want {
+		if got := spread.Look(members(text), settings(t, "1", ""), 0, spread.Place{}).Vouches(); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
 	back := members("a:Vouched b:Apart")
 	back[1].RolledBack = true
-	if spread.Look(back, settings(t, "", ""), 0).Vouches() {
+	if spread.Look(back, settings(t, "", ""), 0, spread.Place{}).Vouches() {
 		t.Error("one was rolled back, and it vouches")
 	}
-	if s := spread.Look(members("a:Vouched"), settings(t, "", ""), 0); !s.Vouches() {
+	if s := spread.Look(members("a:Vouched"), settings(t, "", ""), 0, spread.Place{}); !s.Vouches() {
 		t.Error("it does not vouch")
 	} else if s.Stopped = true; s.Vouches() {
 		t.Error("it is stopped, and vouches")
@@ -61,7 +61,7 @@ func TestHowLongAChangeTakesAtLeast(t *testing.T) {
 		"one is paused":        {"a:Later b:Apart", "", "", time.Minute},
 		"more places than all": {"a:Waiting", "", "5", time.Minute},
 	} {
-		if got := spread.Look(members(test.members), settings(t, test.steps, test.rolling), 0).AtLeast(time.Minute); got != test.want {
+		if got := spread.Look(members(test.members), settings(t, test.steps, test.rolling), 0, spread.Place{}).AtLeast(time.Minute); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}

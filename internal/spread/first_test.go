@@ -44,7 +44,7 @@ func TestFirstPins(t *testing.T) {
 		"no member waits for those that are pinned": {"A:Vouched b:Waiting", "1", "b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := spread.Look(firsts(test.members), settings(t, "", test.max), 0)
+			s := spread.Look(firsts(test.members), settings(t, "", test.max), 0, spread.Place{})
 			var goes []string
 			for _, m := range s.Next() {
 				goes = append(goes, m.Name)
@@ -58,7 +58,7 @@ func TestFirstPins(t *testing.T) {
 
 // A workload that gets its first pin never counts for a wave, and stops and stages do not concern it.
 func TestFirstPinsBelongToNoWave(t *testing.T) {
-	s := spread.Look(firsts("A:Waiting b:Waiting C:Failed"), settings(t, "1", "1"), 0)
+	s := spread.Look(firsts("A:Waiting b:Waiting C:Failed"), settings(t, "1", "1"), 0, spread.Place{})
 	s.Stopped, s.Behind = true, true
 	if verdict, ok := s.Of("A"); s.Members() != 1 || len(s.Waves) != 1 || verdict != spread.Goes || !ok {
 		t.Errorf("%s, %+v", verdict, s)

@@ -20,7 +20,7 @@ type world struct {
 
 func (w *world) look() spread.Spread {
 	// The cache copies what it shows.
-	return spread.Look(append([]spread.Member{}, w.members...), w.settings, w.open)
+	return spread.Look(append([]spread.Member{}, w.members...), w.settings, w.open, spread.Place{})
 }
 
 func drawWorld(t *rapid.T) *world {

@@ -20,8 +20,15 @@ type Record struct {
 	// Revision is the UID of the revision, and Number is its number.
 	Revision string `json:"revision"`
 	Number   int64  `json:"number"`
-	// Wave is how many waves have passed.
-	Wave int `json:"wave"`
+	// Wave is how many waves have passed, and Passed is the place of the last member of these. Members come and go, and with them the number of a
+	// wave that is still to come; a place stays.
+	Wave   int   `json:"wave"`
+	Passed Place `json:"passed,omitzero"`
+	// Proven is the place of the last member of the first waves that have passed because members vouched, including the last wave, and ProvenAt is
+	// when that was recorded, in seconds since 1970. Members up to there that had the change then have vouched for it: whatever becomes of them
+	// later is no failure of the change.
+	Proven   Place `json:"proven,omitzero"`
+	ProvenAt int64 `json:"provenAt,omitempty"`
 	// Stops is how often the change was stopped because members failed, and Failed are those that have counted.
 	Stops  int       `json:"stops,omitempty"`
 	Failed []Failure `json:"failed,omitempty"`
@@ -30,6 +37,50 @@ type Record struct {
 	Staged   bool   `json:"staged,omitempty"`
 	Complete bool   `json:"complete,omitempty"`
 	Version  string `json:"version,omitempty"`
+}
+
+// Place is where a member stands in the order of all. The zero Place is before all.
+type Place struct {
+	Wave int    `json:"wave"`
+	Name string `json:"name"`
+}
+
+func (m Member) place() Place { return Place{m.Wave, m.Name} }
+
+// Compare orders places.
+func (p Place) Compare(other Place) int {
+	if p == (Place{}) || other == (Place{}) {
+		return cmp.Compare(len(p.Name), len(other.Name))
+	}
+	return cmp.Or(cmp.Compare(p.Wave, other.Wave), cmp.Compare(p.Name, other.Name))
+}
+
+// last returns the later of two places.
+func last(a, b Place) Place {
+	if a.Compare(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// With returns the record with the waves of a spread that have passed by now.
+func (r Record) With(s Spread, now time.Time) Record {
+	passes := s.Passes()
+	r.Wave, r.Passed = max(r.Wave, passes), last(r.Passed, s.endOf(passes))
+	proven := last(r.Proven, s.endOf(s.proven()))
+	// A member may have taken the change, and vouched, after the rest.
+	late := slices.ContainsFunc(s.Has(), func(m Member) bool {
+		return m.Stage == Vouched && m.place().Compare(proven) <= 0 && m.Took.Unix() > r.ProvenAt
+	})
+	if proven != r.Proven || late && proven != (Place{}) {
+		r.Proven, r.ProvenAt = proven, now.Unix()
+	}
+	return r
+}
+
+// HasVouched reports whether a member with the change had vouched for it when that was recorded.
+func (r Record) HasVouched(m Member) bool {
+	return r.ProvenAt > 0 && !m.Took.IsZero() && m.Took.Unix() <= r.ProvenAt && m.place().Compare(r.Proven) <= 0
 }
 
 // Failure is one of a member, which it has with the change that it took at a time. If it takes the same change again, it may fail again.
@@ -67,7 +118,15 @@ func (r Record) FailedMembers() []string {
 }
 
 // Decides reports whether the record says anything that must not be decided again.
-func (r Record) Decides() bool { return r.Wave > 0 || r.Stops > 0 || r.Staged || r.Complete }
+func (r Record) Decides() bool {
+	return r.Wave > 0 || r.ProvenAt > 0 || r.Stops > 0 || r.Staged || r.Complete
+}
+
+// IsBehind reports whether another record of the same change has decided more: a record only ever moves forward.
+func (r Record) IsBehind(other Record) bool {
+	return other.Revision == r.Revision && other.Number == r.Number && (other.Wave > r.Wave || other.Passed.Compare(r.Passed) > 0 || other.ProvenAt > r.ProvenAt ||
+		other.Stops > r.Stops || other.Staged && !r.Staged || other.Complete && !r.Complete)
+}
 
 // ParseRecord reads the text form. No part of such a text is trusted: a text that cannot be read is no record.
 func ParseRecord(text string) (Record, bool) {

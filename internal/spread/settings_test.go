@@ -105,7 +105,7 @@ func TestSettingsAtTheirLimits(t *testing.T) {
 
 func TestTheStrictestSettings(t *testing.T) {
 	both := settings(t, "1", "50%").With(settings(t, "3", "2"))
-	s := spread.Look(members("a:Waiting b:Waiting c:Waiting d:Waiting e:Waiting f:Waiting"), both, 0)
+	s := spread.Look(members("a:Waiting b:Waiting c:Waiting d:Waiting e:Waiting f:Waiting"), both, 0, spread.Place{})
 	if s.Budget != 2 || shape(s) != "a|b c|d e f" {
 		t.Errorf("a budget of %d, waves %s", s.Budget, shape(s))
 	}

@@ -77,24 +77,6 @@ func (m Member) InFlight() bool {
 	return slices.Contains([]Stage{Rolling, Failed, Unwell, Baking}, m.Stage)
 }
 
-// Wave is a part of the members. The next begins when it has passed.
-type Wave struct{ Members []Member }
-
-// Passed reports whether no one is waited for, and someone has shown that the change is good.
-func (w Wave) Passed() bool {
-	return !slices.ContainsFunc(w.Members, Member.isWaitedFor) && slices.ContainsFunc(w.Members, func(m Member) bool { return m.Stage == Vouched })
-}
-
-// Unproven reports whether no one is waited for, but no one has shown that the change is good either.
-func (w Wave) Unproven() bool {
-	return !slices.ContainsFunc(w.Members, Member.isWaitedFor) && !w.Passed()
-}
-
-// bakes reports whether all that the wave still waits for is that time passes.
-func (w Wave) bakes() bool {
-	return !slices.ContainsFunc(w.Members, func(m Member) bool { return m.isWaitedFor() && m.Stage != Baking })
-}
-
 // Spread is how far a change has come.
 type Spread struct {
 	// Waves has all members in their order, except for those that stand apart.
@@ -114,8 +96,9 @@ type Spread struct {
 	Behind bool
 }
 
-// Look returns how far a change has come among members in any order. open is how many waves have been recorded as passed.
-func Look(members []Member, settings Settings, open int) Spread {
+// Look returns how far a change has come among members in any order. passed is the place of the last member of the waves that have been recorded as
+// passed, and open is how many waves have passed in any case.
+func Look(members []Member, settings Settings, open int, passed Place) Spread {
 	s := Spread{Open: open}
 	var taking []Member
 	for _, m := range members {
@@ -134,47 +117,11 @@ func Look(members []Member, settings Settings, open int) Spread {
 	}
 	s.Budget, s.FirstBudget = settings.budget(len(taking)), settings.budget(len(taking)+len(s.First))
 	s.Waves = waves(taking, settings.Steps)
+	for s.Open < len(s.Waves) && s.endOf(s.Open+1).Compare(passed) <= 0 {
+		s.Open++
+	}
 	s.Open = min(s.Open, max(0, len(s.Waves)-1))
 	return s
-}
-
-// waves divides members, in their order: where the number changes that workloads state, and after each step. Members that cannot show
-// whether the change is good do not count for a step, so that each step has someone who can.
-func waves(members []Member, steps []Amount) []Wave {
-	proving := 0
-	for _, m := range members {
-		if m.proves() {
-			proving++
-		}
-	}
-	ends := map[int]bool{}
-	for _, step := range steps {
-		ends[step.Of(proving)] = true
-	}
-	var all []Wave
-	begins, seen := true, 0
-	for i, m := range members {
-		if begins || m.Wave != members[i-1].Wave {
-			all = append(all, Wave{})
-		}
-		last := &all[len(all)-1]
-		last.Members = append(last.Members, m)
-		begins = false
-		if m.proves() {
-			seen++
-			begins = ends[seen] && seen < proving
-		}
-	}
-	return all
-}
-
-// Passes returns how many waves have passed by now. The caller records that before anything follows from it.
-func (s Spread) Passes() int {
-	open := s.Open
-	for open < len(s.Waves)-1 && s.Waves[open].Passed() {
-		open++
-	}
-	return open
 }
 
 // Verdict is whether a member may go.

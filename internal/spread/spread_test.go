@@ -94,7 +94,7 @@ func TestWaves(t *testing.T) {
 		"those who have it keep a place": {"a:Vouched b:Waiting c:Rolling", "1", "a|b c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := shape(spread.Look(members(test.members), settings(t, test.steps, ""), 0)); got != test.want {
+			if got := shape(spread.Look(members(test.members), settings(t, test.steps, ""), 0, spread.Place{})); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -134,7 +134,7 @@ func TestWhoGoes(t *testing.T) {
 		"stopped": {members: "a:Rolling b:Waiting", stopped: true, want: "", why: map[string]spread.Verdict{"b": spread.Stopped}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := spread.Look(members(test.members), settings(t, test.steps, test.rolling), test.open)
+			s := spread.Look(members(test.members), settings(t, test.steps, test.rolling), test.open, spread.Place{})
 			s.Stopped = test.stopped
 			if s.Open >= len(s.Waves) {
 				t.Errorf("wave %d is open, of %d", s.Open, len(s.Waves))
@@ -153,7 +153,7 @@ func TestWhoGoes(t *testing.T) {
 
 // Those that wait are in the order of their names, each with its verdict.
 func TestWhoWaits(t *testing.T) {
-	s := spread.Look(members("c:Rolling b:Waiting a:Waiting d:Vouched"), settings(t, "", "2"), 0)
+	s := spread.Look(members("c:Rolling b:Waiting a:Waiting d:Vouched"), settings(t, "", "2"), 0, spread.Place{})
 	var names []string
 	for _, m := range s.Waits() {
 		names = append(names, m.Name)
@@ -187,7 +187,7 @@ func TestPassing(t *testing.T) {
 		"a later one does not pass before": {"a:Rolling b:Vouched@1 z:Waiting@2", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := spread.Look(members(test.members), settings(t, "", ""), 0)
+			s := spread.Look(members(test.members), settings(t, "", ""), 0, spread.Place{})
 			if got := s.Passes(); got != test.passes {
 				t.Errorf("%d waves have passed, want %d", got, test.passes)
 			}
@@ -251,7 +251,7 @@ func TestFailures(t *testing.T) {
 		}
 		return of
 	}
-	s := spread.Look(all, settings(t, "", ""), 0)
+	s := spread.Look(all, settings(t, "", ""), 0, spread.Place{})
 	if got := s.Failures(nil); !slices.Equal(got, failures("a", "c", "e")) {
 		t.Errorf("%v failed", got)
 	}
@@ -341,22 +341,22 @@ func TestCounts(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	all := members("a:Vouched b:Baking c:Waiting d:Apart e:Baking")
 	all[1].Until, all[4].Until = at.Add(time.Hour), at
-	s := spread.Look(all, settings(t, "", ""), 0)
+	s := spread.Look(all, settings(t, "", ""), 0, spread.Place{})
 	if s.Members() != 4 || s.Count(spread.Vouched, spread.Baking) != 3 || len(s.Apart) != 1 || s.Done() || !s.Wakes().Equal(at) {
 		t.Errorf("%d members, %d of them with it, %d apart, done %v, next at %s", s.Members(), s.Count(spread.Vouched, spread.Baking), len(s.Apart), s.Done(), s.Wakes())
 	}
 	// The first that is known counts, in whatever order; not that of one whose analysis runs, nor what someone no longer waits for.
 	all = members("a:Baking b:Baking c:Baking d:Vouched")
 	all[1].Until, all[2].Until, all[3].Until = at, at.Add(time.Hour), at.Add(-time.Hour)
-	if s := spread.Look(all, settings(t, "", ""), 0); !s.Wakes().Equal(at) {
+	if s := spread.Look(all, settings(t, "", ""), 0, spread.Place{}); !s.Wakes().Equal(at) {
 		t.Errorf("next at %s, want %s", s.Wakes(), at)
 	}
 	all = members("a:Baking b:Baking")
 	all[0].Until = at
-	if s := spread.Look(all, settings(t, "", ""), 0); !s.Wakes().Equal(at) {
+	if s := spread.Look(all, settings(t, "", ""), 0, spread.Place{}); !s.Wakes().Equal(at) {
 		t.Errorf("next at %s, with an analysis whose end is not known", s.Wakes())
 	}
-	if !spread.Look(members("a:Vouched b:Idle c:Apart"), settings(t, "", ""), 0).Done() || !slices.Equal(spread.Look(nil, settings(t, "", ""), 0).Next(), nil) {
+	if !spread.Look(members("a:Vouched b:Idle c:Apart"), settings(t, "", ""), 0, spread.Place{}).Done() || !slices.Equal(spread.Look(nil, settings(t, "", ""), 0, spread.Place{}).Next(), nil) {
 		t.Error("it is done, or no one goes")
 	}
 }
