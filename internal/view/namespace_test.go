@@ -31,8 +31,8 @@ type seen struct {
 	refused []string
 }
 
-// view takes a view. The fake client only lists and reads; what an API server does by itself is left to the end-to-end tests.
-func (s seen) view(t *testing.T) *View {
+// client returns a client with the user's rights. It only lists and reads; what an API server does by itself is left to the end-to-end tests.
+func (s seen) client(t *testing.T) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -55,9 +55,14 @@ func (s seen) view(t *testing.T) *View {
 		return c.List(ctx, list, options...)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}
-	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace).WithObjects(s.objects...).
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace).WithObjects(s.objects...).
 		WithInterceptorFuncs(interceptor.Funcs{List: list}).Build()
-	v, err := Take(t.Context(), live, Installation{Options: defaultOptions(), Namespace: ControllerNamespace}, gen.Namespace)
+}
+
+// view takes a view.
+func (s seen) view(t *testing.T) *View {
+	t.Helper()
+	v, err := Take(t.Context(), s.client(t), Installation{Options: defaultOptions(), Namespace: ControllerNamespace}, gen.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,13 +58,10 @@ func (v *View) take(ctx context.Context) (err error) {
 		return err
 	}
 	v.Notes = v.Installation.Notes()
-	if elsewhere := v.Installation.Elsewhere(v.namespace); elsewhere != "" {
-		v.note("%s", elsewhere)
-	}
 	if v.Installation.Deployment == nil && !v.secretsHandled() {
 		v.Options.Secrets = false
 	}
-	return v.noteRefusals()
+	return v.noteLimits()
 }
 
 // Object names an object that the user asked about.
@@ -150,8 +147,11 @@ func (v *View) secretsHandled() bool {
 	return false
 }
 
-// noteRefusals notes what the user may not see. With no kind of workloads to see, that is an error.
-func (v *View) noteRefusals() error {
+// noteLimits notes where the controller does not work, and what the user may not see. With no kind of workloads to see, that is an error.
+func (v *View) noteLimits() error {
+	if elsewhere := v.Installation.Elsewhere(v.namespace); elsewhere != "" {
+		v.note("%s", elsewhere)
+	}
 	if !slices.ContainsFunc(v.Kinds, func(kind workload.Kind) bool { return v.Snapshot.Refused(kind.GVK) == nil }) {
 		return v.Snapshot.Refused(workload.Deployment.GVK)
 	}
