@@ -142,7 +142,7 @@ func (o *previewOptions) read(c *session.Connection, installed view.Installation
 	}
 	root := openapi3.NewRoot(openAPI)
 	result := o.Factory.NewBuilder().Unstructured().NamespaceParam(c.Namespace).DefaultNamespace().
-		FilenameParam(false, &o.files).Flatten().Do()
+		FilenameParam(c.Enforced, &o.files).Flatten().Do()
 	err = result.Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err
