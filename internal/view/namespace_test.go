@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -149,6 +151,44 @@ func TestStatusOfAWorkload(t *testing.T) {
 
 // webObject is deployment/web as a user names it.
 var webObject = Object{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Name: "web"}
+
+// A Rollout that has its template in another workload leads there: one step, since references may go in a circle.
+func TestStatusOfARolloutThatRefers(t *testing.T) {
+	rollout := func(name, kind, to string) *unstructured.Unstructured {
+		reference := map[string]any{"apiVersion": workload.Rollout.GVK.GroupVersion().String(), "kind": kind, "name": to}
+		if kind == "Deployment" {
+			reference["apiVersion"] = "apps/v1"
+		}
+		r := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workloadRef": reference}}}
+		r.SetGroupVersionKind(workload.Rollout.GVK)
+		r.SetNamespace(gen.Namespace)
+		r.SetName(name)
+		return r
+	}
+	for name, test := range map[string]struct {
+		objects   []client.Object
+		want, err string
+	}{
+		"to a Deployment":              {[]client.Object{rollout("a", "Deployment", "web"), gen.Deployment("web")}, "deployment/web", ""},
+		"to a Deployment that is gone": {[]client.Object{rollout("a", "Deployment", "web")}, "", `deployments.apps "web" not found`},
+		"to itself":                    {[]client.Object{rollout("a", "Rollout", "a")}, "rollout/a", ""},
+		"in a circle":                  {[]client.Object{rollout("a", "Rollout", "b"), rollout("b", "Rollout", "a")}, "rollout/b", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := Object{GroupKind: workload.Rollout.GVK.GroupKind(), Resource: schema.GroupResource{Group: "argoproj.io", Resource: "rollouts"}, Name: "a"}
+			list, err := seen{objects: test.objects}.view(t).Status(t.Context(), Which{Objects: []Object{object}})
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("got %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil || len(list.Items) != 1 || list.Items[0].Workload != test.want {
+				t.Errorf("got %+v, %v", list, err)
+			}
+		})
+	}
+}
 
 func sourceObject(name string) Object {
 	return Object{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Resource: schema.GroupResource{Resource: "configmaps"}, Name: name}
