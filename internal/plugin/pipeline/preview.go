@@ -96,7 +96,12 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	edits, notes, err := o.read(c, installed)
+	var edits overlay.Edits
+	var notes []string
+	err = session.Interruptible(ctx, func() (err error) {
+		edits, notes, err = o.read(c, installed)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -157,3 +157,15 @@ func Command(cmd *cobra.Command, verb Verb) *cobra.Command {
 	}
 	return cmd
 }
+
+// Interruptible runs what no context ends, such as reading standard input, and leaves it behind when ctx ends.
+func Interruptible(ctx context.Context, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
