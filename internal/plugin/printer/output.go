@@ -31,6 +31,9 @@ type Output struct {
 	Colours map[string]color.Attribute
 	// Markdown is true for a verb that has the format markdown.
 	Markdown bool
+
+	// printer is the one of the flags, once there is one: it puts a line between documents.
+	printer printers.ResourcePrinter
 }
 
 const markdown = "markdown"
@@ -56,8 +59,16 @@ func (o *Output) Check() error {
 	if o.IsTable() || o.IsMarkdown() {
 		return nil
 	}
-	_, err := o.Flags.ToPrinter()
+	_, err := o.forPrograms()
 	return err
+}
+
+// forPrograms returns the printer of a format for programs.
+func (o *Output) forPrograms() (_ printers.ResourcePrinter, err error) {
+	if o.printer == nil {
+		o.printer, err = o.Flags.ToPrinter()
+	}
+	return o.printer, err
 }
 
 // IsMarkdown reports whether the output is a Markdown page.
@@ -72,7 +83,7 @@ func (o *Output) Print(out io.Writer, data any, table *metav1.Table, withNamespa
 	if o.IsTable() {
 		return o.PrintTable(out, table, withNamespace)
 	}
-	printer, err := o.Flags.ToPrinter()
+	printer, err := o.forPrograms()
 	if err != nil {
 		return err
 	}

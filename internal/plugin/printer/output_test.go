@@ -33,3 +33,19 @@ func TestStatesAreColoured(t *testing.T) {
 		})
 	}
 }
+
+// Each report of --watch is a document of its own.
+func TestReportsInYAMLAreDocuments(t *testing.T) {
+	o := &Output{Flags: genericclioptions.NewPrintFlags("").WithDefaultOutput("yaml")}
+	var out bytes.Buffer
+	for range 2 {
+		report := metav1.TypeMeta{APIVersion: "cli.confrev.io/v1alpha1", Kind: "StatusList"}
+		if err := o.Print(&out, report, nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const one = "apiVersion: cli.confrev.io/v1alpha1\nkind: StatusList\n"
+	if out.String() != one+"---\n"+one {
+		t.Errorf("got %q", out.String())
+	}
+}
