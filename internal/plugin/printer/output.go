@@ -51,8 +51,16 @@ func (o *Output) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print no headers in a table.")
 }
 
-// Format returns the output format, as the user wrote it: "" for a table.
-func (o *Output) Format() string { return *o.Flags.OutputFormat }
+// Format returns the output format: "" for a table.
+func (o *Output) Format() string { return Format(o.Flags) }
+
+// Format returns the output format that flags ask for; "" if they ask for none. Like kubectl, it takes a template alone for one.
+func Format(flags *genericclioptions.PrintFlags) string {
+	if *flags.OutputFormat == "" && *flags.TemplatePrinterFlags.TemplateArgument != "" {
+		return "go-template"
+	}
+	return *flags.OutputFormat
+}
 
 // Check refuses an unknown format before anything is asked of the API server.
 func (o *Output) Check() error {

@@ -49,3 +49,21 @@ func TestReportsInYAMLAreDocuments(t *testing.T) {
 		t.Errorf("got %q", out.String())
 	}
 }
+
+// Like kubectl, --template alone is enough.
+func TestATemplateNeedsNoFormat(t *testing.T) {
+	for name, test := range map[string]struct{ format, template, want string }{
+		"alone":         {"", "{{.kind}}", "StatusList"},
+		"with a format": {"go-template", "{{.apiVersion}}", "cli.confrev.io/v1alpha1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Output{Flags: genericclioptions.NewPrintFlags("").WithDefaultOutput(test.format)}
+			*o.Flags.TemplatePrinterFlags.TemplateArgument = test.template
+			var out bytes.Buffer
+			report := metav1.TypeMeta{APIVersion: "cli.confrev.io/v1alpha1", Kind: "StatusList"}
+			if err := o.Print(&out, report, &metav1.Table{}, false); err != nil || out.String() != test.want {
+				t.Errorf("%v, got %q", err, out.String())
+			}
+		})
+	}
+}
