@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -110,6 +111,23 @@ func TestCompletionOfConnectionFlags(t *testing.T) {
 		// kubectl's functions return contexts in any order, and the shell sorts them.
 		if got := strings.Split(strings.TrimSpace(names), "\n"); !slices.Equal(slices.Sorted(slices.Values(got)), strings.Fields(want)) {
 			t.Errorf("%s: %q, want %q", flag, got, want)
+		}
+	}
+	if got := printed(t, "__complete", "status", "deployment/web", "-n", "sh"); !strings.HasPrefix(got, "shop\n:") {
+		t.Errorf("behind an argument: %q", got)
+	}
+}
+
+// Only what a verb takes is completed.
+func TestCompletionOfWorkloads(t *testing.T) {
+	answers := maps.Clone(served)
+	for path, name := range map[string]string{"/api/v1/namespaces/default/pods": "web-1", "/apis/apps/v1/namespaces/default/deployments": "web"} {
+		answers[path] = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"` + name + `"}}]}`
+	}
+	connected(t, answers)
+	for typed, want := range map[string]string{"deployments/": "deployments/web\n", "pods/": ""} {
+		if names, _, _ := strings.Cut(printed(t, "__complete", "undo", typed), ":"); names != want {
+			t.Errorf("%s: %q, want %q", typed, names, want)
 		}
 	}
 }
