@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -289,6 +290,35 @@ func TestDiagnosisOfANamespace(t *testing.T) {
 			i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Reason == test.reason && f.Object == test.object })
 			if i < 0 || d.Findings[i].Severity != test.severity {
 				t.Errorf("found %+v", d.Findings)
+			}
+		})
+	}
+	// Before Kubernetes 1.36, the webhook resolves pins; what it misses is refused by a policy, as everywhere.
+	policy := admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "confrev-guard-revisions"}}
+	webhook := admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "confrev-resolve-pins"}}
+	for name, test := range map[string]struct {
+		seen
+		reason string
+		want   []string
+	}{
+		"the webhook, and nothing that refuses": {seen{objects: []client.Object{&webhook}}, "PolicyMissing",
+			[]string{"validatingadmissionpolicy/confrev-refuse-unresolved-pins", "validatingadmissionpolicybinding/confrev-refuse-unresolved-pins"}},
+		"a guard without its binding": {seen{objects: []client.Object{&policy}}, "NoGuard",
+			[]string{"validatingadmissionpolicy/confrev-guard-anchors", "validatingadmissionpolicy/confrev-guard-keys", "validatingadmissionpolicybinding/confrev-guard-revisions"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := test.view(t).Diagnose(t.Context(), DiagnosisOptions{Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range d.Findings {
+				if f.Reason == test.reason {
+					got = append(got, f.Object)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q", got)
 			}
 		})
 	}
