@@ -16,7 +16,7 @@ import (
 // patience is how long the plugin may take to end, on a machine that is busy.
 const patience = time.Minute
 
-// TestMain is the plugin itself when a test starts it.
+// TestMain runs the plugin instead of the tests if a test has started this process.
 func TestMain(m *testing.M) {
 	if os.Getenv("CONFREV_TEST_PLUGIN") != "" {
 		main()
