@@ -71,9 +71,13 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 // completeConnection completes the flags that choose a cluster and a namespace, as kubectl does.
 func completeConnection(cmd *cobra.Command, p *session.Session) {
 	completion.SetFactoryForCompletion(p.Factory)
+	// Not kubectl's ResourceNameCompletionFunc, which returns nothing behind an argument.
+	namespaces := func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return completion.CompGetResource(p.Factory, "namespace", toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"namespace":            completion.ResourceNameCompletionFunc(p.Factory, "namespace"),
-		"controller-namespace": completion.ResourceNameCompletionFunc(p.Factory, "namespace"),
+		"namespace":            namespaces,
+		"controller-namespace": namespaces,
 		"context":              completion.ContextCompletionFunc,
 		"cluster":              completion.ClusterCompletionFunc,
 		"user":                 completion.UserCompletionFunc,

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,18 +58,26 @@ func TestRenderNeedsNoCluster(t *testing.T) {
 	}
 }
 
-func TestCompletionOfConnectionFlags(t *testing.T) {
+// served are the answers of an API server with two namespaces, by path.
+var served = map[string]string{
+	"/version":           `{"major":"1","minor":"35","gitVersion":"v1.35.0"}`,
+	"/api":               `{"kind":"APIVersions","versions":["v1"]}`,
+	"/apis":              `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
+	"/api/v1":            `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"namespaces","singularName":"namespace","kind":"Namespace","verbs":["list"]},{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["list"]},{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["list"]}]}`,
+	"/api/v1/namespaces": `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"shop"}},{"metadata":{"name":"staging"}}]}`,
+	"/apis/apps/v1":      `{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["list"]}]}`,
+
+	"/apis/apps/v1/deployments": `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`,
+}
+
+// connected makes the plugin use an API server that gives some answers.
+func connected(t *testing.T, answers map[string]string) {
+	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answers := map[string]string{
-			"/api":               `{"kind":"APIVersions","versions":["v1"]}`,
-			"/apis":              `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-			"/api/v1":            `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"namespaces","singularName":"namespace","kind":"Namespace","verbs":["list"]}]}`,
-			"/api/v1/namespaces": `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"shop"}},{"metadata":{"name":"staging"}}]}`,
-		}
 		_, _ = w.Write([]byte(answers[r.URL.Path]))
 	}))
-	defer api.Close()
+	t.Cleanup(api.Close)
 	t.Chdir(t.TempDir())
 	config := `{apiVersion: v1, kind: Config, current-context: prod, contexts: [{name: prod, context: {cluster: blue, user: ann}}, {name: test, context: {}}],
   clusters: [{name: blue, cluster: {server: "` + api.URL + `"}}], users: [{name: ann, user: {}}]}`
@@ -77,6 +86,23 @@ func TestCompletionOfConnectionFlags(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", "config")
 	t.Setenv("HOME", t.TempDir())
+}
+
+// Like kubectl apply, preview refuses a file of another namespace than the one that is asked for: it would be applied nowhere.
+func TestPreviewRefusesAFileOfAnotherNamespace(t *testing.T) {
+	connected(t, served)
+	if err := os.WriteFile("app.yaml", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: app, namespace: shop}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	streams, _, _, errOut := genericiooptions.NewTestIOStreams()
+	want := `error: the namespace from the provided object "shop" does not match the namespace "staging"`
+	if status := Run(t.Context(), streams, []string{"preview", "-n", "staging", "-f", "app.yaml"}); status != 1 || !strings.HasPrefix(errOut.String(), want) {
+		t.Errorf("status %d: %s", status, errOut)
+	}
+}
+
+func TestCompletionOfConnectionFlags(t *testing.T) {
+	connected(t, served)
 	for flag, want := range map[string]string{
 		"--context": "prod\ntest\n", "--cluster": "blue\n", "--user": "ann\n", "--namespace": "shop\nstaging\n", "-n": "shop\nstaging\n",
 		"--controller-namespace": "shop\nstaging\n",
@@ -85,6 +111,23 @@ func TestCompletionOfConnectionFlags(t *testing.T) {
 		// kubectl's functions return contexts in any order, and the shell sorts them.
 		if got := strings.Split(strings.TrimSpace(names), "\n"); !slices.Equal(slices.Sorted(slices.Values(got)), strings.Fields(want)) {
 			t.Errorf("%s: %q, want %q", flag, got, want)
+		}
+	}
+	if got := printed(t, "__complete", "status", "deployment/web", "-n", "sh"); !strings.HasPrefix(got, "shop\n:") {
+		t.Errorf("behind an argument: %q", got)
+	}
+}
+
+// Only what a verb takes is completed.
+func TestCompletionOfWorkloads(t *testing.T) {
+	answers := maps.Clone(served)
+	for path, name := range map[string]string{"/api/v1/namespaces/default/pods": "web-1", "/apis/apps/v1/namespaces/default/deployments": "web"} {
+		answers[path] = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"` + name + `"}}]}`
+	}
+	connected(t, answers)
+	for typed, want := range map[string]string{"deployments/": "deployments/web\n", "pods/": ""} {
+		if names, _, _ := strings.Cut(printed(t, "__complete", "undo", typed), ":"); names != want {
+			t.Errorf("%s: %q, want %q", typed, names, want)
 		}
 	}
 }

@@ -78,13 +78,16 @@ func (v *View) Diagnose(ctx context.Context, options DiagnosisOptions) (*Diagnos
 			return nil, err
 		}
 	}
-	order := []Severity{SeverityError, SeverityWarning, SeverityInfo}
-	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity)),
-			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Object, b.Object))
-	})
+	slices.SortStableFunc(d.Findings, compareFindings)
 	d.Diagnosis.Notes = v.Notes
 	return &d.Diagnosis, nil
+}
+
+// compareFindings compares findings by how much they matter, then by what they are about and say.
+func compareFindings(a, b Finding) int {
+	order := []Severity{SeverityError, SeverityWarning, SeverityInfo}
+	return cmp.Or(cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity)),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 }
 
 // doctor gathers what it finds.

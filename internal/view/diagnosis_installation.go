@@ -47,39 +47,49 @@ func (d *doctor) installed(ctx context.Context, part gate.Part) (found, ok bool,
 	return d.read(ctx, metadata.New(part.GVK()), "", d.Installation.Options.PolicyPrefix+part.Suffix)
 }
 
-// demand adds a finding if an admission object of the chart is not there.
-func (d *doctor) demand(ctx context.Context, part gate.Part, s Severity, reason, fix string) error {
+// demand adds a finding if an admission object of the chart is not there, and reports whether it is.
+func (d *doctor) demand(ctx context.Context, part gate.Part, s Severity, reason, fix string) (bool, error) {
 	found, seen, err := d.installed(ctx, part)
 	if err == nil && seen && !found {
 		d.addFinding(s, reason, part.GVK(), client.ObjectKey{Name: d.Installation.Options.PolicyPrefix + part.Suffix}, fix, "it is not there, so %s", part.Without)
 	}
-	return err
+	return found, err
 }
 
-// policies looks for what resolves pins: the policies of the API server, or the webhook for pods.
+// policies looks for what resolves pins: the policies of the API server, or the webhook for pods; and for what refuses pods that either missed.
 func (d *doctor) policies(ctx context.Context) error {
 	webhook, seen, err := d.installed(ctx, gate.ByWebhook)
-	if err != nil || webhook || !seen {
+	if err != nil || !seen {
 		return err
 	}
-	for _, part := range slices.Concat(gate.ByPolicy, gate.Refusing) {
-		if err := d.demand(ctx, part, SeverityError, "PolicyMissing", installChart); err != nil {
+	parts := gate.Refusing
+	if !webhook {
+		parts = slices.Concat(gate.ByPolicy, gate.Refusing)
+	}
+	for _, part := range parts {
+		if _, err := d.demand(ctx, part, SeverityError, "PolicyMissing", installChart); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// guards looks for the policies that protect revisions. They may be turned off.
+// guards looks for the policies that protect revisions, and for their bindings, without which they have no effect. They may be turned off.
 func (d *doctor) guards(ctx context.Context) error {
 	const anyone = "revisions in use may be deleted by anyone who may delete ConfigMaps"
 	for suffix, without := range map[string]string{
 		"-guard-revisions": anyone, "-guard-anchors": anyone,
 		"-guard-keys": "anyone who may create Secrets may choose the key of a namespace's hashes, and test guesses of its Secrets",
 	} {
-		policy := gate.Part{Kind: "ValidatingAdmissionPolicy", Suffix: suffix, Without: without}
-		if err := d.demand(ctx, policy, SeverityInfo, "NoGuard", ""); err != nil {
-			return err
+		for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+			part := gate.Part{Kind: kind, Suffix: suffix, Without: without}
+			found, err := d.demand(ctx, part, SeverityInfo, "NoGuard", "")
+			if err != nil {
+				return err
+			}
+			if !found {
+				break
+			}
 		}
 	}
 	return nil
@@ -233,25 +243,11 @@ func (d *doctor) schemas(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if found && !keepsAnnotations(kind, definition) {
+		if found && !kind.KeptBy(definition) {
 			d.addFinding(SeverityWarning, "PinsNotKept", customResourceDefinition, client.ObjectKey{Name: name},
 				"let the schema keep annotations at "+kind.Path+".metadata: see docs/troubleshooting.md, PinsNotKept",
 				"the API server prunes annotations at %s.metadata of every %s, so none is ever pinned", kind.Path, kind.Resource())
 		}
 	}
 	return nil
-}
-
-// keepsAnnotations reports whether the version of a kind that confrev writes keeps the annotations of its templates.
-func keepsAnnotations(kind workload.Kind, definition *unstructured.Unstructured) bool {
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, v := range versions {
-		version, _ := v.(map[string]any)
-		if version["name"] != kind.GVK.Version {
-			continue
-		}
-		schema, specified, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
-		return !specified || kind.KeepsAnnotations(schema)
-	}
-	return true
 }

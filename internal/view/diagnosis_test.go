@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,22 @@ func TestDoctorFindsNoLeakInWhatIsGoneMeanwhile(t *testing.T) {
 		if want := map[bool]int{false: 1, true: 0}[gone]; leaks != want || len(d.Findings) != want {
 			t.Errorf("gone %t: found %+v", gone, d.Findings)
 		}
+	}
+}
+
+// What is found in any order is listed in one, so that two runs can be compared.
+func TestFindingsHaveOneOrder(t *testing.T) {
+	about := func(severity Severity, object, reason, message string) Finding {
+		return Finding{Severity: severity, Object: object, Reason: reason, Message: message}
+	}
+	want := []Finding{
+		about(SeverityError, "b", "NotReady", "z"), about(SeverityError, "b", "RightMissing", "may not get"), about(SeverityError, "b", "RightMissing", "may not list"),
+		about(SeverityWarning, "a", "Leak", "a"), about(SeverityInfo, "a", "Held", "a"),
+	}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	if slices.SortStableFunc(got, compareFindings); !slices.Equal(got, want) {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +25,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -32,8 +35,8 @@ type seen struct {
 	refused []string
 }
 
-// view takes a view. The fake client only lists and reads; what an API server does by itself is left to the end-to-end tests.
-func (s seen) view(t *testing.T) *View {
+// client returns a client with the user's rights. It only lists and reads; what an API server does by itself is left to the end-to-end tests.
+func (s seen) client(t *testing.T) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -56,9 +59,14 @@ func (s seen) view(t *testing.T) *View {
 		return c.List(ctx, list, options...)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}
-	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace).WithObjects(s.objects...).
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace).WithObjects(s.objects...).
 		WithInterceptorFuncs(interceptor.Funcs{List: list}).Build()
-	v, err := Take(t.Context(), live, Installation{Options: defaultOptions(), Namespace: ControllerNamespace}, gen.Namespace)
+}
+
+// view takes a view.
+func (s seen) view(t *testing.T) *View {
+	t.Helper()
+	v, err := Take(t.Context(), s.client(t), Installation{Options: defaultOptions(), Namespace: ControllerNamespace}, gen.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +153,44 @@ func TestStatusOfAWorkload(t *testing.T) {
 
 // webObject is deployment/web as a user names it.
 var webObject = Object{GroupKind: schema.GroupKind{Group: "apps", Kind: "Deployment"}, Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Name: "web"}
+
+// A Rollout that has its template in another workload leads there: one step, since references may go in a circle.
+func TestStatusOfARolloutThatRefers(t *testing.T) {
+	rollout := func(name, kind, to string) *unstructured.Unstructured {
+		reference := map[string]any{"apiVersion": workload.Rollout.GVK.GroupVersion().String(), "kind": kind, "name": to}
+		if kind == "Deployment" {
+			reference["apiVersion"] = "apps/v1"
+		}
+		r := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workloadRef": reference}}}
+		r.SetGroupVersionKind(workload.Rollout.GVK)
+		r.SetNamespace(gen.Namespace)
+		r.SetName(name)
+		return r
+	}
+	for name, test := range map[string]struct {
+		objects   []client.Object
+		want, err string
+	}{
+		"to a Deployment":              {[]client.Object{rollout("a", "Deployment", "web"), gen.Deployment("web")}, "deployment/web", ""},
+		"to a Deployment that is gone": {[]client.Object{rollout("a", "Deployment", "web")}, "", `deployments.apps "web" not found`},
+		"to itself":                    {[]client.Object{rollout("a", "Rollout", "a")}, "rollout/a", ""},
+		"in a circle":                  {[]client.Object{rollout("a", "Rollout", "b"), rollout("b", "Rollout", "a")}, "rollout/b", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := Object{GroupKind: workload.Rollout.GVK.GroupKind(), Resource: schema.GroupResource{Group: "argoproj.io", Resource: "rollouts"}, Name: "a"}
+			list, err := seen{objects: test.objects}.view(t).Status(t.Context(), Which{Objects: []Object{object}})
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("got %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil || len(list.Items) != 1 || list.Items[0].Workload != test.want {
+				t.Errorf("got %+v, %v", list, err)
+			}
+		})
+	}
+}
 
 func sourceObject(name string) Object {
 	return Object{GroupKind: schema.GroupKind{Kind: "ConfigMap"}, Resource: schema.GroupResource{Resource: "configmaps"}, Name: name}
@@ -245,6 +291,35 @@ func TestDiagnosisOfANamespace(t *testing.T) {
 			i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Reason == test.reason && f.Object == test.object })
 			if i < 0 || d.Findings[i].Severity != test.severity {
 				t.Errorf("found %+v", d.Findings)
+			}
+		})
+	}
+	// Before Kubernetes 1.36, the webhook resolves pins; what it misses is refused by a policy, as everywhere.
+	policy := admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "confrev-guard-revisions"}}
+	webhook := admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "confrev-resolve-pins"}}
+	for name, test := range map[string]struct {
+		seen
+		reason string
+		want   []string
+	}{
+		"the webhook, and nothing that refuses": {seen{objects: []client.Object{&webhook}}, "PolicyMissing",
+			[]string{"validatingadmissionpolicy/confrev-refuse-unresolved-pins", "validatingadmissionpolicybinding/confrev-refuse-unresolved-pins"}},
+		"a guard without its binding": {seen{objects: []client.Object{&policy}}, "NoGuard",
+			[]string{"validatingadmissionpolicy/confrev-guard-anchors", "validatingadmissionpolicy/confrev-guard-keys", "validatingadmissionpolicybinding/confrev-guard-revisions"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := test.view(t).Diagnose(t.Context(), DiagnosisOptions{Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range d.Findings {
+				if f.Reason == test.reason {
+					got = append(got, f.Object)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q", got)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +37,7 @@ type Planner struct {
 	accounts *account.Accounts
 	// hidden is true when Secrets are handled, but the user may not see them.
 	hidden bool
-	yields *yielding
+	yields *revision.Yielding
 	// fleet has the workloads of all kinds; nil where the snapshot is of some kinds only, so that no turns are known.
 	fleet *fleet.Fleet
 }
@@ -75,33 +74,13 @@ func NewPlannerOf(ctx context.Context, live client.Client, options operator.Opti
 	for _, kind := range all {
 		known.Add(kind)
 	}
-	yields := &yielding{Writer: live}
+	yields := &revision.Yielding{Writer: live}
 	return &Planner{
 		Kinds: all, Options: options, Snapshot: seen, live: live, kinds: known, hidden: hidden, yields: yields,
 		store:    revision.NewStore(seen, live, yields, time.Now, known, options.RevisionsPerHour).AsUser(),
 		triggers: trigger.New(options.Triggers(), live, live),
 		accounts: account.New(live, time.Now),
 	}, nil
-}
-
-// yielding leaves notes and owners of an existing revision to the controller if the user may not write them. The guards refuse them from
-// everyone but the controller (rule 17), and a user who may change a workload may lack rights on ConfigMaps. Neither prevents a rollback:
-// the controller adds what is missing when it sees the pin.
-type yielding struct {
-	client.Writer
-	refusals []error
-}
-
-func (y *yielding) Patch(ctx context.Context, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
-	err := y.Writer.Patch(ctx, obj, patch, options...)
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	// Where there are guards, there is a controller.
-	if !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-		y.refusals = append(y.refusals, err)
-	}
-	return nil
 }
 
 // Assess plans for one workload of the snapshot.
@@ -125,7 +104,7 @@ func (p *Planner) Move(look rollout.Assessment, moves ...plan.Decision) rollout.
 }
 
 // Yielded returns the refusals of what was left to the controller: to note on revisions that they are used.
-func (p *Planner) Yielded() []error { return p.yields.refusals }
+func (p *Planner) Yielded() []error { return p.yields.Refusals }
 
 // Observe looks at a source of the snapshot and its revisions. It reads data only where no metadata tells.
 func (p *Planner) Observe(ctx context.Context, namespace string, source pin.Source) (revision.Observation, error) {

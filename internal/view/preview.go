@@ -50,9 +50,10 @@ type PreviewList struct {
 
 // PreviewEdits returns what edits would lead to, for the workloads of their namespaces to which they matter.
 func PreviewEdits(ctx context.Context, live client.Client, installed Installation, edits overlay.Edits) (*PreviewList, error) {
-	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}, Notes: installed.Notes()}
+	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}}
+	v := &View{Installation: installed, Notes: installed.Notes()}
 	for _, namespace := range edits.Namespaces() {
-		found, changes, err := forecast(ctx, live, namespace, edits, installed)
+		found, changes, err := v.forecast(ctx, live, namespace, edits)
 		if err != nil {
 			return nil, err
 		}
@@ -61,8 +62,9 @@ func PreviewEdits(ctx context.Context, live client.Client, installed Installatio
 		if err != nil {
 			return nil, err
 		}
-		list.Notes = append(list.Notes, notes...)
+		v.Notes = append(v.Notes, notes...)
 	}
+	list.Notes = v.Notes
 	return list, nil
 }
 
@@ -99,28 +101,29 @@ func unanswered(ctx context.Context, live client.Client, namespace string, edits
 }
 
 // forecast plans for the workloads of a namespace to which the edits matter.
-func forecast(ctx context.Context, live client.Client, namespace string, edits overlay.Edits, installed Installation) ([]Preview, []ChangePreview, error) {
+func (v *View) forecast(ctx context.Context, live client.Client, namespace string, edits overlay.Edits) (all []Preview, changes []ChangePreview, err error) {
 	overlaid := overlay.New(live, edits)
-	options := installed.Options
-	if installed.Deployment == nil {
+	options := v.Installation.Options
+	if v.Installation.Deployment == nil {
 		options.Secrets = slices.ContainsFunc(edits.In(namespace), func(e overlay.Edit) bool { return e.GVK == revision.GVK(pin.Secret) })
 	}
-	planner, err := NewPlanner(ctx, overlaid, options, namespace)
-	if err != nil {
+	v.namespace = namespace
+	if v.Planner, err = NewPlanner(ctx, overlaid, options, namespace); err != nil {
+		return nil, nil, err
+	}
+	if err := v.noteLimits(); err != nil {
 		return nil, nil, err
 	}
 	// Planning lets workloads go, so the look at all of them comes first.
-	changes, err := spreadsOf(ctx, planner, namespace, edits)
+	if changes, err = spreadsOf(ctx, v.Planner, namespace, edits); err != nil {
+		return nil, nil, err
+	}
+	looks, err := concerned(ctx, v.Planner, namespace, edits)
 	if err != nil {
 		return nil, nil, err
 	}
-	looks, err := concerned(ctx, planner, namespace, edits)
-	if err != nil {
-		return nil, nil, err
-	}
-	var all []Preview
 	for _, look := range looks {
-		if look, err = planner.Assess(ctx, look.Kind, look.Workload); err != nil {
+		if look, err = v.Assess(ctx, look.Kind, look.Workload); err != nil {
 			return nil, nil, err
 		}
 		all = append(all, forecastOf(edits, look))
@@ -179,8 +182,7 @@ func forecastOf(edits overlay.Edits, look rollout.Assessment) Preview {
 	}
 	for _, use := range look.Uses {
 		if edits.Changes(f.Namespace, use.Source) && !decided(look, use.Source) {
-			f.Sources = append(f.Sources, SourceChange{Source: use.String(), Verdict: "NotTracked",
-				Because: "the workload does not track it, or it is never copied: pods read it as it is when they start"})
+			f.Sources = append(f.Sources, undecided(look, use.Source))
 		}
 	}
 	f.RollsOut = f.RollsOut || f.Template
@@ -188,6 +190,15 @@ func forecastOf(edits overlay.Edits, look rollout.Assessment) Preview {
 		f.When = when(look)
 	}
 	return f
+}
+
+// undecided returns what is known of an edited source that is in no plan of a workload that uses it.
+func undecided(look rollout.Assessment, source pin.Source) SourceChange {
+	if look.Hidden && source.Kind == pin.Secret {
+		return SourceChange{Source: source.String(), Verdict: string(plan.Unknown), Because: secretsHidden}
+	}
+	return SourceChange{Source: source.String(), Verdict: "NotTracked",
+		Because: "the workload does not track it, or it is never copied: pods read it as it is when they start"}
 }
 
 // when returns what the rollout of a changed template waits for.

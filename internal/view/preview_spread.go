@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"confrev.io/confrev/internal/overlay"
+	"confrev.io/confrev/internal/pin"
 )
 
 // ChangePreview is how a change to a source would spread.
@@ -18,7 +19,7 @@ func spreadsOf(ctx context.Context, planner *Planner, namespace string, edits ov
 	var all []ChangePreview
 	for _, e := range edits.In(namespace) {
 		source, is := e.Source()
-		if !is {
+		if !is || planner.hidden && source.Kind == pin.Secret {
 			continue
 		}
 		survey, err := planner.Spread(ctx, namespace, source)

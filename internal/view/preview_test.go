@@ -1,10 +1,12 @@
 package view
 
 import (
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,5 +102,67 @@ func TestAForecastOfSpreading(t *testing.T) {
 		if got != test.want {
 			t.Errorf("%s: %q %+v %+v", name, got, list.Changes, list.Workloads)
 		}
+	}
+}
+
+// What the user may not see is a note, as in the other verbs, so that no one takes a forecast for complete.
+func TestAForecastSaysWhatTheUserMayNotSee(t *testing.T) {
+	var all []string
+	for _, kind := range workload.Standard() {
+		all = append(all, kind.GVK.Kind)
+	}
+	for name, test := range map[string]struct {
+		refused []string
+		watched []string
+		note    string
+		err     bool
+	}{
+		"everything may be seen":       {},
+		"one kind of workloads":        {refused: []string{"StatefulSet"}, note: "you may not list statefulsets: they are left out"},
+		"holders":                      {refused: []string{"ReplicaSet"}, note: "you may not list replicasets: a workload that was rolled back may look as if it were advancing"},
+		"no kind of workloads":         {refused: all, err: true},
+		"the controller is not for it": {watched: []string{"other"}, note: "the controller in namespace confrev-system is limited to other: it does nothing in " + gen.Namespace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			installed := Installation{Options: defaultOptions(), Namespace: ControllerNamespace, Deployment: controllerWith()}
+			installed.Options.WatchNamespaces = test.watched
+			before := gen.App("a")
+			edit, err := NewEdit(revision.GVK(pin.ConfigMap), before, gen.App("b"), installed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live := seen{[]client.Object{before, gen.Web("app:1", gen.Untracked)}, test.refused}.client(t)
+			list, err := PreviewEdits(t.Context(), live, installed, overlay.Edits{edit})
+			if test.err {
+				if !apierrors.IsForbidden(err) {
+					t.Errorf("got %+v, %v", list, err)
+				}
+				return
+			}
+			if err != nil || list.Partial() != (test.note != "") || test.note != "" && !slices.Equal(list.Notes, []string{test.note}) {
+				t.Errorf("notes %q, %v", list.Notes, err)
+			}
+		})
+	}
+}
+
+// Without the right to list Secrets, nothing is known of a changed one: it may well roll workloads out.
+func TestAForecastOfASecretThatIsHidden(t *testing.T) {
+	secret := func(value string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "db"}, Data: map[string][]byte{"password": []byte(value)}}
+	}
+	web := gen.Deployment("web", gen.Tracking("all"), gen.Template(gen.EnvFrom("secret/db")))
+	installed := Installation{Options: defaultOptions(), Namespace: ControllerNamespace, Deployment: controllerWith()}
+	edit, err := NewEdit(revision.GVK(pin.Secret), secret("a"), secret("b"), installed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := PreviewEdits(t.Context(), seen{[]client.Object{secret("a"), web}, []string{"Secret"}}.client(t), installed, overlay.Edits{edit})
+	if err != nil || len(list.Workloads) != 1 || list.Workloads[0].Outcome() != NotSeen || len(list.Notes) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	want := SourceChange{Source: "secret/db", Verdict: string(plan.Unknown), Because: "you may not list Secrets, so this is not known"}
+	if got := list.Workloads[0].Sources; !slices.Equal(got, []SourceChange{want}) {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -150,6 +150,9 @@ func (v *View) effect(look rollout.Assessment, d plan.Decision) (Effect, string)
 	return Rolls, ""
 }
 
+// secretsHidden is why nothing is known of how a workload follows a Secret.
+const secretsHidden = "you may not list Secrets, so this is not known"
+
 // whyNot reports why a workload does not follow a source that its template refers to.
 func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
 	asked := look.Config
@@ -159,7 +162,7 @@ func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
 	}
 	switch {
 	case look.Hidden && source.Kind == pin.Secret:
-		return "you may not list Secrets, so this is not known"
+		return secretsHidden
 	case source.Kind == pin.Secret && !v.Options.Secrets:
 		return "the controller does not handle Secrets (--secrets)"
 	case traits.Policy.ReadsLive:

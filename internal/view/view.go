@@ -58,13 +58,10 @@ func (v *View) take(ctx context.Context) (err error) {
 		return err
 	}
 	v.Notes = v.Installation.Notes()
-	if elsewhere := v.Installation.Elsewhere(v.namespace); elsewhere != "" {
-		v.note("%s", elsewhere)
-	}
 	if v.Installation.Deployment == nil && !v.secretsHandled() {
 		v.Options.Secrets = false
 	}
-	return v.noteRefusals()
+	return v.noteLimits()
 }
 
 // Object names an object that the user asked about.
@@ -87,6 +84,21 @@ func (o Object) Source() (pin.Source, bool) {
 
 // findWorkload finds a workload by its name. One that refers to another for its pod template leads there.
 func (v *View) findWorkload(o Object) (rollout.Assessment, error) {
+	found, err := v.findNamed(o)
+	if err != nil {
+		return rollout.Assessment{}, err
+	}
+	named, name, refers := found.Kind.WorkloadRef(found.Workload)
+	if !refers {
+		return found, nil
+	}
+	// One step: references may go in a circle.
+	resource := schema.GroupResource{Group: named.Group, Resource: strings.ToLower(named.Kind) + "s"}
+	return v.findNamed(Object{GroupKind: named, Resource: resource, Name: name})
+}
+
+// findNamed finds the workload that has a name itself.
+func (v *View) findNamed(o Object) (rollout.Assessment, error) {
 	i := slices.IndexFunc(v.Kinds, func(k workload.Kind) bool { return k.GVK.GroupKind() == o.GroupKind })
 	if i < 0 {
 		return rollout.Assessment{}, fmt.Errorf("%s are not a kind of workload that confrev handles", o.Resource)
@@ -98,9 +110,6 @@ func (v *View) findWorkload(o Object) (rollout.Assessment, error) {
 	obj := v.Workload(kind, client.ObjectKey{Namespace: v.namespace, Name: o.Name})
 	if obj == nil {
 		return rollout.Assessment{}, apierrors.NewNotFound(o.Resource, o.Name)
-	}
-	if named, name, refers := kind.WorkloadRef(obj); refers {
-		return v.findWorkload(Object{GroupKind: named, Resource: o.Resource, Name: name})
 	}
 	return rollout.Assessment{Kind: kind, Workload: obj}, nil
 }
@@ -150,8 +159,11 @@ func (v *View) secretsHandled() bool {
 	return false
 }
 
-// noteRefusals notes what the user may not see. With no kind of workloads to see, that is an error.
-func (v *View) noteRefusals() error {
+// noteLimits notes where the controller does not work, and what the user may not see. With no kind of workloads to see, that is an error.
+func (v *View) noteLimits() error {
+	if elsewhere := v.Installation.Elsewhere(v.namespace); elsewhere != "" {
+		v.note("%s", elsewhere)
+	}
 	if !slices.ContainsFunc(v.Kinds, func(kind workload.Kind) bool { return v.Snapshot.Refused(kind.GVK) == nil }) {
 		return v.Snapshot.Refused(workload.Deployment.GVK)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -121,4 +122,18 @@ func keeps(schema map[string]any, path []string) bool {
 		return additional || preserved
 	}
 	return preserved
+}
+
+// KeptBy reports whether the version of this kind in a CustomResourceDefinition keeps the annotations of its templates.
+func (k Kind) KeptBy(definition *unstructured.Unstructured) bool {
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if version["name"] != k.GVK.Version {
+			continue
+		}
+		schema, specified, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+		return !specified || k.KeepsAnnotations(schema)
+	}
+	return true
 }

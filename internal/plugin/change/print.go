@@ -32,7 +32,7 @@ func (w *writing) printed(obj client.Object, notes ...string) error {
 
 // unchanged prints that an object needs no write, and why.
 func (w *writing) unchanged(obj client.Object, notes ...string) error {
-	if *w.print.OutputFormat != "" {
+	if printer.Format(w.print) != "" {
 		return w.printed(obj)
 	}
 	return w.printObject(&printers.NamePrinter{Operation: "unchanged"}, obj, notes...)
@@ -51,7 +51,7 @@ func (w *writing) printObject(objects printers.ResourcePrinter, obj client.Objec
 	if err != nil {
 		return err
 	}
-	if *w.print.OutputFormat != "" {
+	if printer.Format(w.print) != "" {
 		return objects.PrintObj(shown, printer.Raw(w.Out))
 	}
 	if err := objects.PrintObj(shown, w.Out); err != nil {

@@ -109,3 +109,18 @@ func TestWhatVerbsThatWriteSayIsPlainText(t *testing.T) {
 		t.Errorf("%v, it shows %q", err, out.String())
 	}
 }
+
+// Like kubectl, --template alone is a format for programs: no note follows it.
+func TestATemplateNeedsNoFormat(t *testing.T) {
+	for name, print := range map[string]func(*writing, client.Object) error{
+		"written":   func(w *writing, obj client.Object) error { return w.printed(obj, "a note") },
+		"unchanged": func(w *writing, obj client.Object) error { return w.unchanged(obj, "a note") },
+	} {
+		var out bytes.Buffer
+		w := writingTo(&out, "")
+		*w.print.TemplatePrinterFlags.TemplateArgument = "{{.metadata.name}}"
+		if err := print(w, gen.ConfigMap("app", nil)); err != nil || out.String() != "app" {
+			t.Errorf("%s: %v, got %q", name, err, out.String())
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/rollout"
@@ -152,7 +153,7 @@ func (w *writing) patch(ctx context.Context, c *session.Connection, t session.Ta
 
 // list prints the volumes of a template and where they are mounted.
 func (s *setVolume) list(t session.Target, spec *corev1.PodSpec) error {
-	if *s.print.OutputFormat != "" {
+	if printer.Format(s.print) != "" {
 		return s.printed(t.Object)
 	}
 	if _, err := fmt.Fprintln(s.Out, t); err != nil {

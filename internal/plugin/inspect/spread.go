@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"confrev.io/confrev/internal/plugin/printer"
@@ -31,16 +32,12 @@ func (o *statusOptions) spreads(ctx context.Context, v *view.View) error {
 	}
 	var last *view.SpreadList
 	err := v.FollowSpreads(ctx, o.which.Objects, func(list *view.SpreadList) (bool, error) {
+		before := last
 		last = list
 		if o.wait {
 			return list.Done() || list.NeedsAction(), nil
 		}
-		if printer.Terminal(o.Out) && o.IsTable() {
-			if err := o.clear(); err != nil {
-				return false, err
-			}
-		}
-		return false, o.printSpreads(list)
+		return false, o.redrawSpreads(before, list)
 	})
 	return o.endSpreads(ctx, last, err)
 }
@@ -58,6 +55,19 @@ func (o *statusOptions) endSpreads(ctx context.Context, last *view.SpreadList, e
 		return status
 	}
 	return err
+}
+
+// redrawSpreads draws a list that has changed again on a terminal, and elsewhere prints it below the last one.
+func (o *statusOptions) redrawSpreads(before, list *view.SpreadList) error {
+	if equality.Semantic.DeepEqual(before, list) {
+		return nil
+	}
+	if printer.Terminal(o.Out) && o.IsTable() {
+		if err := o.clear(); err != nil {
+			return err
+		}
+	}
+	return o.printSpreads(list)
 }
 
 // spreadLeft returns how far each source is.

@@ -217,6 +217,8 @@ func (o *attachOptions) await(ctx context.Context, c *session.Connection) (*apps
 	for {
 		found, err := o.watch(ctx, c, &missing)
 		switch {
+		case errors.Is(ctx.Err(), context.Canceled):
+			return nil, ctx.Err()
 		case ctx.Err() != nil && found == nil:
 			return nil, fmt.Errorf("waited %s: %w", o.timeout, missing)
 		case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):

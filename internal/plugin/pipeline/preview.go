@@ -96,7 +96,12 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	edits, notes, err := o.read(c, installed)
+	var edits overlay.Edits
+	var notes []string
+	err = session.Interruptible(ctx, func() (err error) {
+		edits, notes, err = o.read(c, installed)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -142,7 +147,7 @@ func (o *previewOptions) read(c *session.Connection, installed view.Installation
 	}
 	root := openapi3.NewRoot(openAPI)
 	result := o.Factory.NewBuilder().Unstructured().NamespaceParam(c.Namespace).DefaultNamespace().
-		FilenameParam(false, &o.files).Flatten().Do()
+		FilenameParam(c.Enforced, &o.files).Flatten().Do()
 	err = result.Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err

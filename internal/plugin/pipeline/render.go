@@ -95,8 +95,12 @@ func (r *renderOptions) Fill(*cobra.Command, []string) (err error) {
 	return nil
 }
 
-func (r *renderOptions) Run(context.Context) error {
-	files, err := r.read()
+func (r *renderOptions) Run(ctx context.Context) error {
+	var files []render.File
+	err := session.Interruptible(ctx, func() (err error) {
+		files, err = r.read()
+		return err
+	})
 	if err != nil {
 		return err
 	}

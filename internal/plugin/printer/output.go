@@ -31,6 +31,9 @@ type Output struct {
 	Colours map[string]color.Attribute
 	// Markdown is true for a verb that has the format markdown.
 	Markdown bool
+
+	// printer is the one of the flags, once there is one: it puts a line between documents.
+	printer printers.ResourcePrinter
 }
 
 const markdown = "markdown"
@@ -48,16 +51,32 @@ func (o *Output) Add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.NoHeaders, "no-headers", false, "Print no headers in a table.")
 }
 
-// Format returns the output format, as the user wrote it: "" for a table.
-func (o *Output) Format() string { return *o.Flags.OutputFormat }
+// Format returns the output format: "" for a table.
+func (o *Output) Format() string { return Format(o.Flags) }
+
+// Format returns the output format that flags ask for; "" if they ask for none. Like kubectl, it takes a template alone for one.
+func Format(flags *genericclioptions.PrintFlags) string {
+	if *flags.OutputFormat == "" && *flags.TemplatePrinterFlags.TemplateArgument != "" {
+		return "go-template"
+	}
+	return *flags.OutputFormat
+}
 
 // Check refuses an unknown format before anything is asked of the API server.
 func (o *Output) Check() error {
 	if o.IsTable() || o.IsMarkdown() {
 		return nil
 	}
-	_, err := o.Flags.ToPrinter()
+	_, err := o.forPrograms()
 	return err
+}
+
+// forPrograms returns the printer of a format for programs.
+func (o *Output) forPrograms() (_ printers.ResourcePrinter, err error) {
+	if o.printer == nil {
+		o.printer, err = o.Flags.ToPrinter()
+	}
+	return o.printer, err
 }
 
 // IsMarkdown reports whether the output is a Markdown page.
@@ -72,7 +91,7 @@ func (o *Output) Print(out io.Writer, data any, table *metav1.Table, withNamespa
 	if o.IsTable() {
 		return o.PrintTable(out, table, withNamespace)
 	}
-	printer, err := o.Flags.ToPrinter()
+	printer, err := o.forPrograms()
 	if err != nil {
 		return err
 	}

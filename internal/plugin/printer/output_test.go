@@ -33,3 +33,37 @@ func TestStatesAreColoured(t *testing.T) {
 		})
 	}
 }
+
+// Each report of --watch is a document of its own.
+func TestReportsInYAMLAreDocuments(t *testing.T) {
+	o := &Output{Flags: genericclioptions.NewPrintFlags("").WithDefaultOutput("yaml")}
+	var out bytes.Buffer
+	for range 2 {
+		report := metav1.TypeMeta{APIVersion: "cli.confrev.io/v1alpha1", Kind: "StatusList"}
+		if err := o.Print(&out, report, nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const one = "apiVersion: cli.confrev.io/v1alpha1\nkind: StatusList\n"
+	if out.String() != one+"---\n"+one {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+// Like kubectl, --template alone is enough.
+func TestATemplateNeedsNoFormat(t *testing.T) {
+	for name, test := range map[string]struct{ format, template, want string }{
+		"alone":         {"", "{{.kind}}", "StatusList"},
+		"with a format": {"go-template", "{{.apiVersion}}", "cli.confrev.io/v1alpha1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Output{Flags: genericclioptions.NewPrintFlags("").WithDefaultOutput(test.format)}
+			*o.Flags.TemplatePrinterFlags.TemplateArgument = test.template
+			var out bytes.Buffer
+			report := metav1.TypeMeta{APIVersion: "cli.confrev.io/v1alpha1", Kind: "StatusList"}
+			if err := o.Print(&out, report, &metav1.Table{}, false); err != nil || out.String() != test.want {
+				t.Errorf("%v, got %q", err, out.String())
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -32,8 +34,28 @@ func (p *Session) CompleteWorkload(cmd *cobra.Command, _ []string, toComplete st
 			return schema.GroupVersionKind{}, err
 		}
 		// The mapper knows kubectl's abbreviations too.
-		return mapper.KindFor(schema.GroupVersionResource{Resource: typed})
+		gvk, err := mapper.KindFor(schema.GroupVersionResource{Resource: typed})
+		if err == nil && !p.handles(cmd.Context(), gvk.GroupKind()) {
+			err = fmt.Errorf("%s is not a kind of workload", gvk.Kind)
+		}
+		return gvk, err
 	})
+}
+
+// handles reports whether confrev handles workloads of a kind. It looks for configured kinds only if the kind is not a standard one.
+func (p *Session) handles(ctx context.Context, named schema.GroupKind) bool {
+	is := func(kind workload.Kind) bool { return kind.GVK.GroupKind() == named }
+	if slices.ContainsFunc(workload.Standard(), is) {
+		return true
+	}
+	ctx, stop := context.WithTimeout(ctx, completionPatience)
+	defer stop()
+	c, err := p.Connect()
+	if err != nil {
+		return false
+	}
+	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace, c.Namespace)
+	return err == nil && slices.ContainsFunc(installed.Kinds(), is)
 }
 
 // CompleteSource completes TYPE/NAME of a source.

@@ -60,6 +60,8 @@ type Connection struct {
 	client.WithWatch
 	// Namespace is the one of the flags, or of the context.
 	Namespace string
+	// Enforced is true if a flag names the namespace, so that an object of another one is a mistake.
+	Enforced bool
 }
 
 // Connect finds the cluster. It does not connect to it yet.
@@ -71,7 +73,7 @@ func (p *Session) Connect() (*Connection, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.UserAgent = "kubectl-confrev/" + version.String()
-	namespace, _, err := p.Factory.ToRawKubeConfigLoader().Namespace()
+	namespace, enforced, err := p.Factory.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func (p *Session) Connect() (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Connection{WithWatch: c, Namespace: namespace}, nil
+	return &Connection{WithWatch: c, Namespace: namespace, Enforced: enforced}, nil
 }
 
 // Namespace returns the namespace of the flags or, without one, of the context.
@@ -154,4 +156,16 @@ func Command(cmd *cobra.Command, verb Verb) *cobra.Command {
 		return verb.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// Interruptible runs what no context ends, such as reading standard input, and leaves it behind when ctx ends.
+func Interruptible(ctx context.Context, run func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
