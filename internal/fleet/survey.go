@@ -59,7 +59,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	return s, nil
 }
 
-// open returns how many waves have passed whoever is in them: those that a person let pass, until that is recorded, and those that a record of an
+// open returns how many waves have passed regardless of their members: those that a person let pass, until that is recorded, and those that a record of an
 // earlier version counts.
 func (s *Survey) open() int {
 	of, passed, err := spread.ParsePassed(s.Meta.Annotations[keys.Passed])

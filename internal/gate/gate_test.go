@@ -245,7 +245,7 @@ func TestAReplicaThatCannotLookStaysReady(t *testing.T) {
 			gate.reader = failing
 			gate.set(t.Context(), gate.look(t.Context()))
 			if gate.Problem() == nil {
-				t.Error("it goes on pinning without looking")
+				t.Error("it continues to pin without looking")
 			}
 			if err := gate.Check(nil); (err == nil) != test.ready {
 				t.Errorf("ready: %v", err)

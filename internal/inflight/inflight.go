@@ -72,7 +72,7 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response, err := l.next.RoundTrip(r)
-	// A refused eviction speaks of a disruption budget, not of the API server.
+	// A refused eviction is about a disruption budget, not about the API server.
 	if strings.HasSuffix(r.URL.Path, "/eviction") {
 		l.limit.leave(nil)
 	} else {

@@ -9,7 +9,7 @@ import (
 
 var dawn = time.Unix(1_800_000_000, 0)
 
-// Rule 37: a wave that has passed stays so by who was in it. When its members leave, the next wave still needs someone who vouches.
+// Rule 37: a wave that has passed is known by its members. When its members leave, the next wave still needs someone who vouches.
 func TestMembersOfPassedWavesLeave(t *testing.T) {
 	const all = "a:Vouched@1 b:Waiting@2 c:Waiting@3"
 	record := spread.Record{Revision: "uid", Number: 1}.With(spread.Look(members(all), settings(t, "", ""), 0, spread.Place{}), dawn)
