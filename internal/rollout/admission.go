@@ -84,7 +84,8 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 		}
 	}
 	if isUndo {
-		obj = optin.WithSettings(obj, old)
+		obj = obj.DeepCopyObject().(client.Object)
+		obj.SetAnnotations(optin.WithSettings(obj.GetAnnotations(), old.GetAnnotations()))
 	}
 	seen, err := r.observe(ctx, obj, r.viewOf(sources, obj, old, deploying && !isUndo))
 	if err != nil || !seen.follows() && !seen.mayDrop() {
@@ -280,7 +281,7 @@ func (r *Engine) admissionPatch(obj, old client.Object, seen *observed, want int
 	ops := r.templateOperations(seen, want, pins, hashes)
 	noted := map[string]string{}
 	if isUndo {
-		noted = optin.KeptSettings(obj, old)
+		noted = optin.KeptSettings(obj.GetAnnotations(), old.GetAnnotations())
 	}
 	maps.Copy(noted, want.notes(r, obj, seen))
 	if waiting := seen.awaited(want.pins); old == nil && r.Kind.Pauses && len(waiting) > 0 && !r.Kind.Paused(obj) {
