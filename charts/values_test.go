@@ -453,6 +453,7 @@ func TestMistakesInValues(t *testing.T) {
 		"{watchNamespaces: [a], guards: {exemptUsers: [alice]}}":                  "remove guards.exemptUsers",
 		"{watchNamespaces: [a], selfConfinement: {tolerate: [spec.tolerations]}}": "remove guards.exemptUsers",
 		"{watchNamespaces: [a], metrics: {secure: true}}":                         "remove metrics.secure",
+		"{watchNamespaces: [a], stages: [{namespace: prod, after: staging}]}":     "remove stages",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", values, err, want)

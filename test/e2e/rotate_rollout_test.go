@@ -114,4 +114,8 @@ func TestOwnAccountRestartsOptedInRolloutsOnly(t *testing.T) {
 	w.Must(w.Get("web", rollout))
 	w.steal(c, rollout, "", restart)
 	w.steal(c, rollout, "confrev may not change spec.replicas", restart+`,{"op":"replace","path":"/spec/replicas","value":9}`)
+	// Asking for restarts is not opting in.
+	w.Kubectl("annotate", "--overwrite", "rollout.argoproj.io/web", keys.Track+"=none")
+	w.Must(w.Get("web", rollout))
+	w.steal(c, rollout, "does not opt in by itself or by its namespace", restart)
 }

@@ -26,6 +26,9 @@ Refuses what cannot be together with watchNamespaces. Defaults that cannot be ar
 {{- if or .guards.exemptUsers .selfConfinement.tolerate -}}
 {{- fail (print $admission "remove guards.exemptUsers and selfConfinement.tolerate") -}}
 {{- end -}}
+{{- if .stages -}}
+{{- fail (print $whole "so confrev cannot see what other namespaces have vouched for: remove stages") -}}
+{{- end -}}
 {{- if .metrics.secure -}}
 {{- fail (print $whole "so confrev cannot ask the API server who may read its metrics: remove metrics.secure") -}}
 {{- end -}}
