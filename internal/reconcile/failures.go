@@ -82,7 +82,8 @@ func (c *Conductor) undo(ctx context.Context, s *fleet.Survey) error {
 }
 
 // stopsOf returns a function that finds the number of the stop because of which a source is rolled back: its latest one. A source that moved together
-// with the one that is stopped is about to be stopped too, since the failure counts against each.
+// with the one that is stopped is about to be stopped too, since the failure counts against each, unless nothing stops its changes: then no one can end
+// its stop, and the hold is one as after any other rollback.
 func (c *Conductor) stopsOf(s *fleet.Survey) func(context.Context, pin.Source) (int, error) {
 	return func(ctx context.Context, source pin.Source) (int, error) {
 		if source == s.Source.Source() {
@@ -92,14 +93,17 @@ func (c *Conductor) stopsOf(s *fleet.Survey) func(context.Context, pin.Source) (
 		if err != nil {
 			return 0, err
 		}
-		if other.Stops() > 0 {
+		switch {
+		case other.Stops() > 0:
 			return other.Record.Stops, nil
+		case other.Settings.OnFailure < spread.StopIt:
+			return 0, nil
 		}
 		return other.Record.Stops + 1, nil
 	}
 }
 
-// undoOne brings the sources of a workload's latest advance back, in one write.
+// undoOne brings a source back with all that moved together with it, in one write.
 func (c *Conductor) undoOne(ctx context.Context, s *fleet.Survey, w fleet.Workload, stopOf func(context.Context, pin.Source) (int, error)) error {
 	obj := w.Engine.Kind.New()
 	if err := w.Engine.Client.Get(ctx, w.Name, obj); err != nil {
@@ -109,7 +113,7 @@ func (c *Conductor) undoOne(ctx context.Context, s *fleet.Survey, w fleet.Worklo
 	if err != nil {
 		return err
 	}
-	moves := movesBack(look, obj)
+	moves := movesBack(look, obj, s.Source.Source())
 	if _, concerned := moves[s.Source.Source()]; !concerned {
 		return nil
 	}
@@ -152,12 +156,12 @@ func (c *Conductor) notUndone(ctx context.Context, s *fleet.Survey, w fleet.Work
 	return nil
 }
 
-// movesBack returns how the pins of a workload's latest advance move back, as far as they are still those.
-func movesBack(look rollout.Assessment, obj client.Object) map[pin.Source]plan.Decision {
+// movesBack returns how the pins of a workload's latest advance move back with that of a source, as far as they are still those.
+func movesBack(look rollout.Assessment, obj client.Object, source pin.Source) map[pin.Source]plan.Decision {
 	note, _ := spread.ParseAdvance(obj.GetAnnotations()[keys.Advanced])
-	moves := map[pin.Source]plan.Decision{}
+	back, moves := note.Back(source), map[pin.Source]plan.Decision{}
 	for _, d := range look.Pins.Decisions {
-		if from, noted := note.From[d.Source]; noted && from != (pin.Pin{}) && d.Verdict == plan.InSync && d.From == note.To[d.Source] {
+		if from, noted := back[d.Source]; noted && from != (pin.Pin{}) && d.Verdict == plan.InSync && d.From == note.To[d.Source] {
 			d.To = from
 			moves[d.Source] = d
 		}

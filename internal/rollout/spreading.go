@@ -120,11 +120,7 @@ func (seen *observed) isFirst(d plan.Decision) bool {
 // confirmUnwell reads a workload again that is about to take a change that spreads and does not look well: the cache may not show yet that it has
 // got well, and no failure of a workload counts that was not well before.
 func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *observed, want intent) error {
-	takes := slices.ContainsFunc(want.pins.Decisions, func(d plan.Decision) bool {
-		_, spreads := seen.spreading(d.Source)
-		return spreads && d.Verdict == plan.Advanced
-	})
-	if health := r.Kind.HealthWith(seen.holders, obj); !takes || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.Works {
+	if health := r.Kind.HealthWith(seen.holders, obj); !want.takes(seen) || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.Works {
 		return nil
 	}
 	fresh := r.Kind.New()
@@ -135,12 +131,22 @@ func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *obs
 	return nil
 }
 
-// advanced returns the text of keys.Advanced: a note of the advance if some source moves whose changes spread, otherwise what was there.
+// takes reports whether a pin advances to a change that spreads.
+func (i intent) takes(seen *observed) bool {
+	return slices.ContainsFunc(i.pins.Decisions, func(d plan.Decision) bool {
+		_, spreads := seen.spreading(d.Source)
+		return spreads && d.Verdict == plan.Advanced && d.To != d.From
+	})
+}
+
+// advanced returns the text of keys.Advanced: a note of the advance if some source moves whose changes spread, otherwise what was there. What moves together
+// fails together, and goes back together, even if only one of the changes spreads (rule 40).
 func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 	moved := spread.Advance{To: pin.Set{}, From: pin.Set{}}
+	together := i.takes(seen)
 	for _, d := range i.pins.Decisions {
 		switch change, spreads := seen.spreading(d.Source); {
-		case spreads && d.Verdict == plan.Advanced && d.To != d.From:
+		case together && d.Verdict == plan.Advanced && d.To != d.From:
 			moved.To[d.Source], moved.From[d.Source] = d.To, d.From
 		case spreads && d.Verdict == plan.Pinned && d.To != (pin.Pin{}) && r.takesPlace(seen, change):
 			// There is nothing to go back to.
@@ -151,22 +157,16 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 		return seen.notes.advanced
 	}
 	before, _ := spread.ParseAdvance(seen.notes.advanced)
-	for source, p := range before.To { // Other sources may still be in the middle of it.
-		if _, again := moved.To[source]; !again && i.pins.Pins[source] == p {
-			moved.To[source] = p
-			if from, noted := before.From[source]; noted {
-				moved.From[source] = from
-			}
-		}
-	}
 	health := r.Kind.HealthWith(seen.holders, cmp.Or(seen.old, seen.fresh, obj))
 	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.Works
+	settled := before.Code != moved.Code || !moved.Unwell || !health.Disturbed
 	for source, p := range moved.From {
-		if last, noted := before.From[source]; noted && before.To[source] == p && before.Code == moved.Code && moved.Unwell && health.Disturbed {
+		if last, noted := before.From[source]; noted && before.To[source] == p && !settled {
 			// It never got well with what it has, which is nothing to go back to.
 			moved.From[source] = last
 		}
 	}
+	moved.Keep(before, i.pins.Pins, settled)
 	return moved.String()
 }
 
@@ -186,7 +186,7 @@ type Standing struct {
 	Decision plan.Decision
 	Source   revision.Observation
 	Wave     int
-	// Has is true if it has taken the present content as a change that spreads, which Advance notes.
+	// Has is true if it has taken the present content as a change that spreads, or together with one, which Advance notes.
 	Has     bool
 	Advance spread.Advance
 	// First is true if it waits for its first pin of the source, or has got that and no other since. ByStop is true if confrev rolled it back from there

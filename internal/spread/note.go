@@ -174,11 +174,13 @@ func (r Record) String() string {
 	return string(text)
 }
 
-// Advance is what a workload notes of its latest advance to a source whose changes spread. It is void unless its pins are still those of the
-// template: the Deployment controller copies annotations to ReplicaSets, and an undo restores them from there.
+// Advance is what a workload notes of its latest advance to a source whose changes spread, and to all sources that moved together with it, also those
+// whose changes do not spread: what ran before is all of them together (rule 40). It is void unless its pins are still those of the template: the Deployment controller copies annotations to ReplicaSets, and an undo restores them from there.
 type Advance struct {
 	// To are the pins that moved, and From those to go back to: what they were before, unless the workload never got well with that.
 	To, From pin.Set
+	// Earlier are the sources of To that moved before At, and with which the workload got well since.
+	Earlier map[pin.Source]bool
 	// At is when they moved, in whole seconds.
 	At time.Time
 	// Code is a digest of the code with which they moved.
@@ -188,11 +190,12 @@ type Advance struct {
 }
 
 type advanceText struct {
-	To     string    `json:"to"`
-	From   string    `json:"from"`
-	At     time.Time `json:"at"`
-	Code   string    `json:"code,omitempty"`
-	Unwell bool      `json:"unwell,omitempty"`
+	To      string    `json:"to"`
+	From    string    `json:"from"`
+	Earlier []string  `json:"earlier,omitempty"`
+	At      time.Time `json:"at"`
+	Code    string    `json:"code,omitempty"`
+	Unwell  bool      `json:"unwell,omitempty"`
 }
 
 // ParseAdvance reads the text form. What cannot be read is no note.
@@ -206,12 +209,58 @@ func ParseAdvance(text string) (Advance, bool) {
 	}
 	to, toErr := pin.Parse(read.To)
 	from, fromErr := pin.Parse(read.From)
-	return Advance{to, from, read.At, read.Code, read.Unwell}, toErr == nil && fromErr == nil
+	a := Advance{To: to, From: from, At: read.At, Code: read.Code, Unwell: read.Unwell}
+	for source := range to {
+		if slices.Contains(read.Earlier, source.String()) {
+			a.note(source)
+		}
+	}
+	return a, toErr == nil && fromErr == nil
+}
+
+func (a *Advance) note(earlier pin.Source) {
+	if a.Earlier == nil {
+		a.Earlier = map[pin.Source]bool{}
+	}
+	a.Earlier[earlier] = true
+}
+
+// Keep adds what an earlier note says of sources that have not moved again since: they may still be in the middle of it. settled is true if the workload
+// was well in between, so that they did not move together with those of the later note.
+func (a *Advance) Keep(before Advance, pins pin.Set, settled bool) {
+	for source, p := range before.To {
+		if _, again := a.To[source]; again || pins[source] != p {
+			continue
+		}
+		a.To[source] = p
+		if from, noted := before.From[source]; noted {
+			a.From[source] = from
+		}
+		if settled || before.Earlier[source] {
+			a.note(source)
+		}
+	}
+}
+
+// Back returns the pins to which a workload goes back from a change to a source: its own, and those of all that moved together with it, or since.
+func (a Advance) Back(source pin.Source) pin.Set {
+	back := pin.Set{}
+	for moved, from := range a.From {
+		if a.Earlier[source] || !a.Earlier[moved] {
+			back[moved] = from
+		}
+	}
+	return back
 }
 
 // String returns the text form.
 func (a Advance) String() string {
-	text, err := json.Marshal(advanceText{a.To.String(), a.From.String(), a.At.UTC().Truncate(time.Second), a.Code, a.Unwell})
+	var earlier []string
+	for source := range a.Earlier {
+		earlier = append(earlier, source.String())
+	}
+	slices.Sort(earlier)
+	text, err := json.Marshal(advanceText{a.To.String(), a.From.String(), earlier, a.At.UTC().Truncate(time.Second), a.Code, a.Unwell})
 	if err != nil {
 		// Only a time far out of range does not encode.
 		return ""

@@ -223,7 +223,8 @@ func TestRecordsAndNotes(t *testing.T) {
 			t.Errorf("%q is %+v", text, got)
 		}
 	}
-	a := spread.Advance{To: gen.Pins("configmap/app=app-bbbbbbbbbb@2"), From: gen.Pins("configmap/app=app-cccccccccc@1"), At: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Code: "c", Unwell: true}
+	a := spread.Advance{To: gen.Pins("configmap/app=app-bbbbbbbbbb@2"), From: gen.Pins("configmap/app=app-cccccccccc@1"), At: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Code: "c", Unwell: true,
+		Earlier: map[pin.Source]bool{gen.Source("configmap/app"): true}}
 	got, ok := spread.ParseAdvance(a.String())
 	if diff := gocmp.Diff(a, got); !ok || diff != "" {
 		t.Errorf("read %v %s", ok, diff)

@@ -174,3 +174,47 @@ func TestSourcesThatMoveTogetherFailTogether(t *testing.T) {
 		t.Errorf("the repair of one brought the other along: %s", p)
 	}
 }
+
+// Rules 34 and 40: the same where only one of the two has a setting. What fails is the combination, so both go back, and no one can end the hold of
+// the other by resuming a change that nothing stops.
+func TestWhatMovedTogetherGoesBackWithWhatFailed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Create(configMap("second", "size", "A"))
+	first := w.fleet(map[string]string{keys.OnFailure: "undo"}, "b")
+	w.Create(deployment("a", envFrom("shared", "second")))
+	size := w.WaitPinned("a", "second", "size", "A")
+	w.areRolledOut("a")
+	before := w.Deployment("a")
+	end := w.noProgress("a")
+	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"=2100-01-01")
+	w.Edit("shared", "color", "B")
+	w.Edit("second", "size", "B")
+	w.WaitEvent("WaitingToAdvance", "a", "")
+	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"-")
+	w.WaitEvent("ChangeFailed", "a", "")
+	w.Eventually("both go back", func() string {
+		if pins := w.PinsText("a"); pins != before.Spec.Template.Annotations[keys.Pins] {
+			return pins
+		}
+		return ""
+	})
+	end()
+	w.areRolledOut("a", "b")
+	w.Barrier()
+	if after := w.Deployment("a"); after.Annotations[rolledOut] != "3" || before.Annotations[rolledOut] != "1" {
+		t.Errorf("it was rolled out %s times, and %s times before", after.Annotations[rolledOut], before.Annotations[rolledOut])
+	}
+	held, err := pin.ParseNotes(w.Deployment("a").Annotations[keys.Held])
+	shared, second := pin.Source{Kind: pin.ConfigMap, Name: "shared"}, pin.Source{Kind: pin.ConfigMap, Name: "second"}
+	if err != nil || held[shared].Stop != 1 || held[second].On != size || held[second].Stop != 0 {
+		t.Errorf("it is held by %s (%v)", held, err)
+	}
+
+	// Each is repaired by itself.
+	w.Edit("second", "size", "C")
+	w.WaitPinned("a", "second", "size", "C")
+	if p := w.PinOf("a", "shared"); p != first {
+		t.Errorf("the repair of one brought the other along: %s", p)
+	}
+}

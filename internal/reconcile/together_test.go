@@ -1,0 +1,87 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/fleet"
+	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/spread"
+	"confrev.io/confrev/test/gen"
+)
+
+// revisionOf returns a revision of a source with a value, and a pin of it.
+func revisionOf(source, value, number string) (*corev1.ConfigMap, string) {
+	data := gen.ConfigMap(source, gen.Data("k", value))
+	hash := content.FromConfigMap(data).Hash()
+	made := gen.ConfigMap(content.RevisionName(source, hash, 0), data.Data)
+	made.Immutable = new(true)
+	made.Labels = map[string]string{keys.Content: string(hash), keys.Source: source}
+	made.Annotations = map[string]string{keys.SourceName: source, keys.Number: number}
+	return made, "configmap/" + source + "=" + made.Name + "@" + number
+}
+
+// Rule 40: sources that moved together go back together, also one whose changes do not spread. Since nothing stops its changes, no one can end a stop of
+// it: its hold is one as after any other rollback.
+func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
+	app, db := gen.Source("configmap/app"), gen.Source("configmap/db")
+	for name, test := range map[string]struct {
+		setting string
+		earlier map[pin.Source]bool
+		back    []pin.Source
+		stop    int
+	}{
+		"only one spreads":       {"", nil, []pin.Source{app, db}, 0},
+		"nothing stops it":       {keys.Bake, nil, []pin.Source{app, db}, 0},
+		"both can be stopped":    {keys.OnFailure, nil, []pin.Source{app, db}, 1},
+		"it moved before, alone": {"", map[pin.Source]bool{db: true}, []pin.Source{app}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			appA, pinA := revisionOf("app", "a", "1")
+			appB, pinB := revisionOf("app", "b", "2")
+			dbA, pinDBA := revisionOf("db", "a", "1")
+			dbB, pinDBB := revisionOf("db", "b", "2")
+			before, now := pinA+","+pinDBA, pinB+","+pinDBB
+			appNow, dbNow := gen.App("b"), gen.ConfigMap("db", gen.Data("k", "b"))
+			appNow.Annotations = map[string]string{keys.OnFailure: "undo"}
+			switch test.setting {
+			case keys.OnFailure:
+				dbNow.Annotations = map[string]string{keys.OnFailure: "stop"}
+			case keys.Bake:
+				dbNow.Annotations = map[string]string{keys.Bake: "1m"}
+			}
+			note := spread.Advance{To: gen.Pins(now), From: gen.Pins(before), Earlier: test.earlier, At: time.Now()}
+			uses := gen.Template(gen.EnvFrom("configmap/db"))
+			d := gen.Web("1", uses, gen.Pinned(now), gen.Annotated(keys.Advanced, note.String()))
+			w := newWorld(appNow, dbNow, appA, appB, dbA, dbB, d, gen.ReplicaSet("web-1", gen.Web("1", uses, gen.Pinned(before)), 1), gen.ReplicaSet("web-2", d, 2))
+			c := &Conductor{Fleet: fleet.New(w.client, time.Now)}
+			s := &fleet.Survey{Current: gen.Pins(now)[app]}
+			s.Source, s.Record.Stops = revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}, 3
+			if err := c.undoOne(t.Context(), s, fleet.Workload{Engine: w.Engine, Name: client.ObjectKeyFromObject(d)}, c.stopsOf(s)); err != nil {
+				t.Fatal(err)
+			}
+			after := &appsv1.Deployment{}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(d), after); err != nil {
+				t.Fatal(err)
+			}
+			want := gen.Pins(now)
+			for _, source := range test.back {
+				want[source] = gen.Pins(before)[source]
+			}
+			if pins := after.Spec.Template.Annotations[keys.Pins]; pins != want.String() {
+				t.Errorf("it is pinned to %s, want %s", pins, want)
+			}
+			held := gen.Notes(after.Annotations[keys.Held])
+			if len(held) != len(test.back) || held[app].Stop != 3 || held[db].Stop != test.stop {
+				t.Errorf("it is held by %s", held)
+			}
+		})
+	}
+}
