@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -291,15 +292,18 @@ func TestSwitchingBetweenRestartAndAttachIsNoRollout(t *testing.T) {
 	w.Create(deployment("fresh", inMode(optin.Attach), envKey("web", "color", false)))
 	w.Edit("web", "color", "B")
 	w.waitRestarted("web", "configmap/web", "")
-	hashes, web, fresh := w.hashes("web"), w.Deployment("web").Generation, w.Deployment("fresh").Generation
+	w.Barrier()
+	hashes, templates := w.hashes("web"), map[string]corev1.PodTemplateSpec{}
+	for _, name := range []string{"web", "fresh"} {
+		templates[name] = w.Deployment(name).Spec.Template
+	}
 	unchanged := func(when string) {
 		t.Helper()
 		w.Barrier()
-		if got, now := w.hashes("web"), w.Deployment("web").Generation; got != hashes || now != web {
-			t.Errorf("%s, the hashes are %s in generation %d, want %s in %d", when, got, now, hashes, web)
-		}
-		if got, now := w.hashes("fresh"), w.Deployment("fresh").Generation; got != "" || now != fresh {
-			t.Errorf("%s, the hashes of what had none are %q in generation %d, want none in %d", when, got, now, fresh)
+		for name, template := range templates {
+			if diff := cmp.Diff(template, w.Deployment(name).Spec.Template); diff != "" {
+				t.Errorf("%s, the template of %s changes (-before +after):\n%s", when, name, diff)
+			}
 		}
 	}
 	w.Kubectl("annotate", "--overwrite", "deployment/web", keys.Mode+"=attach")

@@ -117,5 +117,5 @@ func TestOwnAccountRestartsOptedInRolloutsOnly(t *testing.T) {
 	// Asking for restarts is not opting in.
 	w.Kubectl("annotate", "--overwrite", "rollout.argoproj.io/web", keys.Track+"=none")
 	w.Must(w.Get("web", rollout))
-	w.steal(c, rollout, "does not opt in by itself or by its namespace", restart)
+	w.steal(c, rollout, "confrev may not change a workload that does not opt in", restart)
 }
