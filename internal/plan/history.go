@@ -129,13 +129,20 @@ func (h history) ownNumbers(yield func(revision string, number int64)) {
 }
 
 // plausible reports whether a number is plausible. Numbers that leave no room above them were written by hand or come from a backup:
-// they are part of the history, but not trusted.
-func plausible(number int64) bool { return number < pin.MaxNumber }
+// they are part of the history, but not trusted. The number above a plausible one is one that a revision can have, and not the last.
+func plausible(number int64) bool { return number < pin.MaxNumber-1 }
+
+// MaxLeap is how far the number of the present content's revision may be above all others without a pin that shows it. Without a limit, one
+// forged number would use up all others. Those that confrev writes are a few above each other, and there are enough for a thousand million leaps.
+const MaxLeap = 1_000_000
 
 // currentNumber returns the number of the present content's revision: its own if that is strictly the highest, otherwise one more
 // than the highest (rule 5). A hold that has ended stands for other content that was there since.
 func (h history) currentNumber() int64 {
-	own, others := int64(0), h.ended()
+	own, others := int64(0), int64(0)
+	if ended := h.ended(); plausible(ended) {
+		others = ended
+	}
 	h.numbers(func(revision string, number int64) {
 		if revision == h.source.Name {
 			own = max(own, number)

@@ -12,9 +12,10 @@ import (
 // 64 bits it wraps around. Revisions may carry any number: it is an annotation that a user or a backup can bring.
 func TestNumbersThatNoPinCanHoldCountAsNone(t *testing.T) {
 	for name, number := range map[string]int64{
-		"of 15 digits": 999_999_999_999_999,
-		"of 16 digits": 1_000_000_000_000_000,
-		"of 63 bits":   1<<63 - 1,
+		"the last but one": 999_999_999_999_998,
+		"of 15 digits":     999_999_999_999_999,
+		"of 16 digits":     1_000_000_000_000_000,
+		"of 63 bits":       1<<63 - 1,
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := planCase{content: "b"}.input()
@@ -31,6 +32,7 @@ func TestNumbersThatNoPinCanHoldCountAsNone(t *testing.T) {
 				{Pins: pin.Set{app: {Revision: "app-a", Number: number}}},
 				{Holders: []plan.Holder{{Order: 1, Pins: pin.Set{app: {Revision: "app-a", Number: number}}}}},
 				{Held: pin.Notes{app: {From: pin.Pin{Revision: "app-c", Number: number}, On: short("a@1")}}},
+				{Pins: pin.Set{app: short("a@1")}, Held: pin.Notes{app: {From: pin.Pin{Revision: "app-c", Number: number}, On: short("a@1"), Ended: true}}},
 			} {
 				in.Uses, in.Sources = []podspec.Use{useAll}, map[pin.Source]plan.Source{app: source("b", "")}
 				if to := plan.Make(in).Decisions[0].To; to.Number >= pin.MaxNumber || to.Revision != "app-b" {
@@ -54,6 +56,8 @@ func TestFollowingNumber(t *testing.T) {
 		"another has the same":            {[]plan.Revision{number("app-now", 3), number("app-old", 3)}, 4},
 		"it is new":                       {[]plan.Revision{number("app-old", 3)}, 4},
 		"a number that no pin can hold":   {[]plan.Revision{number("app-old", 1_000_000_000_000_000)}, 1},
+		"the last but one":                {[]plan.Revision{number("app-old", 999_999_999_999_998)}, 1},
+		"its own is the last but one":     {[]plan.Revision{number("app-now", 999_999_999_999_998), number("app-old", 3)}, 4},
 		"its own is one that no pin can":  {[]plan.Revision{number("app-now", 1<<63-1), number("app-old", 3)}, 4},
 		"it has one, and nothing else is": {[]plan.Revision{number("app-now", 7)}, 7},
 	} {

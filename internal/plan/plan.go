@@ -174,6 +174,12 @@ type Decision struct {
 	Wait waiting.Wait
 }
 
+// IsFirst reports whether the template has no pin of the source yet.
+func (d Decision) IsFirst() bool { return d.From == pin.Pin{} }
+
+// IsLater reports whether the template has a pin of the source already.
+func (d Decision) IsLater() bool { return !d.IsFirst() }
+
 // Plan is what the workload should become.
 type Plan struct {
 	// Pins are those that the template should have if it changes. Stale pins are not among them: they are dropped together with
@@ -205,7 +211,7 @@ func (p *Plan) Repin(d *Decision, to pin.Pin) {
 // (rule 4). With an optional source that does not exist, it does.
 func (p Plan) Urgent() bool {
 	return slices.ContainsFunc(p.Decisions, func(d Decision) bool {
-		return d.From == pin.Pin{} && d.To != pin.Pin{} && d.Verdict != Absent
+		return d.IsFirst() && d.To != pin.Pin{} && d.Verdict != Absent
 	})
 }
 

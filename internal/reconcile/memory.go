@@ -51,6 +51,10 @@ func (m *memory) settle(change rollout.Change, quiet time.Duration, now time.Tim
 		m.settling = plan.Settling{}
 		return 0
 	}
+	if change.Urgent && !m.settling.Since().IsZero() {
+		// If what is urgent is refused again, the rest continues to settle.
+		return 0
+	}
 	m.settling = m.settling.Observe(change.Text, now)
 	// A template without a pin does not keep the promise. Nor does one whose references were changed back, if nothing else resolves its
 	// pins.

@@ -148,7 +148,7 @@ func (r *Workloads) act(ctx context.Context, look rollout.Assessment, known *mem
 		return wait, later
 	}
 	limited := r.Limit(ctx, &look)
-	refused, err := r.write(ctx, &look, known)
+	rest, refused, err := r.write(ctx, &look, known)
 	if wait := known.refusedOnce(err); wait > 0 {
 		log.FromContext(ctx).V(1).Info("looking again", "because", err.Error())
 		return wait, later
@@ -156,7 +156,7 @@ func (r *Workloads) act(ctx context.Context, look rollout.Assessment, known *mem
 	refused, err = sayConfined(slices.Concat(limited, refused), err)
 	r.warn(ctx, obj, known, append(said, refused...))
 	if len(refused) > 0 || look.Retry {
-		return retryRefused, errors.Join(later, err)
+		return min(cmp.Or(rest, retryRefused), retryRefused), errors.Join(later, err)
 	}
 	return r.untilOpen(look), errors.Join(later, err)
 }
@@ -271,9 +271,9 @@ func latestManagers(entries []metav1.ManagedFieldsEntry) []string {
 }
 
 // write creates the revisions that the change needs, then writes template and notes in one patch. It returns a warning for everything that
-// was refused.
-func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *memory) ([]notice.Notice, error) {
-	made, refused, err := r.Prepare(ctx, look)
+// was refused, and how long what is left of the change has to wait, if it does.
+func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *memory) (rest time.Duration, refused []notice.Notice, err error) {
+	made, rest, refused, err := r.prepare(ctx, look, known)
 	// Events go after the pin: on a small control plane, one at the same time makes it wait.
 	defer func() {
 		for _, n := range made {
@@ -281,21 +281,39 @@ func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *
 		}
 	}()
 	if err != nil {
-		return nil, err
+		return 0, nil, err
+	}
+	if rest > 0 {
+		return rest, refused, nil
 	}
 	written, err := r.Write(ctx, look)
 	switch {
 	case err != nil:
-		return refused, err
+		return 0, refused, err
 	case written.Pruned:
 		// Otherwise every reconciliation would write it again.
 		known.reverts.Pruned(written.Change.Text, r.Now())
-		return append(refused, r.NotKept()), nil
+		return 0, append(refused, r.NotKept()), nil
 	case written.Gave != nil || written.Restarted:
 		metricLatency.Observe(r.Now().Sub(known.settling.Since()).Seconds())
 		known.wroteNow(look.Workload.GetGeneration(), written, r.Now())
 	}
-	return refused, nil
+	return 0, refused, nil
+}
+
+// prepare creates the revisions that the change needs. A first pin may be refused each time, for example because of a quota. Then the rest is no
+// longer urgent, and waits as it would alone (rules 2 and 11).
+func (r *Workloads) prepare(ctx context.Context, look *rollout.Assessment, known *memory) (made []notice.Notice, rest time.Duration, refused []notice.Notice, err error) {
+	urgent := look.Change().Urgent
+	made, refused, err = r.Prepare(ctx, look)
+	if err != nil || !urgent || look.Change().Urgent {
+		return made, 0, refused, err
+	}
+	if wait, problem := r.obstacle(ctx, *look, known); wait > 0 {
+		return made, wait, append(refused, problem...), nil
+	}
+	more, also, err := r.Prepare(ctx, look)
+	return append(made, more...), 0, append(refused, also...), err
 }
 
 // warn sends those warnings about the workload that were not sent before.

@@ -77,12 +77,12 @@ func (s *Store) ensure(ctx context.Context, source Ref, seen Observation, number
 	}
 	for name := range content.RevisionNames(source.Name, seen.Hash) {
 		revision := object(data, seen.Snapshot, name, number, first...)
-		p, err := s.create(ctx, revision)
+		err := s.create(ctx, revision)
 		if err == nil {
 			if len(owners) == 1 && len(first) == 0 {
 				s.madeFor.Add(identityOf(revision), owners[0])
 			}
-			made := &prepared{pin: p, anchored: slices.ContainsFunc(referencesTo(first), isAnchor)}
+			made := &prepared{pin: pin.Pin{Revision: name, Number: number}, anchored: slices.ContainsFunc(referencesTo(first), isAnchor)}
 			made.untold.Store(true)
 			return made, nil
 		}
@@ -129,23 +129,23 @@ func whyNotCopyable(obj client.Object) string {
 	return ""
 }
 
-func (s *Store) create(ctx context.Context, revision client.Object) (pin.Pin, error) {
+func (s *Store) create(ctx context.Context, revision client.Object) error {
 	kind := ContentOf(revision).Kind
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
 	if tooBig(err) || apierrors.IsInvalid(err) {
-		return pin.Pin{}, notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
+		return notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if _, ok := confinementRefusal(err); ok {
-		return pin.Pin{}, ExplainRefusal(err)
+		return ExplainRefusal(err)
 	}
 	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return pin.Pin{}, notice.Terminal("RevisionRefused", "may not copy %s into a revision: %v; pins stay as they are", source, err)
+		return notice.Terminal("RevisionRefused", "may not copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if err != nil {
-		return pin.Pin{}, fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)
+		return fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)
 	}
-	return pin.Pin{Revision: revision.GetName(), Number: number(revision)}, s.remember(ctx, Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
+	return s.remember(ctx, Ref{kind, revision.GetNamespace(), revision.GetName()}, revision)
 }
 
 // remember notes what a revision contains, by the UID of the object that was created or read.
@@ -186,7 +186,7 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 	if current, err := s.isCurrent(ctx, source, seen); err != nil || !current {
 		return nil, cmp.Or(err, NewChanged("%s", source))
 	}
-	raised := max(least, number(meta))
+	raised := numberFrom(meta, least)
 	if raised > number(meta) {
 		if err := s.Admit(ctx, source, seen.Hash, raised); err != nil {
 			return nil, err
@@ -258,7 +258,7 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 			return nil //nolint:nilerr // The source changes too often. The workloads that would pin it report that.
 		}
 	}
-	_, err := s.refresh(ctx, meta, max(current.Number, number(meta)), seen.Snapshot.Version, nil)
+	_, err := s.refresh(ctx, meta, current.Number, seen.Snapshot.Version, nil)
 	return err
 }
 
@@ -332,7 +332,7 @@ func (s *Store) afterConflicts(ctx context.Context, meta *metav1.PartialObjectMe
 // prepare does what refresh does for workloads that are about to pin a revision, and tries again after conflicts with other writers.
 func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
 	err = s.afterConflicts(ctx, meta, func(now *metav1.PartialObjectMetadata) bool {
-		return s.Proven(now) && number(now) <= raised
+		return s.Proven(now) && numberFrom(now, raised) == raised
 	}, func(meta *metav1.PartialObjectMetadata) (err error) {
 		anchored, err = s.refresh(ctx, meta, raised, version, owners)
 		return err

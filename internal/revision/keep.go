@@ -72,7 +72,7 @@ func (s *Store) Restore(ctx context.Context, source pin.Source, revision Ref, nu
 	if !content.Names(source.Name, snapshot.Hash, revision.Name) || optin.WhyNeverCopied(source, data) != "" || whyNotCopyable(data) != "" {
 		return false, nil
 	}
-	_, err = s.create(ctx, object(data, snapshot, revision.Name, number))
+	err = s.create(ctx, object(data, snapshot, revision.Name, number))
 	if apierrors.IsAlreadyExists(err) {
 		// It was restored meanwhile, or something else has the name now.
 		held, other, err := s.read(ctx, revision, source)

@@ -108,6 +108,16 @@ func number(obj client.Object) int64 {
 	return n
 }
 
+// numberFrom returns the number of a revision of present content that must have at least the number least: its own, which another writer may have
+// raised further, unless that is too far above to be confrev's (rule 5). It stays on the revision: another workload may know a reason for it, and two that
+// correct each other would never end.
+func numberFrom(obj client.Object, least int64) int64 {
+	if n := number(obj); n <= least+plan.MaxLeap {
+		return max(n, least)
+	}
+	return least
+}
+
 // version returns a source's version in the form of keys.SourceVersion.
 func version(source client.Object) string {
 	return string(source.GetUID()) + "/" + source.GetResourceVersion()

@@ -170,7 +170,7 @@ func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Objec
 		return nil, nil, err
 	}
 	said = r.limit(ctx, seen, want)
-	made, refused, err := r.ensure(ctx, obj, owner, seen, &want.pins)
+	made, refused, err := r.ensure(ctx, obj, owner, seen, &want.pins, isAny)
 	want.injectAgain(seen)
 	return made, append(said, refused...), err
 }

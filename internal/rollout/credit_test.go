@@ -41,6 +41,11 @@ func TestNumbersCountAsFarAsPinsShowThem(t *testing.T) {
 		"raised beyond what it pins itself":     {map[string]int64{"app-bbbbbbbbbb": 1000}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{}, 8, true},
 		"a copy of the present content":         {map[string]int64{"app-bbbbbbbbbb": 7, "app-pppppppppp": 1000}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{}, 8, false},
 		"an implausible one hides no other one": {map[string]int64{"app-bbbbbbbbbb": 7, "app-cccccccccc": pin.MaxNumber}, pin.Pin{Revision: "app-cccccccccc", Number: pin.MaxNumber}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, 8, true},
+		"the present content's, higher":         {map[string]int64{"app-bbbbbbbbbb": 7, "app-nnnnnnnnnn": 12}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{}, 12, false},
+		"the present content's, forged":         {map[string]int64{"app-bbbbbbbbbb": 7, "app-nnnnnnnnnn": pin.MaxNumber - 2}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{}, 8, true},
+		"that, above what another pins":         {map[string]int64{"app-bbbbbbbbbb": 7, "app-nnnnnnnnnn": pin.MaxNumber - 2}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{Revision: "app-nnnnnnnnnn", Number: 12}, 12, true},
+		"that, as another pins it":              {map[string]int64{"app-bbbbbbbbbb": 7, "app-nnnnnnnnnn": 5_000_000}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{Revision: "app-nnnnnnnnnn", Number: 5_000_000}, 5_000_000, true},
+		"that, below forged others":             {map[string]int64{"app-bbbbbbbbbb": 7, "app-ffffffffff": pin.MaxNumber - 3, "app-nnnnnnnnnn": pin.MaxNumber - 2}, pin.Pin{Revision: "app-bbbbbbbbbb", Number: 7}, pin.Pin{}, 8, true},
 		"nothing pinned":                        {map[string]int64{"app-bbbbbbbbbb": 7, "app-cccccccccc": 9}, pin.Pin{}, pin.Pin{}, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,10 +66,10 @@ func TestNumbersCountAsFarAsPinsShowThem(t *testing.T) {
 				},
 			}).Build()}
 			seen := newObserved(gen.Namespace, view{reader: r.Client})
-			now := plan.Source{Present: true, Name: "present", Hash: "v1-present"}
+			now := plan.Source{Present: true, Name: "app-nnnnnnnnnn", Hash: "v1-present"}
 			for _, name := range slices.Sorted(maps.Keys(test.revisions)) {
 				hash := content.Hash("v1-" + name)
-				if name == "app-pppppppppp" {
+				if name == "app-pppppppppp" || name == now.Name {
 					hash = now.Hash
 				}
 				now.Revisions = append(now.Revisions, plan.Revision{Name: name, Number: test.revisions[name], Hash: hash})

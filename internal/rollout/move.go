@@ -76,7 +76,7 @@ func (s *Move) Prepare(ctx context.Context) error {
 	if err := s.r.keep(ctx, owner, seen, s.want.pins, isOld, isShown); err != nil {
 		return err
 	}
-	_, refused, err := s.r.ensure(ctx, s.look.Workload, owner, seen, &s.want.pins)
+	_, refused, err := s.r.ensure(ctx, s.look.Workload, owner, seen, &s.want.pins, isAny)
 	if err != nil {
 		return err
 	}

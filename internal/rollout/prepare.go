@@ -41,13 +41,19 @@ func (r *Engine) Limit(ctx context.Context, look *Assessment) []notice.Notice {
 }
 
 // Prepare makes sure that every revision exists which the change pins. It returns notices of the revisions that it created, and warnings
-// about those that were refused.
+// about those that were refused. If all that made the change urgent is refused, it copies nothing else: the rest has to wait, as it would
+// alone, and Prepare can be called again.
 func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused []notice.Notice, err error) {
 	owner := r.owner(look.Workload)
 	if err := r.keep(ctx, owner, look.seen, look.want.pins, isOfOthers, isNotShown); err != nil {
 		return nil, nil, err
 	}
-	made, refused, err = r.ensure(ctx, look.Workload, owner, look.seen, &look.want.pins)
+	urgent := look.want.pins.Urgent()
+	made, refused, err = r.ensure(ctx, look.Workload, owner, look.seen, &look.want.pins, plan.Decision.IsFirst)
+	if err == nil && urgent == look.want.pins.Urgent() {
+		more, also, failed := r.ensure(ctx, look.Workload, owner, look.seen, &look.want.pins, plan.Decision.IsLater)
+		made, refused, err = append(made, more...), append(refused, also...), failed
+	}
 	if err == nil && len(look.want.inject) > 0 {
 		// Some pins may differ from the intended ones.
 		look.want.injectAgain(look.seen)
@@ -62,6 +68,8 @@ func isOfOthers(d plan.Decision) bool {
 }
 
 func isNotShown(plan.Decision) bool { return false }
+
+func isAny(plan.Decision) bool { return true }
 
 // keep makes sure that the earlier revisions are kept to which a workload is about to be pinned, for the decisions that are chosen (rules 9
 // and 12). shown reports whether a holder of the workload pins a revision already.
@@ -78,14 +86,14 @@ func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen *observed,
 	return nil
 }
 
-// ensure makes sure, with the API server and right before the pins are written, that every revision exists which the plan newly pins (rule 9).
-// A source that cannot be copied keeps its pin. It returns notices of the revisions that it created, and warnings about those that were
+// ensure makes sure, with the API server and right before the pins are written, that every revision exists which the chosen
+// decisions newly pin (rule 9). A source that cannot be copied keeps its pin. It returns notices of the revisions that it created, and warnings about those that were
 // refused.
-func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen *observed, p *plan.Plan) (made, refused []notice.Notice, err error) {
+func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen *observed, p *plan.Plan, chosen func(plan.Decision) bool) (made, refused []notice.Notice, err error) {
 	var errs []error
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
-		if !seen.needsRevision(*d) {
+		if !chosen(*d) || !seen.needsRevision(*d) {
 			continue
 		}
 		source := revision.Ref{Kind: d.Source.Kind, Namespace: seen.namespace, Name: d.Source.Name}

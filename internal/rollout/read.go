@@ -172,17 +172,25 @@ func (seen *observed) statedHashes(object pin.Source) []string {
 
 // credit lowers the numbers of revisions to what there is evidence of (rule 5): the pins that this workload knows of, and those
 // of other workloads and holders. Anyone who may create ConfigMaps can create a copy of a revision with any number, and a high one
-// would use up the numbers. Only a user who may change workloads can pin. Of numbers, only the highest counts, so lower ones stay.
+// would use up the numbers. Only a user who may change workloads can pin. Of numbers, only the highest counts, so lower ones stay. No pin need
+// show that of the present content yet, unless it is far above all others.
 func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
 	var highest int64
-	slices.SortFunc(revisions, func(a, b plan.Revision) int { return cmp.Compare(b.Number, a.Number) })
+	now := seen.sources[source]
+	order := func(r plan.Revision) int64 {
+		if r.Name == now.Name {
+			return -1
+		}
+		return r.Number
+	}
+	slices.SortFunc(revisions, func(a, b plan.Revision) int { return cmp.Compare(order(b), order(a)) })
 	for i := range revisions {
 		made, shown := &revisions[i], seen.numberOf(source, revisions[i].Name)
-		if made.Name == seen.sources[source].Name || made.Number <= highest {
+		if made.Number <= highest || made.Name == now.Name && made.Number <= highest+plan.MaxLeap {
 			continue
 		}
 		// Another copy of the present content is not newer than it.
-		if made.Number > shown && made.Hash != seen.sources[source].Hash {
+		if made.Number > shown && (made.Name == now.Name || made.Hash != now.Hash) {
 			pinned, err := r.pinnedNumber(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: made.Name}, source, made.Number)
 			if err != nil {
 				return err
