@@ -95,7 +95,7 @@ type change struct {
 	// surveying is held by anyone who looks at the workloads.
 	surveying sync.Mutex
 	mu        sync.Mutex
-	// revision and number are those of the content that it is about.
+	// revision is that of the content that it is about, and number the one with which that became current.
 	revision string
 	number   int64
 	// healthy is since when members have been seen to be healthy. troubled are those that were not for a while since then, and vouched those that have
@@ -154,7 +154,7 @@ type Workload struct {
 
 // Stops returns how many stops because of failures hold the change back: those that no one has ended.
 func (s *Survey) Stops() int {
-	return max(0, s.Record.Stops-spread.Ended(s.Meta.Annotations[keys.Resume], s.Current))
+	return max(0, s.Record.Stops-spread.Ended(s.Meta.Annotations[keys.Resume], s.Current, s.since()))
 }
 
 // AwaitsJobs reports whether the first Job of a CronJob may still fail, and that matters.

@@ -141,16 +141,26 @@ func (s *Survey) readRecord(ctx context.Context, reader client.Reader) error {
 		return client.IgnoreNotFound(err)
 	}
 	s.Revision = meta.UID
+	// It may have been raised since the workloads were looked at, and its record with it.
+	s.Current.Number = max(s.Current.Number, revision.Labelled(meta).Number)
 	s.Record, _ = record(meta, s.Current)
 	return nil
 }
 
+// since returns the number with which the content became current.
+func (s *Survey) since() int64 {
+	if s.Record.Number == s.Current.Number {
+		return s.Record.First()
+	}
+	return s.Current.Number
+}
+
 // begin forgets what is remembered of earlier content.
 func (c *change) begin(s *Survey) {
-	if c.revision == s.Current.Revision && c.number == s.Current.Number && c.healthy != nil {
+	if c.revision == s.Current.Revision && c.number == s.since() && c.healthy != nil {
 		return
 	}
-	c.revision, c.number = s.Current.Revision, s.Current.Number
+	c.revision, c.number = s.Current.Revision, s.since()
 	c.healthy, c.vouched, c.admitted, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]time.Time{}, map[string]stuck{}
 	c.troubled = map[string]bool{}
 	c.crashed, c.examined, c.analysed = map[string]string{}, map[string]time.Time{}, map[string]analysed{}

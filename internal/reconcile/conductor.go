@@ -203,7 +203,7 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	ref := revision.Ref{Kind: s.Source.Kind, Namespace: s.Source.Namespace, Name: s.Current.Revision}
 	// Who deletes the workloads that have the change must not delete with its revision that it is stopped, or that it was vouched for.
 	outlasts := stops || wanted.Complete && !s.Record.Complete
-	if err := c.Store.SetPropagation(ctx, ref, wanted.String(), outlasts); err != nil {
+	if err := c.Store.SetPropagation(ctx, ref, wanted, outlasts); err != nil {
 		return false, err
 	}
 	c.Fleet.Recorded(s, wanted)

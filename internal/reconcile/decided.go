@@ -35,5 +35,5 @@ func (r *Revisions) stopped(ctx context.Context, obj *metav1.PartialObjectMetada
 		return false, err
 	}
 	change := pin.Pin{Revision: obj.Name, Number: record.Number}
-	return record.Stops > spread.Ended(source.GetAnnotations()[keys.Resume], change), nil
+	return record.Stops > spread.Ended(source.GetAnnotations()[keys.Resume], change, record.First()), nil
 }

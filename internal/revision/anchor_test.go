@@ -27,6 +27,7 @@ import (
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -636,13 +637,13 @@ func TestSetFinalizersLocksOptimistically(t *testing.T) {
 // Rule 37: what follows from a note follows only if it was written.
 func TestARevisionThatIsGoneGetsNoNote(t *testing.T) {
 	store, c, sent := storeOf(t, ownedBy())
-	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, appX}, "note", false); err != nil {
+	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, appX}, spread.Record{Revision: "x", Number: 9}, false); err != nil {
 		t.Fatal(err)
 	}
-	if got := metadataOf(t, c).Annotations[keys.Propagation]; got != "note" || len(*sent) != 1 {
+	if got := metadataOf(t, c).Annotations[keys.Propagation]; got != `{"revision":"x","number":9,"wave":0}` || len(*sent) != 1 {
 		t.Errorf("noted %q in %d writes", got, len(*sent))
 	}
-	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "gone"}, "note", false); !IsChanged(err) || apierrors.IsNotFound(err) {
+	if err := store.SetPropagation(t.Context(), Ref{pin.ConfigMap, gen.Namespace, "gone"}, spread.Record{}, false); !IsChanged(err) || apierrors.IsNotFound(err) {
 		t.Errorf("one that is gone: %v", err)
 	}
 }

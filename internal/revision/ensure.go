@@ -192,7 +192,7 @@ func (s *Store) reuse(ctx context.Context, source Ref, seen Observation, name st
 			return nil, err
 		}
 	}
-	anchored, err := s.prepare(ctx, meta, raised, seen.Snapshot.Version, owners)
+	anchored, err := s.prepare(ctx, meta, raised, seen, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -258,19 +258,22 @@ func (s *Store) Refresh(ctx context.Context, source Ref, seen Observation, curre
 			return nil //nolint:nilerr // The source changes too often. The workloads that would pin it report that.
 		}
 	}
-	_, err := s.refresh(ctx, meta, current.Number, seen.Snapshot.Version, nil)
+	_, err := s.refresh(ctx, meta, current.Number, seen, nil)
 	return err
 }
 
 // refresh writes the annotations of a revision that have changed, if any. If there are owners, they are about to pin the revision: refresh then
 // renews it, so that the sweeper does not delete it, and makes sure that garbage collection does not either. It reports whether the anchor owns
 // the revision.
-func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
+func (s *Store) refresh(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, seen Observation, owners []Owner) (anchored bool, err error) {
 	annotations := map[string]any{}
 	if number(meta) < raised {
 		annotations[keys.Number] = strconv.FormatInt(raised, 10)
+		if record, stays := seen.carried(meta, raised); stays {
+			annotations[keys.Propagation] = record.String()
+		}
 	}
-	if meta.Annotations[keys.SourceVersion] != version {
+	if version := seen.Snapshot.Version; meta.Annotations[keys.SourceVersion] != version {
 		annotations[keys.SourceVersion] = version
 	}
 	if len(owners) > 0 && !s.renewedJustNow(meta) {
@@ -330,11 +333,11 @@ func (s *Store) afterConflicts(ctx context.Context, meta *metav1.PartialObjectMe
 }
 
 // prepare does what refresh does for workloads that are about to pin a revision, and tries again after conflicts with other writers.
-func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, version string, owners []Owner) (anchored bool, err error) {
+func (s *Store) prepare(ctx context.Context, meta *metav1.PartialObjectMetadata, raised int64, seen Observation, owners []Owner) (anchored bool, err error) {
 	err = s.afterConflicts(ctx, meta, func(now *metav1.PartialObjectMetadata) bool {
 		return s.Proven(now) && numberFrom(now, raised) == raised
 	}, func(meta *metav1.PartialObjectMetadata) (err error) {
-		anchored, err = s.refresh(ctx, meta, raised, version, owners)
+		anchored, err = s.refresh(ctx, meta, raised, seen, owners)
 		return err
 	})
 	return anchored, err

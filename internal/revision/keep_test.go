@@ -101,7 +101,7 @@ func TestWhenARevisionIsRenewed(t *testing.T) {
 			}
 			store, c, _ := storeOf(t, made)
 			store.now = func() time.Time { return now }
-			if _, err := store.refresh(t.Context(), metadataOf(t, c), 1, made.Annotations[keys.SourceVersion], []Owner{owner}); err != nil {
+			if _, err := store.refresh(t.Context(), metadataOf(t, c), 1, Observation{Snapshot: Snapshot{Version: made.Annotations[keys.SourceVersion]}}, []Owner{owner}); err != nil {
 				t.Fatal(err)
 			}
 			got := &corev1.ConfigMap{}

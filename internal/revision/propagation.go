@@ -10,12 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/spread"
 )
 
 // SetPropagation notes on a revision how far it has spread, on the condition that the revision is still as the cache shows it. If the note is
 // to outlast the users of the revision, the same write makes the anchor own it: what was decided must not be lost because the workloads are
 // deleted for which it was decided. The caller acts on what was noted, so one that is gone is an error that satisfies IsChanged.
-func (s *Store) SetPropagation(ctx context.Context, ref Ref, text string, outlasts bool) error {
+func (s *Store) SetPropagation(ctx context.Context, ref Ref, record spread.Record, outlasts bool) error {
 	meta := NewMetadata(ref.Kind)
 	err := s.cached.Get(ctx, ref.key(), meta)
 	if apierrors.IsNotFound(err) {
@@ -24,7 +26,11 @@ func (s *Store) SetPropagation(ctx context.Context, ref Ref, text string, outlas
 	if err != nil {
 		return err
 	}
-	metadata := map[string]any{"annotations": map[string]any{keys.Propagation: text}}
+	if number(meta) > record.Number {
+		// The number was raised since the change was looked at. The record would be void, in the place of one that was carried over.
+		return NewChanged("revision %s", ref)
+	}
+	metadata := map[string]any{"annotations": map[string]any{keys.Propagation: record.String()}}
 	if outlasts {
 		if err := s.ownByAnchor(ctx, meta, metadata); err != nil {
 			return err
@@ -66,4 +72,54 @@ func (s *Store) SourceWith(ctx context.Context, revision *metav1.PartialObjectMe
 		return nil, client.IgnoreNotFound(err)
 	}
 	return data, nil
+}
+
+// keepRecord notes what a revision notes of its spread, if that is about this object.
+func (o *Observation) keepRecord(meta *metav1.PartialObjectMetadata) {
+	if r, ok := recordOn(meta); ok {
+		o.records[meta.Name] = r
+	}
+}
+
+func recordOn(meta *metav1.PartialObjectMetadata) (spread.Record, bool) {
+	text := meta.Annotations[keys.Propagation]
+	if text == "" {
+		return spread.Record{}, false
+	}
+	if r, ok := spread.ParseRecord(text); ok && r.Revision == string(meta.UID) {
+		return r, true
+	}
+	return spread.Record{}, false
+}
+
+// Since returns the number with which the present content became current. The number of its revision may have been raised while it stayed.
+func (o Observation) Since() int64 {
+	following := o.FollowingNumber()
+	if r, ok := o.records[o.Name]; ok && r.Number == following {
+		return r.First()
+	}
+	return following
+}
+
+// carried returns what a revision is to note of its spread when its number is raised, and reports whether its content has stayed. It has unless
+// another revision had a higher number: a raise beyond what the source's own revisions ask for comes from what workloads note, which anyone can
+// write who may edit one of them, and must not end a stop (rule 40). What was recorded before other content was there stays void.
+func (o Observation) carried(meta *metav1.PartialObjectMetadata, raised int64) (spread.Record, bool) {
+	others := plan.Source{Name: meta.Name, Revisions: []plan.Revision{{Name: meta.Name, Number: number(meta)}}}
+	for _, r := range o.Revisions {
+		if r.Name != meta.Name {
+			others.Revisions = append(others.Revisions, r)
+		}
+	}
+	following := others.FollowingNumber()
+	if raised <= following {
+		return spread.Record{}, false
+	}
+	r, ok := recordOn(meta)
+	if !ok || r.Number != following {
+		// Nothing counts of the record of an earlier change, except that other namespaces may follow it, for which the number does not matter.
+		r = spread.Record{Revision: string(meta.UID), Number: following, Complete: r.Complete, Version: r.Version}
+	}
+	r.Since, r.Number = r.First(), raised
+	return r, true
 }

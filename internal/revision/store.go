@@ -19,6 +19,7 @@ import (
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/spread"
 )
 
 // Snapshot is a source's content at one moment, without the data itself. What may be published about a Secret is keyed (rule 22).
@@ -123,8 +124,9 @@ type Observation struct {
 	Object *metav1.PartialObjectMetadata
 	// Key is the key of the source's hashes; nil for a ConfigMap, and for a source that does not exist.
 	Key *content.Key
-	// noted has the version of the source that each revision notes.
-	noted map[string]string
+	// noted has the version of the source that each revision notes, and records what each notes of how far it has spread.
+	noted   map[string]string
+	records map[string]spread.Record
 }
 
 // Exists reports whether the source has a revision with this name.
@@ -141,7 +143,7 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 	if err != nil {
 		return Observation{}, err
 	}
-	seen := Observation{noted: map[string]string{}}
+	seen := Observation{noted: map[string]string{}, records: map[string]spread.Record{}}
 	for i := range revisions {
 		described, believed, err := s.describe(ctx, &revisions[i], pinned)
 		if err != nil {
@@ -152,6 +154,7 @@ func (s *Store) Observe(ctx context.Context, source Ref, meta *metav1.PartialObj
 		}
 		seen.Revisions = append(seen.Revisions, described)
 		seen.noted[described.Name] = revisions[i].Annotations[keys.SourceVersion]
+		seen.keepRecord(&revisions[i])
 	}
 	if meta == nil {
 		return seen, s.observeAbsence(ctx, source, &seen, revisions, pinned)

@@ -96,7 +96,7 @@ func (r *Engine) readPinned(ctx context.Context, seen *observed, use podspec.Use
 		return err
 	}
 	if meta := seen.metas[use.Source]; meta != nil {
-		source.Resumed = spread.Ended(meta.Annotations[keys.Resume], pin.Pin{Revision: source.Name, Number: source.FollowingNumber()})
+		source.Resumed = spread.Ended(meta.Annotations[keys.Resume], pin.Pin{Revision: source.Name, Number: source.FollowingNumber()}, source.Since())
 	}
 	seen.pins.Sources[use.Source] = source.Source
 	return nil

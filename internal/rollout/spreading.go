@@ -55,7 +55,10 @@ func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observe
 		var err error
 		source := seen.pins.Sources[d.Source]
 		change, spreads := seen.spreading(d.Source)
-		change.To = d.Current
+		// What only this workload notes must not make it another change than the one that is stopped.
+		if change.To = d.Current; change.To.Revision == source.Name {
+			change.To.Number = source.FollowingNumber()
+		}
 		stopped, asks := change.Meta != nil && change.Meta.Annotations[keys.Stop] == d.Current.Revision, r.Others != nil && !seen.alone
 		// A stop is said first, whatever else it waits for.
 		waits := d.Verdict == plan.Waiting && d.Wait.Reason != ""
@@ -239,7 +242,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
 			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code
 		}
-		s.Has = d.Verdict == plan.InSync && s.Advance.To[source] == d.From && d.From.Revision == d.Current.Revision && d.From.Number >= s.Source.FollowingNumber()
+		s.Has = d.Verdict == plan.InSync && s.Advance.To[source] == d.From && d.From.Revision == d.Current.Revision && d.From.Number >= s.Source.Since()
 		_, noted := s.Advance.From[source]
 		if s.First = wants || s.Has && !noted && !change.Settings.Leads; d.Verdict == plan.InSync && !s.First && (!s.Has || !noted) {
 			if !change.Settings.Leads || d.From.Revision != d.Current.Revision {

@@ -15,11 +15,13 @@ import (
 
 // Record is what the current revision of a source notes of its spread: what was decided and must not be decided again. It is void unless it
 // names the object that it is on, by a UID that no one knows who creates it, and the number of the change. So it has no effect in a copy, in a
-// backup, or once content is current again that was before.
+// backup, or once content is current again that was before. What raises the number while the content stays carries the record over.
 type Record struct {
 	// Revision is the UID of the revision, and Number is its number.
 	Revision string `json:"revision"`
 	Number   int64  `json:"number"`
+	// Since is the number with which the content became current, if the number was raised while it stayed; 0 otherwise. The change is the same.
+	Since int64 `json:"since,omitempty"`
 	// Wave is how many waves have passed, and Passed is the place of the last member of these. Members come and go, and with them the number of a
 	// wave that is still to come; a place stays.
 	Wave   int   `json:"wave"`
@@ -117,6 +119,9 @@ func (r Record) FailedMembers() []string {
 	return slices.Compact(names)
 }
 
+// First returns the number with which the content became current.
+func (r Record) First() int64 { return cmp.Or(r.Since, r.Number) }
+
 // Decides reports whether the record says anything that must not be decided again.
 func (r Record) Decides() bool {
 	return r.Wave > 0 || r.ProvenAt > 0 || r.Stops > 0 || r.Staged || r.Complete
@@ -131,7 +136,7 @@ func (r Record) IsBehind(other Record) bool {
 // ParseRecord reads the text form. No part of such a text is trusted: a text that cannot be read is no record.
 func ParseRecord(text string) (Record, bool) {
 	var r Record
-	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Wave < 0 || r.Wave > maxNumber || r.Stops < 0 || r.Stops > maxNumber || r.Number < 1 || r.Revision == "" {
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Wave < 0 || r.Wave > maxNumber || r.Stops < 0 || r.Stops > maxNumber || r.Number < 1 || r.Since < 0 || r.Since > r.Number || r.Revision == "" {
 		return Record{}, false
 	}
 	return r, true
@@ -289,12 +294,18 @@ func ParseResume(text string) (of string, stops int, err error) {
 	return parseNumbered(text, resumeForm, "stops", "app-5f7d8c9b2k@3;stop=1", 1)
 }
 
-// Ended returns how many stops of a change confrev.io/resume ends. What cannot be read, or is about another one, ends none.
-func Ended(text string, change pin.Pin) int {
-	if of, stops, err := ParseResume(text); err == nil && of == change.String() {
-		return stops
+// Ended returns how many stops of a change confrev.io/resume ends. since is the number with which the change began: what a person decided under an
+// earlier number of the same change still holds. What cannot be read, or is about another one, ends none.
+func Ended(text string, change pin.Pin, since int64) int {
+	of, stops, err := ParseResume(text)
+	if err != nil {
+		return 0
 	}
-	return 0
+	named, number, _ := strings.Cut(of, "@")
+	if n, err := strconv.ParseInt(number, 10, 64); err != nil || named != change.Revision || n < since || n > change.Number {
+		return 0
+	}
+	return stops
 }
 
 // Resume returns the text form of confrev.io/resume.

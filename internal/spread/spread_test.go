@@ -333,7 +333,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("read %s %d %v", r, n, err)
 	}
 	// The same content is another change when it comes back.
-	if again := (pin.Pin{Revision: "app-x", Number: 5}); spread.Ended(spread.Resume(change, 2), change) != 2 || spread.Ended(spread.Resume(change, 2), again) != 0 {
+	if again := (pin.Pin{Revision: "app-x", Number: 5}); spread.Ended(spread.Resume(change, 2), change, change.Number) != 2 || spread.Ended(spread.Resume(change, 2), again, again.Number) != 0 {
 		t.Error("a stop was ended of which no one has decided, or one was not")
 	}
 }
