@@ -2,6 +2,7 @@ package optin
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -9,16 +10,36 @@ import (
 	"confrev.io/confrev/internal/keys"
 )
 
-// WithSettings returns a request's object with the settings and notes of the old one: kubectl rollout undo replaces them with those of an
-// old ReplicaSet (rule 21.5).
-func WithSettings(obj, old client.Object) client.Object {
+// SameSettings reports whether two objects have the same settings as annotations, whatever confrev has noted.
+func SameSettings(obj, other client.Object) bool {
+	settings := func(of client.Object) map[string]string {
+		all := maps.Clone(of.GetAnnotations())
+		maps.DeleteFunc(all, func(key, value string) bool { return !isSetting(key, value) || slices.Contains(written, key) })
+		return all
+	}
+	return maps.Equal(settings(obj), settings(other))
+}
+
+// WithSettings returns the object of a request that goes back to an earlier template, with the settings that count (rule 21.5), and with the notes of
+// the old one. kubectl rollout undo replaces all of these with those of an old ReplicaSet. restored are the annotations of those that the request may
+// go back to: where it has the value of one of them, or lacks the setting as that does, no one asked for the change. Otherwise, someone did.
+func WithSettings(obj, old client.Object, restored ...map[string]string) client.Object {
 	obj = obj.DeepCopyObject().(client.Object)
 	annotations := map[string]string{}
 	maps.Copy(annotations, obj.GetAnnotations())
-	maps.DeleteFunc(annotations, isSetting)
-	for key, value := range old.GetAnnotations() {
-		if isSetting(key, value) {
-			annotations[key] = value
+	for key, before := range KeptSettings(obj, old) {
+		now, has := obj.GetAnnotations()[key]
+		isRestored := func(from map[string]string) bool {
+			value, had := from[key]
+			return value == now && had == has
+		}
+		if !slices.Contains(written, key) && !slices.ContainsFunc(restored, isRestored) {
+			continue
+		}
+		if _, had := old.GetAnnotations()[key]; had {
+			annotations[key] = before
+		} else {
+			delete(annotations, key)
 		}
 	}
 	obj.SetAnnotations(annotations)
