@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"confrev.io/confrev/internal/content"
@@ -225,6 +226,32 @@ func (h history) lastPin() (pin.Pin, bool) {
 // read it live may have started with the content in between, so they are rolled although the template is right (rule 4).
 func (h history) readsAnother() bool {
 	return h.live && h.isNoted && !h.note.Ended && h.note.On == h.template && h.isCurrent(h.template.Revision)
+}
+
+// SortByNumber sorts revisions so that the highest number comes first, and the one with the name last at the end.
+func SortByNumber(revisions []Revision, last string) {
+	order := func(r Revision) int64 {
+		if r.Name == last {
+			return -1
+		}
+		return r.Number
+	}
+	slices.SortFunc(revisions, func(a, b Revision) int { return cmp.Compare(order(b), order(a)) })
+}
+
+// HighestNumber returns the highest number that the workload itself shows of a source's revision.
+func (in Input) HighestNumber(source pin.Source, revision string) int64 {
+	pins := []pin.Pin{in.Pins[source], in.Held[source].From, in.Held[source].On}
+	for _, holder := range in.Holders {
+		pins = append(pins, holder.Pins[source])
+	}
+	var highest int64
+	for _, p := range pins {
+		if p.Revision == revision {
+			highest = max(highest, p.Number)
+		}
+	}
+	return highest
 }
 
 // ended returns the number up to which pins belong to a hold that has ended, while the template still has its pin.

@@ -19,34 +19,35 @@ func (t Template) equal(other Template) bool {
 	return t.Code == other.Code && maps.Equal(t.Pins, other.Pins)
 }
 
-// Undo finds the holder that a request goes back to (rule 21.2): one that has the request's code and pins, and is not the holder
-// of the template that the request replaces. It returns the pins that the template then has: the holder's, and the previous ones
-// where the holder has none. A webhook that is called again sees exactly these pins, except for those that it dropped (rule
-// 21.6).
-func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool) (pins pin.Set, is bool) {
+// Undo finds the holders that a request may go back to (rule 21.2): those that have the request's code and pins, and are not the
+// holder of the template that the request replaces. It returns their indexes, none if the request is no undo, and the pins that the
+// template then has: the first one's, and the previous ones where it has none. A webhook that is called again sees exactly these
+// pins, except for those that it dropped (rule 21.6).
+func Undo(old, request Template, holders []Template, dropped map[pin.Source]bool) (pins pin.Set, to []int) {
 	left := func(pins pin.Set) pin.Set {
 		pins = maps.Clone(pins)
 		maps.DeleteFunc(pins, func(source pin.Source, _ pin.Pin) bool { return dropped[source] })
 		return pins
 	}
-	for _, holder := range holders {
+	for i, holder := range holders {
 		if holder.Code != request.Code || holder.equal(old) {
 			continue
 		}
-		pins := left(old.Pins)
-		if pins == nil {
-			pins = pin.Set{}
+		merged := left(old.Pins)
+		if merged == nil {
+			merged = pin.Set{}
 		}
-		maps.Copy(pins, left(holder.Pins))
-		if maps.Equal(request.Pins, left(holder.Pins)) || maps.Equal(request.Pins, pins) {
-			// A request cannot go back to what is already running.
-			if pins := (Template{holder.Code, pins}); pins.equal(old) {
-				continue
-			}
-			return pins, true
+		maps.Copy(merged, left(holder.Pins))
+		matches := maps.Equal(request.Pins, left(holder.Pins)) || maps.Equal(request.Pins, merged)
+		// A request cannot go back to what is already running.
+		if !matches || (Template{holder.Code, merged}).equal(old) {
+			continue
+		}
+		if to = append(to, i); len(to) == 1 {
+			pins = merged
 		}
 	}
-	return nil, false
+	return pins, to
 }
 
 // ChosenPins returns the pins from which to plan for a request that replaces a template with the pins of in (which has none if

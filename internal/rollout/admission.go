@@ -77,15 +77,15 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 	}
 	sources := metadata.Once(r.Live)
 	var undone pin.Set
-	isUndo := false
+	var holders []client.Object
 	if old != nil {
-		if undone, isUndo, err = r.undoes(ctx, sources, obj, old); err != nil {
+		if undone, holders, err = r.undoes(ctx, sources, obj, old); err != nil {
 			return a, err
 		}
 	}
+	isUndo := len(holders) > 0
 	if isUndo {
-		obj = obj.DeepCopyObject().(client.Object)
-		obj.SetAnnotations(optin.WithSettings(obj.GetAnnotations(), old.GetAnnotations()))
+		obj = r.withSettings(ctx, obj, old, holders)
 	}
 	seen, err := r.observe(ctx, obj, r.viewOf(sources, obj, old, deploying && !isUndo))
 	if err != nil || !seen.follows() && !seen.mayDrop() {
@@ -121,7 +121,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 		}
 		a.Warnings = append(a.Warnings, refused...)
 	}
-	a.Patch = r.admissionPatch(q.Object, old, seen, want, isUndo)
+	a.Patch = r.admissionPatch(q.Object, obj, old, seen, want)
 	return a, nil
 }
 
@@ -166,7 +166,7 @@ func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Objec
 	chosen := func(d plan.Decision) bool {
 		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source]) || isOfOthers(d)
 	}
-	if err := r.keep(ctx, owner, seen, want.pins, chosen, isNotShown); err != nil {
+	if err := r.keep(ctx, owner, seen, want.pins, chosen, func(plan.Decision) bool { return false }); err != nil {
 		return nil, nil, err
 	}
 	said = r.limit(ctx, seen, want)
@@ -273,16 +273,14 @@ func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying
 	return v
 }
 
-func (r *Engine) admissionPatch(obj, old client.Object, seen *observed, want intent, isUndo bool) []jsonpatch.Operation {
+// admissionPatch returns the operations that make of a request's object what it becomes; counts has the settings that count.
+func (r *Engine) admissionPatch(obj, counts, old client.Object, seen *observed, want intent) []jsonpatch.Operation {
 	pins, hashes := seen.notes.pins, seen.notes.templateHashes
 	if want.changes() {
 		pins, hashes = want.pins.Pins.String(), want.templateHashes(seen).String()
 	}
 	ops := r.templateOperations(seen, want, pins, hashes)
-	noted := map[string]string{}
-	if isUndo {
-		noted = optin.KeptSettings(obj.GetAnnotations(), old.GetAnnotations())
-	}
+	noted := optin.KeptSettings(obj, counts)
 	maps.Copy(noted, want.notes(r, obj, seen))
 	if waiting := seen.awaited(want.pins); old == nil && r.Kind.Pauses && len(waiting) > 0 && !r.Kind.Paused(obj) {
 		// Kubernetes creates no ReplicaSet for a new Deployment that is paused (rule 7).

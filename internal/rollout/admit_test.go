@@ -45,6 +45,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
 		WithIndex(revision.NewMetadata(pin.Secret), revision.BySource, revision.IndexBySource(pin.Secret)).
 		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).
+		WithIndex(&appsv1.ControllerRevision{}, index.ByController, index.ControllerUID).
 		WithIndex(&batchv1.Job{}, index.ByController, index.ControllerUID).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,11 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 		rs.CreationTimestamp = metav1.Unix(at, 0)
 		return rs
 	}
+	// The Deployment controller copies the annotations of the Deployment.
+	annotated := func(rs *appsv1.ReplicaSet, pairs ...string) client.Object {
+		maps.Copy(rs.Annotations, gen.Data(pairs...))
+		return rs
+	}
 	undone := []client.Object{gen.Ran("web-2", 2, "2", b), gen.Ran("web-1", 3, "1", a)}
 	tests := map[string]struct {
 		source   string
@@ -46,11 +52,31 @@ func TestARollbackAndADeployAreDifferentThings(t *testing.T) {
 			obj: gen.Web("1", gen.Pinned(a), onDeploy), old: gen.Web("2", gen.Pinned(b), onDeploy), pins: a, advance: "on-deploy",
 		},
 		"an undo keeps the settings that it would bring back": {
-			source: "c", holders: []client.Object{gen.Ran("web-1", 1, "1", a), gen.Ran("web-2", 2, "2", b)},
+			source: "c", holders: []client.Object{annotated(gen.Ran("web-1", 1, "1", a), keys.Track, "all"), gen.Ran("web-2", 2, "2", b)},
 			obj: gen.Web("1", gen.Pinned(a)), old: gen.Web("2", gen.Pinned(b), manual), pins: a, advance: "manual",
 		},
+		"an undo keeps a setting that had another value": {
+			source: "c", holders: []client.Object{annotated(gen.Ran("web-1", 1, "1", a), keys.Advance, "on-deploy"), gen.Ran("web-2", 2, "2", b)},
+			obj: gen.Web("1", gen.Pinned(a), onDeploy), old: gen.Web("2", gen.Pinned(b), manual), pins: a, advance: "manual",
+		},
+		"an undo to the second of two with the same code": {
+			source: "c", holders: []client.Object{gen.Ran("web-1", 1, "1", a), annotated(gen.Ran("web-3", 3, "1", a), keys.Advance, "on-deploy"), gen.Ran("web-4", 4, "2", b)},
+			obj: gen.Web("1", gen.Pinned(a), onDeploy), old: gen.Web("2", gen.Pinned(b), manual), pins: a, advance: "manual",
+		},
+		"earlier code with a setting that did not come from there": {
+			source: "c", holders: []client.Object{annotated(gen.Ran("web-1", 1, "1", a), keys.Track, "all"), gen.Ran("web-2", 2, "2", b)},
+			obj: gen.Web("1", gen.Pinned(a), manual), old: gen.Web("2", gen.Pinned(b)), pins: a, advance: "manual",
+		},
+		"earlier code with another value than there": {
+			source: "c", holders: []client.Object{annotated(gen.Ran("web-1", 1, "1", a), keys.Advance, "auto"), gen.Ran("web-2", 2, "2", b)},
+			obj: gen.Web("1", gen.Pinned(a), manual), old: gen.Web("2", gen.Pinned(b), onDeploy), pins: a, advance: "manual",
+		},
+		"earlier code without a setting that is there": {
+			source: "c", holders: []client.Object{annotated(gen.Ran("web-1", 1, "1", a), keys.Advance, "manual"), gen.Ran("web-2", 2, "2", b)},
+			obj: gen.Web("1", gen.Pinned(a)), old: gen.Web("2", gen.Pinned(b), onDeploy), pins: a,
+		},
 		"an undo that would opt the workload out": {
-			source: "c", holders: []client.Object{gen.Ran("web-1", 1, "1", a), gen.Ran("web-2", 2, "2", b)},
+			source: "c", holders: []client.Object{annotated(gen.Ran("web-1", 1, "1", a), keys.Track, "none", keys.Mode, "restart"), gen.Ran("web-2", 2, "2", b)},
 			obj: gen.Web("1", gen.Pinned(a), gen.Tracking("none"), gen.Annotated(keys.Mode, "restart")), old: gen.Web("2", gen.Pinned(b)), pins: a,
 		},
 		"an undo of code alone": {

@@ -45,7 +45,7 @@ func (r *Engine) Limit(ctx context.Context, look *Assessment) []notice.Notice {
 // alone, and Prepare can be called again.
 func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused []notice.Notice, err error) {
 	owner := r.owner(look.Workload)
-	if err := r.keep(ctx, owner, look.seen, look.want.pins, isOfOthers, isNotShown); err != nil {
+	if err := r.keep(ctx, owner, look.seen, look.want.pins, isOfOthers, func(plan.Decision) bool { return false }); err != nil {
 		return nil, nil, err
 	}
 	urgent := look.want.pins.Urgent()
@@ -66,8 +66,6 @@ func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused [
 func isOfOthers(d plan.Decision) bool {
 	return d.Verdict == plan.Pinned && d.To != d.From && d.To.Revision != d.Current.Revision
 }
-
-func isNotShown(plan.Decision) bool { return false }
 
 func isAny(plan.Decision) bool { return true }
 

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,15 +176,9 @@ func (seen *observed) statedHashes(object pin.Source) []string {
 func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, revisions []plan.Revision) error {
 	var highest int64
 	now := seen.sources[source]
-	order := func(r plan.Revision) int64 {
-		if r.Name == now.Name {
-			return -1
-		}
-		return r.Number
-	}
-	slices.SortFunc(revisions, func(a, b plan.Revision) int { return cmp.Compare(order(b), order(a)) })
+	plan.SortByNumber(revisions, now.Name)
 	for i := range revisions {
-		made, shown := &revisions[i], seen.numberOf(source, revisions[i].Name)
+		made, shown := &revisions[i], seen.pins.HighestNumber(source, revisions[i].Name)
 		if made.Number <= highest || made.Name == now.Name && made.Number <= highest+plan.MaxLeap {
 			continue
 		}
@@ -202,21 +195,6 @@ func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, 
 		}
 	}
 	return nil
-}
-
-// numberOf returns the highest number that the workload itself knows of a revision.
-func (seen *observed) numberOf(source pin.Source, name string) int64 {
-	pins := []pin.Pin{seen.pins.Pins[source], seen.pins.Held[source].From, seen.pins.Held[source].On}
-	for _, holder := range seen.pins.Holders {
-		pins = append(pins, holder.Pins[source])
-	}
-	var highest int64
-	for _, p := range pins {
-		if p.Revision == name {
-			highest = max(highest, p.Number)
-		}
-	}
-	return highest
 }
 
 // sample is how many of those that pin a revision are read first. As a rule, each of them shows its number. Thousands may pin it: to read all of them for

@@ -11,6 +11,7 @@ import (
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/podspec"
@@ -21,33 +22,58 @@ func (r *Engine) brings(obj client.Object, before pin.Set) plan.Template {
 	return plan.Template{Code: r.code(obj, before).Digest(), Pins: r.pinsOf(obj)}
 }
 
-// undoes reports whether a request goes back to a holder, and with which pins (rule 21.2). reader reads the metadata of sources.
-func (r *Engine) undoes(ctx context.Context, reader client.Reader, obj, old client.Object) (pins pin.Set, is bool, err error) {
+// undoes returns the holders to which a request may go back, none if it is no undo, and with which pins (rule 21.2). reader reads the metadata
+// of sources.
+func (r *Engine) undoes(ctx context.Context, reader client.Reader, obj, old client.Object) (pins pin.Set, to []client.Object, err error) {
 	if r.Kind.Fixed {
-		return nil, false, nil
+		return nil, nil, nil
 	}
 	referring, err := index.Referring(ctx, r.Client, r.Kinds, r.Kind, obj)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	found, err := r.holders(ctx, obj, referring)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	var templates []plan.Template
+	var shown []client.Object
 	for _, holder := range found {
 		facts := r.Kind.Holder.Facts(holder)
 		if pins, err := pin.Parse(facts.Pins); err == nil {
 			templates = append(templates, plan.Template{Code: facts.Code, Pins: pins})
+			shown = append(shown, holder)
 		}
 	}
 	before, request := r.brings(old, nil), r.brings(obj, r.pinsOf(old))
 	dropped, err := r.dropped(ctx, reader, obj, before, request, templates)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	pins, is = plan.Undo(before, request, templates, dropped)
-	return pins, is, nil
+	pins, indexes := plan.Undo(before, request, templates, dropped)
+	for _, i := range indexes {
+		to = append(to, shown[i])
+	}
+	return pins, to, nil
+}
+
+// withSettings returns the object of a request that goes back to one of some holders, with the settings that count (rule 21.5). A holder that cannot be
+// read may have all that the request has. The cache has no annotations of holders.
+func (r *Engine) withSettings(ctx context.Context, obj, old client.Object, holders []client.Object) client.Object {
+	var restored []map[string]string
+	for _, holder := range holders {
+		if !r.Kind.Restores || optin.SameSettings(obj, old) {
+			break
+		}
+		live := r.Kind.Holder.New()
+		if err := r.Whole.Get(ctx, client.ObjectKeyFromObject(holder), live); err != nil {
+			live = obj
+		}
+		restored = append(restored, live.GetAnnotations())
+	}
+	changed := obj.DeepCopyObject().(client.Object)
+	changed.SetAnnotations(optin.WithSettings(obj, old, restored...))
+	return changed
 }
 
 // dropped returns the sources that a request has no pin for, and whose pin confrev would remove in an undo to one of the templates: it may

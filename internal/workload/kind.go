@@ -37,6 +37,9 @@ type Kind struct {
 	Refers bool
 	// Pauses is true if a new object with spec.paused gets no holder (rule 7). A Rollout of Argo Rollouts gets one anyway.
 	Pauses bool
+	// Restores is true if holders have the annotations of their workload, and kubectl rollout undo gives them back to it (k8s.io/kubectl,
+	// DeploymentRollbacker). No undo touches those of other kinds.
+	Restores bool
 	// Restarts is true if spec.restartAt makes the kind's controller replace older pods: Argo Rollouts evicts them.
 	Restarts bool
 	// Ordered is true if the kind's controller waits for each pod to become ready before it replaces it, even if it never does.
@@ -47,7 +50,7 @@ type Kind struct {
 
 // The kinds that confrev knows without configuration.
 var (
-	Deployment  = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Path: "spec.template", Holder: ReplicaSet, Pauses: true}
+	Deployment  = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Path: "spec.template", Holder: ReplicaSet, Pauses: true, Restores: true}
 	StatefulSet = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("StatefulSet"), Path: "spec.template", Holder: ControllerRevision, Ordered: true}
 	DaemonSet   = Kind{GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Path: "spec.template", Holder: ControllerRevision}
 	CronJob     = Kind{GVK: batchv1.SchemeGroupVersion.WithKind("CronJob"), Path: "spec.jobTemplate.spec.template", Holder: Job}
