@@ -110,7 +110,7 @@ func TestRolloutsAreLimitedWhileAFirstPinIsRefused(t *testing.T) {
 	w := newRefusing("0s")
 	w.RolloutsPerHour = 2
 	last, rolled := gen.NameOfRevision("0"), 0
-	for _, value := range strings.Split("abcdef", "") {
+	for value := range strings.SplitSeq("abcdef", "") {
 		w.now = w.now.Add(time.Minute)
 		w.edit(t, value)
 		wait, name := w.look(t)
