@@ -120,8 +120,9 @@ func ForFirst(gates []Gate) Wait {
 // they are one rollout (rule 34).
 func ForTime(gates []Gate, deploys bool, now time.Time) Wait {
 	timed := slices.DeleteFunc(slices.Clone(gates), func(g Gate) bool { return !g.ends() || g.passes(deploys) })
-	shut := slices.DeleteFunc(slices.Clone(timed), func(g Gate) bool { return g.opens(now).Equal(now) })
-	return first(shut, allOpen(timed, now))
+	known := openings{}
+	shut := slices.DeleteFunc(slices.Clone(timed), func(g Gate) bool { return g.opens(now, known).Equal(now) })
+	return first(shut, allOpen(timed, now, known))
 }
 
 // first returns the wait for the most important of the gates that are shut.
@@ -135,9 +136,23 @@ func first(shut []Gate, until time.Time) Wait {
 	return Wait{Reason: g.Reason, By: g.By, Until: until, Invalid: g.Invalid}
 }
 
+// openings has, by window, the first time from some time on at which it is open; zero if it never is. It takes long to find that of a window that
+// opens rarely, or never, and there may be thousands of them.
+type openings map[*window]time.Time
+
+// of returns the first time, not before now, at which a window is open. The times that are asked for must not go back.
+func (o openings) of(w *window, now time.Time) time.Time {
+	at, known := o[w]
+	if !known || !at.IsZero() && at.Before(now) {
+		at = w.opens(now)
+		o[w] = at
+	}
+	return at
+}
+
 // opens returns the first time, not before now, at which a gate is open that opens by itself. It is zero if that is not within the next
 // years.
-func (g Gate) opens(now time.Time) time.Time {
+func (g Gate) opens(now time.Time, known openings) time.Time {
 	if g.Reason == Frozen {
 		if g.until.After(now) {
 			return g.until
@@ -145,8 +160,8 @@ func (g Gate) opens(now time.Time) time.Time {
 		return now
 	}
 	var earliest time.Time
-	for _, w := range g.windows {
-		if at := w.opens(now); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+	for i := range g.windows {
+		if at := known.of(&g.windows[i], now); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
 			earliest = at
 		}
 	}
@@ -157,12 +172,12 @@ func (g Gate) opens(now time.Time) time.Time {
 const maxRounds = 500
 
 // allOpen returns the first time, not before now, at which all gates are open. It is zero if none was found.
-func allOpen(gates []Gate, now time.Time) time.Time {
+func allOpen(gates []Gate, now time.Time, known openings) time.Time {
 	at := now
 	for range maxRounds {
 		before := at
 		for _, g := range gates {
-			if at = g.opens(at); at.IsZero() {
+			if at = g.opens(at, known); at.IsZero() {
 				return at
 			}
 		}

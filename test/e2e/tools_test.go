@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -223,6 +224,29 @@ func TestWhatReplaceRemovesComesBack(t *testing.T) {
 	}
 	if note := w.Deployment("web").Annotations[keys.Held]; note == "" {
 		t.Error("the note of the hold did not come back")
+	}
+}
+
+// kubectl replace sends no UID. A Deployment that follows what it owns keeps its pins nevertheless, within the same request (rule 18).
+func TestAReplaceKeepsThePinsOfOwnedSources(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owning := strings.ReplaceAll(manifest, "confrev.io/track: all", `confrev.io/owners: "true"`)
+	w.KubectlIn(owning, "create", "-f", "-")
+	w.Kubectl("patch", "configmap", "web", "--type=merge", "-p", fmt.Sprintf(
+		`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web","uid":%q}]}}`, w.Deployment("web").UID))
+	a := w.WaitPinned("web", "web", "color", "A")
+	w.Eventually("the pin is rolled out", func() string { return w.NotRolledOut("web") })
+	before := len(w.ReplicaSets("web"))
+	// The ConfigMap would lose its owner.
+	_, workload, _ := strings.Cut(owning, "---\n")
+	w.replace(workload)
+	if got := w.PinsText("web"); got != "configmap/web="+a.String() {
+		t.Errorf("the pins are %q, want %s", got, a)
+	}
+	w.Barrier()
+	if got := len(w.ReplicaSets("web")); got != before {
+		t.Errorf("there are %d ReplicaSets, want %d", got, before)
 	}
 }
 
