@@ -218,8 +218,8 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatSpreads(t *testing.T) {
 	first := w.fleet(settings, names...)
 	c, endConduct := w.conduct("shared", first, 2)
 	w.Edit("shared", "color", "B")
-	// Six Deployments take the change, and two waves before the last pass.
-	const points = 8
+	// Six Deployments take the change, and three waves pass.
+	const points = 9
 	c.endAfterEach(points)
 	w.allHave(first, names...)
 	w.areRolledOut(names...)
@@ -232,9 +232,7 @@ func TestConfrevEndsAfterEachWriteOfAChangeThatSpreads(t *testing.T) {
 		return slices.IndexFunc(c.writes, func(write string) bool { return write[:min(len(write), len(what))] == what })
 	}
 	passed := func(wave int) int {
-		return slices.IndexFunc(c.writes, func(write string) bool {
-			return slices.Contains([]string{fmt.Sprintf(`"wave":%d}`, wave)}, write[max(0, len(write)-len(`"wave":1}`)):])
-		})
+		return slices.IndexFunc(c.writes, func(write string) bool { return strings.Contains(write, fmt.Sprintf(`"number":2,"wave":%d,`, wave)) })
 	}
 	for _, name := range []string{"b", "c", "d"} {
 		if at(name+" takes") < passed(1) {
