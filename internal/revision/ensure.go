@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -133,13 +134,15 @@ func (s *Store) create(ctx context.Context, revision client.Object) error {
 	kind := ContentOf(revision).Kind
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
-	if tooBig(err) || apierrors.IsInvalid(err) {
+	// Unless it says otherwise, a policy refuses with the reason Invalid, too.
+	byPolicy := apierrors.IsInvalid(err) && strings.Contains(err.Error(), " is forbidden: ")
+	if tooBig(err) || apierrors.IsInvalid(err) && !byPolicy {
 		return notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if _, ok := confinementRefusal(err); ok {
 		return ExplainRefusal(err)
 	}
-	if apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if byPolicy || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return notice.Terminal("RevisionRefused", "may not copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if err != nil {

@@ -1,11 +1,13 @@
 package revision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
@@ -228,6 +232,33 @@ func TestTooBig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := tooBig(tt.err); got != tt.want {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// What the API server finds invalid is too big; what a policy of others refuses, with whatever reason, is refused.
+func TestWhyARevisionIsNotCreated(t *testing.T) {
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	denied := apierrors.NewForbidden(configMaps, "app-1", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"))
+	byDefault := apierrors.NewForbidden(configMaps, "app-1", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"))
+	byDefault.ErrStatus.Reason = metav1.StatusReasonInvalid
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a policy":                        {denied, "RevisionRefused"},
+		"a policy, without a reason":      {byDefault, "RevisionRefused"},
+		"what the API server cannot hold": {apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "app-1", nil), TooBig},
+		"a request that is too big":       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), TooBig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return test.err },
+			}).Build()
+			err := NewStore(c, c, c, time.Now, appsKinds{}, 10).create(t.Context(), claiming(nameOfValue("a", 0), "a", "a"))
+			if terminal, _ := errors.AsType[*notice.TerminalError](err); terminal == nil || terminal.Reason != test.want {
+				t.Errorf("%v, want %s", err, test.want)
 			}
 		})
 	}
