@@ -44,7 +44,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begin(s)
-	if empty := (spread.Record{Revision: string(s.Revision), Number: s.Current.Number}); s.Record.IsBehind(c.recorded) || s.Record.Revision == "" && empty.IsBehind(c.recorded) {
+	if s.Record.IsBehind(c.recorded) {
 		s.Record = c.recorded
 	}
 	var members []spread.Member
@@ -143,7 +143,11 @@ func (s *Survey) readRecord(ctx context.Context, reader client.Reader) error {
 	s.Revision = meta.UID
 	// It may have been raised since the workloads were looked at, and its record with it.
 	s.Current.Number = max(s.Current.Number, revision.Labelled(meta).Number)
-	s.Record, _ = record(meta, s.Current)
+	noted, ok := record(meta, s.Current)
+	if s.Record = noted; !ok {
+		// Nothing has been decided about this change.
+		s.Record = spread.Record{Revision: string(meta.UID), Number: s.Current.Number}
+	}
 	return nil
 }
 

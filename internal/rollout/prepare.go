@@ -84,9 +84,8 @@ func (r *Engine) keep(ctx context.Context, owner revision.Owner, seen *observed,
 	return nil
 }
 
-// ensure makes sure, with the API server and right before the pins are written, that every revision exists which the chosen
-// decisions newly pin (rule 9). A source that cannot be copied keeps its pin. It returns notices of the revisions that it created, and warnings about those that were
-// refused.
+// ensure makes sure, with the API server and right before the pins are written, that every revision exists which the chosen decisions newly pin (rule 9).
+// A source that cannot be copied keeps its pin. It returns notices of the revisions that it created, and warnings about those that were refused.
 func (r *Engine) ensure(ctx context.Context, obj client.Object, owner revision.Owner, seen *observed, p *plan.Plan, chosen func(plan.Decision) bool) (made, refused []notice.Notice, err error) {
 	var errs []error
 	for i := range p.Decisions {

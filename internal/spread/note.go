@@ -180,7 +180,8 @@ func (r Record) String() string {
 }
 
 // Advance is what a workload notes of its latest advance to a source whose changes spread, and to all sources that moved together with it, also those
-// whose changes do not spread: what ran before is all of them together (rule 40). It is void unless its pins are still those of the template: the Deployment controller copies annotations to ReplicaSets, and an undo restores them from there.
+// whose changes do not spread: what ran before is all of them together (rule 40). It is void unless its pins are still those of the template: the
+// Deployment controller copies annotations to ReplicaSets, and an undo restores them from there.
 type Advance struct {
 	// To are the pins that moved, and From those to go back to: what they were before, unless the workload never got well with that.
 	To, From pin.Set

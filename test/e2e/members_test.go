@@ -140,11 +140,7 @@ func TestSourcesThatMoveTogetherFailTogether(t *testing.T) {
 	before := w.Deployment("a")
 	// Not b, which has shared as well: the failure is to be that of both sources.
 	end := w.noProgress("a")
-	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"=2100-01-01")
-	w.Edit("shared", "color", "B")
-	w.Edit("second", "size", "B")
-	w.WaitEvent("WaitingToAdvance", "a", "")
-	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"-")
+	w.editTogether()
 	for _, source := range []string{"shared", "second"} {
 		w.Eventually(source+" is stopped", func() string {
 			list := view.SpreadList{}
@@ -155,8 +151,26 @@ func TestSourcesThatMoveTogetherFailTogether(t *testing.T) {
 			return ""
 		})
 	}
-	w.Eventually("it goes back", func() string {
-		if pins := w.Deployment("a").Spec.Template.Annotations[keys.Pins]; pins != before.Spec.Template.Annotations[keys.Pins] {
+	w.goesBackTogether(before, end)
+	w.isRepairedAlone(first)
+}
+
+// editTogether edits both sources of Deployment a, so that they reach it in one rollout.
+func (w *world) editTogether() {
+	w.Helper()
+	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"=2100-01-01")
+	w.Edit("shared", "color", "B")
+	w.Edit("second", "size", "B")
+	w.WaitEvent("WaitingToAdvance", "a", "")
+	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"-")
+}
+
+// goesBackTogether waits until both pins of Deployment a are as before, lets it make progress again, and checks that it went there and back in one rollout
+// each.
+func (w *world) goesBackTogether(before *appsv1.Deployment, end func()) {
+	w.Helper()
+	w.Eventually("both go back", func() string {
+		if pins := w.PinsText("a"); pins != before.Spec.Template.Annotations[keys.Pins] {
 			return pins
 		}
 		return ""
@@ -164,14 +178,18 @@ func TestSourcesThatMoveTogetherFailTogether(t *testing.T) {
 	end()
 	w.areRolledOut("a", "b")
 	w.Barrier()
-	// To both contents, and back.
 	if after := w.Deployment("a"); after.Annotations[rolledOut] != "3" || before.Annotations[rolledOut] != "1" {
-		t.Errorf("it was rolled out %s times, and %s times before", after.Annotations[rolledOut], before.Annotations[rolledOut])
+		w.Errorf("it was rolled out %s times, and %s times before", after.Annotations[rolledOut], before.Annotations[rolledOut])
 	}
+}
+
+// isRepairedAlone repairs one source of Deployment a, and checks that the other stays where it was.
+func (w *world) isRepairedAlone(first pin.Pin) {
+	w.Helper()
 	w.Edit("second", "size", "C")
 	w.WaitPinned("a", "second", "size", "C")
 	if p := w.PinOf("a", "shared"); p != first {
-		t.Errorf("the repair of one brought the other along: %s", p)
+		w.Errorf("the repair of one brought the other along: %s", p)
 	}
 }
 
@@ -187,34 +205,13 @@ func TestWhatMovedTogetherGoesBackWithWhatFailed(t *testing.T) {
 	w.areRolledOut("a")
 	before := w.Deployment("a")
 	end := w.noProgress("a")
-	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"=2100-01-01")
-	w.Edit("shared", "color", "B")
-	w.Edit("second", "size", "B")
-	w.WaitEvent("WaitingToAdvance", "a", "")
-	w.Kubectl("annotate", "deployment/a", keys.FreezeUntil+"-")
+	w.editTogether()
 	w.WaitEvent("ChangeFailed", "a", "")
-	w.Eventually("both go back", func() string {
-		if pins := w.PinsText("a"); pins != before.Spec.Template.Annotations[keys.Pins] {
-			return pins
-		}
-		return ""
-	})
-	end()
-	w.areRolledOut("a", "b")
-	w.Barrier()
-	if after := w.Deployment("a"); after.Annotations[rolledOut] != "3" || before.Annotations[rolledOut] != "1" {
-		t.Errorf("it was rolled out %s times, and %s times before", after.Annotations[rolledOut], before.Annotations[rolledOut])
-	}
+	w.goesBackTogether(before, end)
 	held, err := pin.ParseNotes(w.Deployment("a").Annotations[keys.Held])
 	shared, second := pin.Source{Kind: pin.ConfigMap, Name: "shared"}, pin.Source{Kind: pin.ConfigMap, Name: "second"}
 	if err != nil || held[shared].Stop != 1 || held[second].On != size || held[second].Stop != 0 {
 		t.Errorf("it is held by %s (%v)", held, err)
 	}
-
-	// Each is repaired by itself.
-	w.Edit("second", "size", "C")
-	w.WaitPinned("a", "second", "size", "C")
-	if p := w.PinOf("a", "shared"); p != first {
-		t.Errorf("the repair of one brought the other along: %s", p)
-	}
+	w.isRepairedAlone(first)
 }
