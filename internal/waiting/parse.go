@@ -65,6 +65,36 @@ func (w window) opens(now time.Time) time.Time {
 	return w.starts.Next(now)
 }
 
+// yearsAhead is how far a start may be away.
+const yearsAhead = 5
+
+// schedule has a start whenever the clocks of its zone show what the fields of cron say: twice in an hour that is repeated, and never in one that
+// is skipped. On its own, cron mistakes one day for the next where the clocks skip midnight, as in Cairo and Havana. So it is given
+// times in UTC, one period without a change to the clocks after the other.
+type schedule struct {
+	fields cron.Schedule
+	zone   *time.Location
+}
+
+// Next returns the first start after a time. It is zero if there is none within yearsAhead.
+func (s schedule) Next(after time.Time) time.Time {
+	last := after.AddDate(yearsAhead, 0, 0)
+	for period := after.In(s.zone); ; {
+		_, offset := period.Zone()
+		ahead := time.Duration(offset) * time.Second
+		start := s.fields.Next(after.UTC().Add(ahead))
+		if start.IsZero() || start.After(last) {
+			return time.Time{}
+		}
+		start = start.Add(-ahead)
+		_, change := period.ZoneBounds()
+		if change.IsZero() || start.Before(change) {
+			return start
+		}
+		after, period = change.Add(-time.Second), change
+	}
+}
+
 // minutes reads the five fields of cron, without its names for schedules ("@daily").
 var minutes = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
@@ -113,12 +143,7 @@ func parseWindow(text string) (window, error) {
 	if err != nil {
 		return window{}, fmt.Errorf("%s are not five fields of cron: %s", quote.Text(strings.Join(fields[:cronFields], " ")), quote.Text(err.Error()))
 	}
-	spec, ok := starts.(*cron.SpecSchedule)
-	if !ok {
-		return window{}, fmt.Errorf("%s are not five fields of cron", quote.Text(strings.Join(fields[:cronFields], " ")))
-	}
-	spec.Location = zone
-	return window{spec, open}, nil
+	return window{schedule{starts, zone}, open}, nil
 }
 
 // zones has the time zones that were asked for, since each is read from a file.

@@ -1,7 +1,9 @@
 package waiting_test
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ func at(t testing.TB, text string) time.Time {
 }
 
 // gate makes a gate from "advance manual", "freeze 2026-12-27" or "window 0 9 * * 1-5 8h", with "+" in front if deploys pass it.
-func gate(t testing.TB, text string) waiting.Gate {
+func gate(t rapid.TB, text string) waiting.Gate {
 	t.Helper()
 	text, includes := strings.CutPrefix(text, "+")
 	kind, value, _ := strings.Cut(text, " ")
@@ -35,7 +37,7 @@ func gate(t testing.TB, text string) waiting.Gate {
 	return g
 }
 
-func gates(t testing.TB, texts ...string) []waiting.Gate {
+func gates(t rapid.TB, texts ...string) []waiting.Gate {
 	t.Helper()
 	var all []waiting.Gate
 	for _, text := range texts {
@@ -120,6 +122,13 @@ func TestWaitForATime(t *testing.T) {
 		"and not earlier":                       {gates: []string{hours}, now: "2026-03-30T06:59:59Z", want: waiting.Window, until: "2026-03-30T07:00:00Z"},
 		"the hour that is repeated is in it":    {gates: []string{"window 0 1 * * * 2h Europe/Berlin"}, now: "2026-10-25T00:59:59Z"},
 		"and the window is not longer for that": {gates: []string{"window 0 1 * * * 2h Europe/Berlin"}, now: "2026-10-25T01:00:00Z", want: waiting.Window, until: "2026-10-26T00:00:00Z"},
+		// Clocks in Cairo go forward on Friday, 2026-04-24, from 0:00 to 1:00.
+		"a day without midnight has its window": {gates: []string{"window 0 9 * * 5 10h Africa/Cairo"}, now: "2026-04-24T08:00:00Z"},
+		"and it is in sight before":             {gates: []string{"window 0 9 * * 5 1h Africa/Cairo"}, now: "2026-04-23T08:00:00Z", want: waiting.Window, until: "2026-04-24T06:00:00Z"},
+		"it may begin with the day":             {gates: []string{"window 0 1 * * 5 1h Africa/Cairo"}, now: "2026-04-23T08:00:00Z", want: waiting.Window, until: "2026-04-23T22:00:00Z"},
+		"it may have a date":                    {gates: []string{"window 0 9 24 4 5 1h Africa/Cairo"}, now: "2026-04-23T08:00:00Z", want: waiting.Window, until: "2026-04-24T06:00:00Z"},
+		"but its midnight opens nothing":        {gates: []string{"window 0 0 * * 5 1h Africa/Cairo"}, now: "2026-04-23T08:00:00Z", want: waiting.Window, until: "2026-04-30T21:00:00Z"},
+		"the day before does not last into it":  {gates: []string{"window 0 9 * * 4 1h Africa/Cairo"}, now: "2026-04-23T08:00:00Z", want: waiting.Window, until: "2026-04-30T06:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := waiting.ForTime(gates(t, test.gates...), test.deploys, at(t, test.now))
@@ -232,6 +241,36 @@ func TestAWaitEndsWhenItSays(t *testing.T) {
 		}
 		if !slices.Contains(waiting.Reasons, wait.Reason) {
 			rt.Fatalf("reason %s", wait.Reason)
+		}
+	})
+}
+
+// Rule 34: a window opens whenever the clocks of its zone show its fields, also around the hours that they skip or repeat. Windows of a minute are
+// compared with a walk from minute to minute.
+func TestWindowsOpenWhenTheClocksSayTheirFields(t *testing.T) {
+	zones := []string{"Africa/Cairo", "America/Havana", "Asia/Beirut", "Australia/Lord_Howe", "Europe/Berlin", "America/New_York"}
+	rapid.Check(t, func(rt *rapid.T) {
+		zone, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(rt, "zone"))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		// The next time that the clocks are changed, and two days around it.
+		_, change := time.Date(2026, time.Month(rapid.IntRange(1, 12).Draw(rt, "month")), 1, 0, 0, 0, 0, zone).ZoneBounds()
+		now := change.Add(-24 * time.Hour).Add(time.Duration(rapid.IntRange(0, 48*60).Draw(rt, "minutes")) * time.Minute)
+		minute, hour, weekday := rapid.SampledFrom([]int{0, 30}).Draw(rt, "minute"), rapid.IntRange(0, 23).Draw(rt, "hour"), rapid.IntRange(0, 7).Draw(rt, "weekday")
+		days, daily := strconv.Itoa(weekday), weekday == 7
+		if daily {
+			days = "*"
+		}
+		want := now
+		for ; ; want = want.Add(time.Minute) {
+			if want.Minute() == minute && want.Hour() == hour && (daily || int(want.Weekday()) == weekday) {
+				break
+			}
+		}
+		wait := waiting.ForTime(gates(rt, fmt.Sprintf("window %d %d * * %s 1m %s", minute, hour, days, zone)), false, now)
+		if got := wait.Until; want.Equal(now) != (wait.Reason == "") || !want.Equal(now) && !got.Equal(want) {
+			rt.Fatalf("at %s, it waits %s; want %s", now, wait, want)
 		}
 	})
 }
