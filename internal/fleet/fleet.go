@@ -194,14 +194,14 @@ func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload stri
 	if verdict == spread.Bakes {
 		until = s.Wakes()
 	}
-	by, of := s.Settings.By, asked.Source.Text()
+	by, namespace := s.Settings.By, asked.Source.Namespace
 	switch verdict {
 	case spread.Stopped:
 		return s.whyStopped(), nil
 	case spread.EarlierStage:
-		by, of = optin.ByAfter, of+" -n "+s.Settings.Follows()
+		by, namespace = optin.ByAfter, s.Settings.Follows()
 	}
-	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, of, until), nil
+	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, asked.Source.Text()+" -n "+namespace, until), nil
 }
 
 // Reasons returns what the members wait for that have not had their turn.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,10 @@ func TestADryRunTakesUpNoPlace(t *testing.T) {
 	}
 	if got := turn(true, "b"); got != waiting.Budget {
 		t.Errorf("the next one waits for %q", got)
+	}
+	// It is read wherever events are, with the namespace of someone else.
+	if wait, err := f.Turn(t.Context(), asked, "b"); err != nil || !strings.HasSuffix(wait.String(), "kubectl confrev status configmap/app -n "+asked.Source.Namespace+")") {
+		t.Errorf("the next one waits %s; %v", wait, err)
 	}
 }
 

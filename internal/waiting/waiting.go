@@ -65,12 +65,12 @@ type Wait struct {
 	Until time.Time
 	// Invalid is true if the setting cannot be read.
 	Invalid bool
-	// Source is the one whose change it is, where the wait is for a turn.
+	// Source has the arguments of kubectl confrev status for the change that it waits for, where the wait is for a turn.
 	Source string
 }
 
 // Turn returns what a pin waits for because of how other workloads take the change: Stopped, Stage, Wave, Baking or Budget.
-// source names the change that it waits for, as an argument of kubectl confrev status.
+// source names the change that it waits for, as arguments of kubectl confrev status: "configmap/app -n shop".
 func Turn(reason Reason, by, source string, until time.Time) Wait {
 	return Wait{Reason: reason, By: by, Until: until, Source: source}
 }

@@ -131,7 +131,8 @@ func TestWaves(t *testing.T) {
 	w.Kubectl("annotate", "deployment/d", keys.Wave+"=-5")
 	w.Kubectl("label", "deployment/c", keys.Wave+"=0")
 	w.Edit("shared", "color", "B")
-	w.WaitEvent("WaitingToAdvance", "a", "configmap/shared changed, and waits for its turn (annotation confrev.io/steps of configmap/shared")
+	w.WaitEvent("WaitingToAdvance", "a", "configmap/shared changed, and waits for its turn (annotation confrev.io/steps of configmap/shared; "+
+		"how far it is: kubectl confrev status configmap/shared -n "+w.NS+")")
 	w.allHave(first, names...)
 	at := map[string]time.Time{}
 	for _, name := range names {
