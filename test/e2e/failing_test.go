@@ -108,7 +108,7 @@ func TestAFailureIsUndoneEverywhere(t *testing.T) {
 	w.areRolledOut(names...)
 	w.confrev("status", "configmap/shared").ends(4, "deployment/b failed with it")
 
-	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues; to watch: kubectl confrev status configmap/shared -w")
+	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues; to watch: kubectl confrev status configmap/shared -n " + w.NS + " -w")
 	w.Eventually("it is complete", func() string {
 		if s := w.spreads(); s.State != view.Complete || s.Vouched != 3 {
 			return fmt.Sprintf("%+v", s)
@@ -138,7 +138,7 @@ func TestResumeFreesWhatConfrevRolledBack(t *testing.T) {
 	w.Undo("b")
 	w.goesBack("a", first)
 	w.Kubectl("annotate", "configmap/shared", keys.StopAfter+"=1", "--overwrite")
-	w.confrev("resume", "configmap/shared").says("continues", "rolled back by someone, and without it until you resume each: deployment/b (kubectl confrev resume deployment/b)")
+	w.confrev("resume", "configmap/shared").says("continues", "rolled back by someone, and without it until you resume each: deployment/b (kubectl confrev resume deployment/b -n "+w.NS+")")
 	w.Eventually("a takes it again, fails again, and goes back again", func() string {
 		if s := w.spreads(); s.State != view.Stopped || len(w.have(first, "a")) > 0 || !strings.Contains(w.Deployment("a").Annotations[keys.Held], ";stop=2@") {
 			return fmt.Sprintf("%+v, noted %s", s, w.Deployment("a").Annotations[keys.Held])

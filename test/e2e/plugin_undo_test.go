@@ -196,7 +196,7 @@ func TestPluginUndoSaysWhatIsWrong(t *testing.T) {
 		w.confrev(verb, "serviceaccount/default").fails(1, "serviceaccount/default is not a workload that confrev handles")
 		w.confrev(verb, "deployment/web", "pod/x").fails(1, "configmap/NAME or secret/NAME")
 		w.confrev(verb, "deployment/web", "configmap/none").fails(1, "deployment/web does not refer to configmap/none")
-		w.confrev(verb, "deployment/web", "configmap/else").fails(1, "does not track configmap/else", "kubectl confrev track deployment/web configmap/else")
+		w.confrev(verb, "deployment/web", "configmap/else").fails(1, "does not track configmap/else", "kubectl confrev track deployment/web configmap/else -n "+w.NS)
 		w.confrev(verb, "deployment/plain").fails(1, "deployment/plain tracks nothing")
 		w.confrev(verb, "deployment/web", "--nonsense").fails(1, "unknown flag: --nonsense")
 		w.confrev(verb, "deployment/web", w.unreachable()).fails(1, "cannot reach the API server")

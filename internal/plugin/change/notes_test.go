@@ -69,8 +69,8 @@ func TestWhyUnmoved(t *testing.T) {
 	one, two := pin.Pin{Revision: "app-a", Number: 1}, pin.Pin{Revision: "app-b", Number: 2}
 	for verdict, want := range map[plan.Verdict]string{
 		plan.InSync:   "has its present content already (revision 1)",
-		plan.Held:     "held at revision 1: it was rolled back from this content; to continue: kubectl confrev resume deployment/web",
-		plan.Waiting:  "waits at revision 1 for a deploy (annotation confrev.io/advance); to roll it out: kubectl confrev advance deployment/web",
+		plan.Held:     "held at revision 1: it was rolled back from this content; to continue: kubectl confrev resume deployment/web -n default",
+		plan.Waiting:  "waits at revision 1 for a deploy (annotation confrev.io/advance); to roll it out: kubectl confrev advance deployment/web -n default",
 		plan.Advanced: "is about to be rolled out by the controller",
 		plan.Unknown:  "could not be looked at",
 	} {

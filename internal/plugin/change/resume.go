@@ -130,12 +130,12 @@ func whyUnmoved(t session.Target, d plan.Decision) string {
 	case plan.InSync:
 		return fmt.Sprintf("has its present content already (revision %d)", d.From.Number)
 	case plan.Held:
-		return fmt.Sprintf("%s; to continue: kubectl confrev resume %s", view.ExplainVerdict(d), t)
+		return fmt.Sprintf("%s; to continue: kubectl confrev resume %s%s", view.ExplainVerdict(d), t, t.Namespaced())
 	case plan.Waiting:
 		if d.Wait.Reason == waiting.Stopped {
-			return fmt.Sprintf("%s; to continue: kubectl confrev resume %s", view.ExplainVerdict(d), d.Source)
+			return fmt.Sprintf("%s; to continue: kubectl confrev resume %s%s", view.ExplainVerdict(d), d.Source, t.Namespaced())
 		}
-		return fmt.Sprintf("%s; to roll it out: kubectl confrev advance %s", view.ExplainVerdict(d), t)
+		return fmt.Sprintf("%s; to roll it out: kubectl confrev advance %s%s", view.ExplainVerdict(d), t, t.Namespaced())
 	case plan.Pinned, plan.Advanced:
 		return "is about to be rolled out by the controller"
 	}

@@ -134,15 +134,15 @@ func (s *setOwner) own(ctx context.Context, c *session.Connection, found session
 		}
 	}
 	if s.remove {
-		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If %[1]s tracks it, that does not change; to stop: kubectl confrev untrack %[1]s %[2]s", s.workload, s.source))
+		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If %[1]s tracks it, that does not change; to stop: kubectl confrev untrack %[1]s %[2]s%[3]s", s.workload, s.source, session.Namespaced(obj.GetNamespace())))
 	}
-	return s.printed(obj, ownerNotes(s.source, s.workload, tracked)...)
+	return s.printed(obj, ownerNotes(s.source, s.workload, tracked, obj.GetNamespace())...)
 }
 
-func ownerNotes(source pin.Source, workload, tracked string) []string {
+func ownerNotes(source pin.Source, workload, tracked, namespace string) []string {
 	notes := []string{
 		fmt.Sprintf("changes to %s roll %s out; a controller pins it at once, which is a rollout", source, workload),
-		fmt.Sprintf("deleting %[1]s now deletes %[2]s too. To prevent that: kubectl confrev set owner %[2]s %[1]s --remove", workload, source),
+		fmt.Sprintf("deleting %[1]s now deletes %[2]s too. To prevent that: kubectl confrev set owner %[2]s %[1]s --remove%[3]s", workload, source, session.Namespaced(namespace)),
 	}
 	if tracked != "" {
 		notes = append([]string{tracked}, notes...)
@@ -181,12 +181,12 @@ func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, fo
 func withOwned(t session.Target, before string, track optin.Track, source pin.Source) (string, error) {
 	switch {
 	case track.None():
-		return "", fmt.Errorf("%[1]s is opted out of everything (%[2]s: none), owners too, so nothing was done; first: kubectl confrev track %[1]s %[3]s", t, keys.Track, source)
+		return "", fmt.Errorf("%[1]s is opted out of everything (%[2]s: none), owners too, so nothing was done; first: kubectl confrev track %[1]s %[3]s%[4]s", t, keys.Track, source, t.Namespaced())
 	case track.Tracks(source) || track.Owners():
 		return before, nil
 	case before == "" && track.Enabled():
 		return "", fmt.Errorf("%s is opted in by annotations of another tool, which %s would replace, so nothing was done; "+
-			"add %s to those, or: kubectl confrev track %s", t, keys.Track, source, t)
+			"add %s to those, or: kubectl confrev track %s%s", t, keys.Track, source, t, t.Namespaced())
 	}
 	return addTracked(t, before, []pin.Source{source})
 }

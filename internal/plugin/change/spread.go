@@ -72,7 +72,12 @@ func resume(s *fleet.Survey, before map[string]string) (map[string]any, string, 
 	if len(annotations) == 0 {
 		return nil, s.Source.Text() + " is not stopped", nil
 	}
-	return annotations, s.Describe() + " continues; to watch: kubectl confrev status " + s.Source.Text() + " -w" + staysBack(s), nil
+	return annotations, s.Describe() + " continues; to watch: kubectl confrev status " + arguments(s) + " -w" + staysBack(s), nil
+}
+
+// arguments returns those of a command about the source of a change: "configmap/app -n shop".
+func arguments(s *fleet.Survey) string {
+	return s.Source.Text() + session.Namespaced(s.Source.Namespace)
 }
 
 // staysBack returns a sentence about the workloads that do not take a change that continues, because someone other than confrev rolled them back
@@ -92,7 +97,7 @@ func staysBack(s *fleet.Survey) string {
 	if more := len(back) - shown; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("; rolled back by someone, and without it until you resume each: %s (kubectl confrev resume %s)", names, back[0])
+	return fmt.Sprintf("; rolled back by someone, and without it until you resume each: %s (kubectl confrev resume %s%s)", names, back[0], session.Namespaced(s.Source.Namespace))
 }
 
 // pastWave lets waves pass.
@@ -100,9 +105,9 @@ func pastWave(waves int) func(*fleet.Survey, map[string]string) (map[string]any,
 	return func(s *fleet.Survey, _ map[string]string) (map[string]any, string, error) {
 		switch {
 		case waves < 1:
-			return nil, "", errors.New("want --past-stage, or --past-wave with the number of a wave, from 1 on; kubectl confrev status " + s.Source.Text() + " shows them")
+			return nil, "", errors.New("want --past-stage, or --past-wave with the number of a wave, from 1 on; kubectl confrev status " + arguments(s) + " shows them")
 		case s.Stopped:
-			return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), s.Source.Text())
+			return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), arguments(s))
 		case len(s.Waves) == 0:
 			return nil, "no workload is to get " + s.Describe() + " any more", nil
 		case waves > len(s.Waves):
@@ -118,7 +123,7 @@ func pastWave(waves int) func(*fleet.Survey, map[string]string) (map[string]any,
 func pastStage(s *fleet.Survey, _ map[string]string) (map[string]any, string, error) {
 	switch {
 	case s.Stopped:
-		return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), s.Source.Text())
+		return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), arguments(s))
 	case !s.Behind:
 		return nil, s.Describe() + " does not wait for another namespace", nil
 	}

@@ -9,6 +9,7 @@ import (
 
 func TestResumeSaysWhoStaysRolledBack(t *testing.T) {
 	s := &fleet.Survey{}
+	s.Source.Namespace = "shop"
 	s.Apart = []spread.Member{{Name: "deployment/manual"}}
 	if got := staysBack(s); got != "" {
 		t.Errorf("no one was rolled back: %q", got)
@@ -17,7 +18,7 @@ func TestResumeSaysWhoStaysRolledBack(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		s.Apart = append(s.Apart, spread.Member{Name: "deployment/" + name, RolledBack: true})
 	}
-	const want = "; rolled back by someone, and without it until you resume each: deployment/a, deployment/b, deployment/c and 2 more (kubectl confrev resume deployment/a)"
+	const want = "; rolled back by someone, and without it until you resume each: deployment/a, deployment/b, deployment/c and 2 more (kubectl confrev resume deployment/a -n shop)"
 	if got := staysBack(s); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -205,7 +205,7 @@ func resolvable(ctx context.Context, c client.Reader, t session.Target, look rol
 		return err
 	}
 	return fmt.Errorf("neither an admission policy *%[1]s with its binding nor a webhook of that name is there, so pins have no effect: new pods of %[2]s would read the "+
-		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source", gate.ResolvePins, t)
+		"sources as they are; nothing was done. Install the chart, or put old content back: kubectl confrev undo %[2]s --restore-source%[3]s", gate.ResolvePins, t, t.Namespaced())
 }
 
 // summary returns what became of each source, and what follows.
@@ -220,8 +220,8 @@ func summary(t session.Target, look rollout.Assessment, moved []plan.Decision, a
 		}
 	}
 	if len(held) > 0 {
-		notes = append(notes, fmt.Sprintf("held there until %s changes, or until: kubectl confrev resume %s -n %s",
-			strings.Join(held, " or "), t, look.Workload.GetNamespace()))
+		notes = append(notes, fmt.Sprintf("held there until %s changes, or until: kubectl confrev resume %s%s",
+			strings.Join(held, " or "), t, t.Namespaced()))
 	}
 	return append(notes, rollsOut(t, look.Workload))
 }
@@ -244,7 +244,7 @@ func rollsOut(t session.Target, obj client.Object) string {
 	case t.Kind.StartsJobs():
 		return "the next Job starts with it; nothing is restarted"
 	}
-	return "rolls out now, with the image it has; to watch: kubectl confrev status " + t.String() + " -n " + obj.GetNamespace()
+	return "rolls out now, with the image it has; to watch: kubectl confrev status " + t.String() + t.Namespaced()
 }
 
 // decision finds what the plan says of a source; an error says why there is nothing.
@@ -259,7 +259,7 @@ func decision(t session.Target, look rollout.Assessment, source pin.Source) (pla
 			return plan.Decision{}, fmt.Errorf("%s: you may not list Secrets, so what is to become of %s is not known; get the right to list secrets", t, source)
 		}
 		if use.Source == source {
-			return plan.Decision{}, fmt.Errorf("%s does not track %s; to begin: kubectl confrev track %s %s", t, source, t, source)
+			return plan.Decision{}, fmt.Errorf("%s does not track %s; to begin: kubectl confrev track %s %s%s", t, source, t, source, t.Namespaced())
 		}
 	}
 	return plan.Decision{}, fmt.Errorf("%s does not refer to %s", t, source)
@@ -269,7 +269,7 @@ func decision(t session.Target, look rollout.Assessment, source pin.Source) (pla
 func chosen(t session.Target, look rollout.Assessment, sources []pin.Source) ([]plan.Decision, error) {
 	if len(sources) == 0 {
 		if !look.Follows {
-			return nil, fmt.Errorf("%s tracks nothing; to begin: kubectl confrev track %s", t, t)
+			return nil, fmt.Errorf("%s tracks nothing; to begin: kubectl confrev track %s%s", t, t, t.Namespaced())
 		}
 		all := slices.Concat(look.Pins.Decisions, look.Hashes.Decisions)
 		return all, unseen(t, look, all)

@@ -247,7 +247,7 @@ func stillOwned(ctx context.Context, c *session.Connection, t session.Target, af
 		// What cannot be read is not worth failing for: the annotation is written.
 		err := c.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: source.Name}, meta)
 		if about, _ := (optin.Compat{}).Describe(source, meta, t.Object.GetUID()); err == nil && about.Owned {
-			notes = append(notes, fmt.Sprintf("%s is still tracked, since %s owns it; to end that: kubectl confrev set owner %s %s --remove", source, t, source, t))
+			notes = append(notes, fmt.Sprintf("%s is still tracked, since %s owns it; to end that: kubectl confrev set owner %s %s --remove%s", source, t, source, t, t.Namespaced()))
 		}
 	}
 	return notes

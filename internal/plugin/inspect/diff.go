@@ -140,7 +140,7 @@ func (d *diff) ofWorkload(ctx context.Context, c *session.Connection, name strin
 		return false, err
 	}
 	if len(pins) == 0 {
-		return false, fmt.Errorf("%s has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track %s", found, found)
+		return false, fmt.Errorf("%s has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track %s%s", found, found, found.Namespaced())
 	}
 	var all [][2]side
 	for _, use := range uses {

@@ -30,6 +30,12 @@ type Target struct {
 // String returns the form that kubectl takes: "deployment/web".
 func (t Target) String() string { return t.Kind.Resource() + "/" + t.Object.GetName() }
 
+// Namespaced returns what ends each command that is proposed: " -n shop". It may be pasted where another namespace is the default.
+func (t Target) Namespaced() string { return Namespaced(t.Object.GetNamespace()) }
+
+// Namespaced returns the flag of a namespace, with a space before it.
+func Namespaced(namespace string) string { return " -n " + namespace }
+
 // FindTarget reads a workload. One that has its template in another workload leads there.
 func (p *Session) FindTarget(ctx context.Context, c *Connection, name string) (Target, error) {
 	found, err := p.FindNamed(ctx, c, name)
