@@ -46,7 +46,7 @@ func TestADryRunTakesUpNoPlace(t *testing.T) {
 	if got := turn(true, "b"); got != waiting.Budget {
 		t.Errorf("the next one waits for %q", got)
 	}
-	// It is read wherever events are, with the namespace of someone else.
+	// Events are read where another namespace is the default, so their commands name it.
 	if wait, err := f.Turn(t.Context(), asked, "b"); err != nil || !strings.HasSuffix(wait.String(), "kubectl confrev status configmap/app -n "+asked.Source.Namespace+")") {
 		t.Errorf("the next one waits %s; %v", wait, err)
 	}
