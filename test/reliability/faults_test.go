@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/test/faults"
 	"confrev.io/confrev/test/gen"
 )
@@ -88,6 +89,69 @@ func withFaults(t *testing.T, of faults.Chances, want string) {
 		}
 	}
 	m.proxy.Set(nil)
+}
+
+// Rules 12 and 14. When the anchor gives a revision back to its users, a workload that has moved on meanwhile is none of them. One that moves on later
+// still owns the revision. The story may come to either end, so they count as the same.
+func TestAWorkloadMayOwnARevisionThatItNoLongerUses(t *testing.T) {
+	// Of the revisions of A, B and C, the deployed workload uses only the last: it keeps one old template, which its first code had.
+	play := func(w *world, before func()) {
+		w.Create(configMap(source, "A"))
+		for i := range 8 {
+			w.Create(deployment("web-"+strconv.Itoa(i), gen.HistoryLimit(1)))
+		}
+		w.waitPinned("A")
+		w.noteRollouts()
+		w.Edit(source, color, "B")
+		w.waitPinned("B")
+		before()
+		w.Edit(source, color, "C")
+		w.waitPinned("C")
+		w.deploy(deployed, "app:2")
+		w.Eventually(deployed+" no longer uses what was before", func() string {
+			if n := len(w.ReplicaSets(deployed)); n != 2 {
+				return fmt.Sprint(n, " templates")
+			}
+			return w.NotRolledOut(deployed)
+		})
+	}
+	owners := func(w *world) (names []string) {
+		for _, revision := range w.Revisions(source) {
+			if revision.Data[color] == "B" {
+				for _, owner := range revision.OwnerReferences {
+					names = append(names, owner.Name)
+				}
+			}
+		}
+		return names
+	}
+	var ends [2]string
+	t.Run("given back before", func(t *testing.T) {
+		alone(t, "idle", faults.Options{})
+		w := newWorld(t)
+		play(w, w.notAnchored)
+		ends[0] = w.state(true)
+		if names := owners(w); !slices.Contains(names, deployed) {
+			t.Errorf("the owners are %q, without %s", names, deployed)
+		}
+	})
+	t.Run("given back later", func(t *testing.T) {
+		slow := alone(t, "idle-slow", faults.Options{}, "--grace", "1h")
+		w := newWorld(t)
+		play(w, func() {})
+		if names := owners(w); !slices.Equal(names, []string{revision.AnchorName}) {
+			t.Fatalf("the owners are %q: this shows nothing", names)
+		}
+		w.Must(slow.Stop())
+		alone(t, "idle", faults.Options{})
+		ends[1] = w.state(true)
+		if names := owners(w); slices.Contains(names, deployed) {
+			t.Errorf("the owners are %q, with %s", names, deployed)
+		}
+	})
+	if ends[0] != ends[1] {
+		t.Errorf("they are not the same:\n%s\nand\n%s", ends[0], ends[1])
+	}
 }
 
 // prepareStory creates what the story is about: ten Deployments and a StatefulSet that use one ConfigMap and keep one old template each.

@@ -4,36 +4,31 @@ package reliability
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/workload"
 )
 
 // state returns what is to be the same however confrev came there, a line for each object, in the words of this package: no uid, no time, no
 // resourceVersion. rollouts adds how often each workload has rolled out since w.rollouts was noted.
 func (w *world) state(rollouts bool) string {
 	w.Helper()
+	w.notAnchored()
 	all := &corev1.ConfigMapList{}
-	// The anchor owns a revision for a while after several workloads, or new ones, have pinned it (rule 14), and for as long as its change is
-	// stopped (rule 13).
-	w.Eventually("the anchor owns nothing any longer", func() string {
-		w.List(all)
-		i := slices.IndexFunc(all.Items, func(cm corev1.ConfigMap) bool {
-			return cm.Annotations[keys.Propagation] == "" && slices.ContainsFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == revision.AnchorName })
-		})
-		if i < 0 {
-			return ""
-		}
-		return all.Items[i].Name
-	})
+	w.List(all)
 	values := map[string]string{}
 	for _, cm := range all.Items {
 		values[cm.Name] = cm.Data[color]
@@ -49,9 +44,12 @@ func (w *world) state(rollouts bool) string {
 		}
 		lines = append(lines, line)
 	}
+	pinnedBy := w.pinnedBy()
 	for _, cm := range all.Items {
+		by := pinnedBy[cm.Name]
+		w.dropIdle(&cm, by)
 		if !rollouts {
-			w.foldHolders(&cm)
+			foldHolders(&cm, by)
 		}
 		if line := describe(&cm); line != "" {
 			lines = append(lines, line)
@@ -59,6 +57,23 @@ func (w *world) state(rollouts bool) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// notAnchored waits until the anchor owns no revision. It does for a while after several workloads, or new ones, have pinned it (rule 14), and for as
+// long as its change is stopped (rule 13).
+func (w *world) notAnchored() {
+	w.Helper()
+	w.Eventually("the anchor owns nothing any longer", func() string {
+		all := &corev1.ConfigMapList{}
+		w.List(all)
+		i := slices.IndexFunc(all.Items, func(cm corev1.ConfigMap) bool {
+			return cm.Annotations[keys.Propagation] == "" && slices.ContainsFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Name == revision.AnchorName })
+		})
+		if i < 0 {
+			return ""
+		}
+		return all.Items[i].Name
+	})
 }
 
 // noteRollouts notes how often workloads have rolled out before anything is tested: without the webhook, which a busy machine may keep from answering in
@@ -100,26 +115,70 @@ func (w *world) pinsOf(s subject, values map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-// foldHolders replaces the holders among the owners of a revision, where one rollout more may be, with whether they are those that pin it.
-func (w *world) foldHolders(cm *corev1.ConfigMap) {
+// pinners are what pins a revision.
+type pinners struct {
+	// workloads are those whose template pins it, or that of one of their holders.
+	workloads, holders map[types.UID]bool
+}
+
+// pinnedBy returns what pins each revision.
+func (w *world) pinnedBy() map[string]pinners {
 	w.Helper()
-	var own, pin []string
-	cm.OwnerReferences = slices.DeleteFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool {
-		if o.Kind == "ReplicaSet" {
-			own = append(own, o.Name)
-		}
-		return o.Kind == "ReplicaSet" || o.Kind == "ControllerRevision"
-	})
-	sets := &appsv1.ReplicaSetList{}
-	w.List(sets)
-	for _, rs := range sets.Items {
-		if strings.Contains(rs.Spec.Template.Annotations[keys.Pins], "="+cm.Name+"@") {
-			pin = append(pin, rs.Name)
+	by := map[string]pinners{}
+	add := func(template *corev1.PodTemplateSpec, workload, holder types.UID) {
+		pins, err := pin.Parse(template.Annotations[keys.Pins])
+		w.Must(err)
+		for _, p := range pins {
+			if _, ok := by[p.Revision]; !ok {
+				by[p.Revision] = pinners{map[types.UID]bool{}, map[types.UID]bool{}}
+			}
+			by[p.Revision].workloads[workload] = true
+			if holder != "" {
+				by[p.Revision].holders[holder] = true
+			}
 		}
 	}
-	slices.Sort(own)
-	slices.Sort(pin)
-	cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{Kind: "holders", Name: strconv.FormatBool(slices.Equal(own, pin))})
+	for _, s := range w.subjects() {
+		add(&s.template, s.GetUID(), "")
+	}
+	for _, kind := range []workload.HolderKind{workload.ReplicaSet, workload.ControllerRevision} {
+		list := kind.NewList()
+		w.List(list)
+		w.Must(meta.EachListItem(list, func(item runtime.Object) error {
+			holder := item.(client.Object)
+			template, err := kind.Template(holder)
+			if controller := metav1.GetControllerOf(holder); err == nil && controller != nil {
+				add(template, controller.UID, holder.GetUID())
+			}
+			return err
+		}))
+	}
+	return by
+}
+
+// dropIdle drops from the owners of a revision the workloads that no longer use it. One that owned the revision when it moved on still does, since
+// confrev removes no owner. If the anchor owned it then, that workload is none of those to which the anchor gives it back (rule 14).
+func (w *world) dropIdle(cm *corev1.ConfigMap, by pinners) {
+	w.Helper()
+	if cm.Annotations[keys.Number] == "" {
+		return
+	}
+	for _, s := range w.subjects() {
+		cm.OwnerReferences = slices.DeleteFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == s.GetUID() && !by.workloads[o.UID] })
+	}
+}
+
+// foldHolders replaces the holders among the owners of a revision, where one rollout more may be, with whether they are those that pin it.
+func foldHolders(cm *corev1.ConfigMap, by pinners) {
+	own := map[types.UID]bool{}
+	cm.OwnerReferences = slices.DeleteFunc(cm.OwnerReferences, func(o metav1.OwnerReference) bool {
+		holder := o.Kind == "ReplicaSet" || o.Kind == "ControllerRevision"
+		if holder {
+			own[o.UID] = true
+		}
+		return holder
+	})
+	cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{Kind: "holders", Name: strconv.FormatBool(maps.Equal(own, by.holders))})
 }
 
 // describe describes a ConfigMap that is confrev's, or that it owns something of.
