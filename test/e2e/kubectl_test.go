@@ -95,7 +95,7 @@ func TestUndoHoldsThroughDeploysUntilAnEdit(t *testing.T) {
 		r.image, back.image = "app:3", "app:3"
 		w.apply(r)
 		w.runs(back, 6)
-		if diff := w.diff(r.manifest(), "-f", "-"); diff != "" {
+		if diff := w.whileUnwritten(func() string { return w.diff(r.manifest(), "-f", "-") }); diff != "" {
 			w.Errorf("drift while held:\n%s", diff)
 		}
 
@@ -233,7 +233,7 @@ func TestSwitchingToServerSideApply(t *testing.T) {
 		r.image, r.color = "app:2", "B"
 		w.KubectlIn(r.manifest(), apply...)
 		w.WaitPinned("web", "web", "color", "B")
-		if diff := w.diff(r.manifest(), "--server-side", "-f", "-"); diff != "" {
+		if diff := w.whileUnwritten(func() string { return w.diff(r.manifest(), "--server-side", "-f", "-") }); diff != "" {
 			w.Errorf("drift:\n%s", diff)
 		}
 	})

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -257,7 +260,7 @@ func (m *matrix) noDrift(r release) {
 	if m.tool.drift == nil {
 		return
 	}
-	drift := m.tool.drift(m.world, r)
+	drift := m.whileUnwritten(func() string { return m.tool.drift(m.world, r) })
 	if r.injection == optin.Template && m.tool.driftOfTemplate {
 		if drift == "" {
 			m.Error("the tool reports no drift of the template: say so in docs/guide, and expect none here")
@@ -267,6 +270,29 @@ func (m *matrix) noDrift(r release) {
 	if drift != "" {
 		m.Errorf("%s reports drift of %s:\n%s", m.tool.name, r, drift)
 	}
+}
+
+// whileUnwritten returns what a comparison of a release with the cluster finds while no one writes: a tool reads the objects one after the other, and
+// an owner that confrev adds meanwhile, or a status, is a difference to it.
+func (w *world) whileUnwritten(compare func() string) (found string) {
+	w.Helper()
+	versions := func() (all []string) {
+		for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &appsv1.DeploymentList{}} {
+			w.List(list)
+			w.Must(meta.EachListItem(list, func(item runtime.Object) error {
+				obj := item.(client.Object)
+				all = append(all, obj.GetName()+" "+obj.GetResourceVersion())
+				return nil
+			}))
+		}
+		return all
+	}
+	w.Eventually("no one writes while the tool compares", func() string {
+		before := versions()
+		found = compare()
+		return cmp.Diff(before, versions())
+	})
+	return found
 }
 
 // quiet fails if confrev met a conflict, or took the tool for one that reverts its work.
