@@ -20,13 +20,13 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/plugin/change"
 	"confrev.io/confrev/internal/plugin/inspect"
 	"confrev.io/confrev/internal/plugin/pipeline"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/version"
-	"confrev.io/confrev/internal/view"
 )
 
 const pluginLong = `Inspect and control rollouts with your own permissions: which configuration each workload is rolled out with, what changed, what
@@ -52,7 +52,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetErr(streams.ErrOut)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().StringVar(&p.ControllerNamespace, "controller-namespace", "",
-		"Namespace of confrev's controller. If empty, that of the Deployment with its label, or "+view.ControllerNamespace+" if you may not list Deployments in all namespaces.")
+		"Namespace of confrev's controller. If empty, that of the Deployment with its label, or "+installation.DefaultNamespace+" if you may not list Deployments in all namespaces.")
 	completeConnection(cmd, p)
 	for _, group := range groups(p) {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})

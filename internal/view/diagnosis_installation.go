@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/workload"
@@ -123,8 +124,8 @@ func (d *doctor) webhook(ctx context.Context) error {
 func (d *doctor) controller(ctx context.Context) error {
 	deployment := d.Installation.Deployment
 	switch {
-	case d.Installation.refused != "":
-		d.note("not judged: %s", d.Installation.refused)
+	case d.Installation.Refused != "":
+		d.note("not judged: %s", d.Installation.Refused)
 		return nil
 	case deployment == nil:
 		d.addFinding(SeverityError, "NotInstalled", workload.Deployment.GVK, client.ObjectKey{Namespace: d.Installation.Namespace, Name: "confrev"},
@@ -135,7 +136,7 @@ func (d *doctor) controller(ctx context.Context) error {
 	logs := "kubectl -n " + about.Namespace + " describe deployment/" + about.Name + "; kubectl -n " + about.Namespace + " logs -l app.kubernetes.io/name=confrev"
 	if deployment.Status.ReadyReplicas == 0 {
 		d.addFinding(SeverityError, "NotReady", workload.Deployment.GVK, about, logs, "no replica is ready, so nothing is pinned and nothing advances")
-	} else if n := replicasOf(deployment) - deployment.Status.ReadyReplicas; n > 0 {
+	} else if n := installation.Replicas(deployment) - deployment.Status.ReadyReplicas; n > 0 {
 		d.addFinding(SeverityWarning, "NotReady", workload.Deployment.GVK, about, logs, "%d of its replicas are not ready", n)
 	}
 	lease := &coordinationv1.Lease{}
@@ -151,13 +152,6 @@ func (d *doctor) controller(ctx context.Context) error {
 			logs, "no replica leads, so nothing advances")
 	}
 	return nil
-}
-
-func replicasOf(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }
 
 // needed returns the rights without which the controller does not work, as resource.group and verbs (docs/components.md).

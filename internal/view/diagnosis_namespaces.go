@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -60,10 +60,10 @@ func (d *doctor) overlaps(context.Context) error {
 	if d.Installation.Deployment == nil {
 		return nil
 	}
-	all := append([]appsv1.Deployment{*d.Installation.Deployment}, d.Installation.others...)
+	all := append([]appsv1.Deployment{*d.Installation.Deployment}, d.Installation.Others...)
 	for i, one := range all {
 		for _, other := range all[:i] {
-			if where := shared(&one, &other); where != "" {
+			if where := installation.Overlap(&one, &other); where != "" {
 				d.addFinding(SeverityWarning, "Overlap", workload.Deployment.GVK, client.ObjectKeyFromObject(&one),
 					"uninstall one of them, or limit both to different namespaces",
 					"it works in %s, and so does %s/%s: each may undo what the other writes", where, other.Namespace, other.Name)
@@ -71,23 +71,6 @@ func (d *doctor) overlaps(context.Context) error {
 		}
 	}
 	return nil
-}
-
-// shared returns where two controllers that run both work; empty if nowhere, or if their flags cannot be read.
-func shared(one, other *appsv1.Deployment) string {
-	a, _, err := operator.Read(containerOf(one).Args)
-	b, _, otherErr := operator.Read(containerOf(other).Args)
-	switch {
-	case err != nil || otherErr != nil || replicasOf(one) == 0 || replicasOf(other) == 0:
-		return ""
-	case !a.Namespaced() && !b.Namespaced():
-		return "all namespaces"
-	case !a.Namespaced():
-		return strings.Join(b.WatchNamespaces, ", ")
-	case !b.Namespaced():
-		return strings.Join(a.WatchNamespaces, ", ")
-	}
-	return strings.Join(slices.DeleteFunc(slices.Clone(a.WatchNamespaces), func(n string) bool { return !slices.Contains(b.WatchNamespaces, n) }), ", ")
 }
 
 // places returns the namespaces in which the controller needs its rights; an empty one stands for the whole cluster.

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/content"
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -66,7 +67,7 @@ func (s seen) client(t *testing.T) client.WithWatch {
 // view takes a view.
 func (s seen) view(t *testing.T) *View {
 	t.Helper()
-	v, err := Take(t.Context(), s.client(t), Installation{Options: defaultOptions(), Namespace: ControllerNamespace}, gen.Namespace)
+	v, err := Take(t.Context(), s.client(t), installation.Installation{Options: installation.DefaultOptions(), Namespace: installation.DefaultNamespace}, gen.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}

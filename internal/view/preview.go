@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/overlay"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -49,7 +50,7 @@ type PreviewList struct {
 }
 
 // PreviewEdits returns what edits would lead to, for the workloads of their namespaces to which they matter.
-func PreviewEdits(ctx context.Context, live client.Client, installed Installation, edits overlay.Edits) (*PreviewList, error) {
+func PreviewEdits(ctx context.Context, live client.Client, installed installation.Installation, edits overlay.Edits) (*PreviewList, error) {
 	list := &PreviewList{TypeMeta: typeMeta("PreviewList"), Workloads: []Preview{}}
 	v := &View{Installation: installed, Notes: installed.Notes()}
 	for _, namespace := range edits.Namespaces() {
@@ -70,7 +71,7 @@ func PreviewEdits(ctx context.Context, live client.Client, installed Installatio
 
 // unanswered names the workloads for which the webhook did not do its part of the dry run. What is forecast for them is what the
 // controller does afterwards. Where the controller's options are not known, that cannot be told.
-func unanswered(ctx context.Context, live client.Client, namespace string, edits overlay.Edits, installed Installation) ([]string, error) {
+func unanswered(ctx context.Context, live client.Client, namespace string, edits overlay.Edits, installed installation.Installation) ([]string, error) {
 	var planner *Planner
 	var notes []string
 	for _, e := range edits.In(namespace) {
@@ -243,7 +244,7 @@ func changesTemplate(e *overlay.Edit, kind workload.Kind) (changes bool, before 
 }
 
 // NewEdit returns the edit of an object: as the API server has it, nil when it has none, and as it would be. The kind is one that
-// confrev handles (Installation.Handles).
-func NewEdit(gvk schema.GroupVersionKind, before, after runtime.Object, installed Installation) (overlay.Edit, error) {
-	return overlay.NewEdit(gvk, before, after, func() client.Object { return installed.empty(gvk) })
+// confrev handles (installation.Installation.Handles).
+func NewEdit(gvk schema.GroupVersionKind, before, after runtime.Object, installed installation.Installation) (overlay.Edit, error) {
+	return overlay.NewEdit(gvk, before, after, func() client.Object { return installed.New(gvk) })
 }

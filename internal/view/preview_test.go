@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/overlay"
 	"confrev.io/confrev/internal/pin"
-	"confrev.io/confrev/internal/revision"
-
 	"confrev.io/confrev/internal/plan"
+	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -86,7 +86,7 @@ func TestAForecastOfSpreading(t *testing.T) {
 		if after.Annotations[keys.Steps] = test.steps; test.steps == "" {
 			after.Annotations = nil
 		}
-		installed := Installation{Options: operator.Options{Options: rollout.Options{Injection: optin.Admission}}, Deployment: &appsv1.Deployment{}}
+		installed := installation.Installation{Options: operator.Options{Options: rollout.Options{Injection: optin.Admission}}, Deployment: &appsv1.Deployment{}}
 		edit, err := NewEdit(revision.GVK(pin.ConfigMap), source, after, installed)
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestAForecastSaysWhatTheUserMayNotSee(t *testing.T) {
 		"the controller is not for it": {watched: []string{"other"}, note: "the controller in namespace confrev-system is limited to other: it does nothing in " + gen.Namespace},
 	} {
 		t.Run(name, func(t *testing.T) {
-			installed := Installation{Options: defaultOptions(), Namespace: ControllerNamespace, Deployment: controllerWith()}
+			installed := installation.Installation{Options: installation.DefaultOptions(), Namespace: installation.DefaultNamespace, Deployment: &appsv1.Deployment{}}
 			installed.Options.WatchNamespaces = test.watched
 			before := gen.App("a")
 			edit, err := NewEdit(revision.GVK(pin.ConfigMap), before, gen.App("b"), installed)
@@ -152,7 +152,7 @@ func TestAForecastOfASecretThatIsHidden(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: gen.Namespace, Name: "db"}, Data: map[string][]byte{"password": []byte(value)}}
 	}
 	web := gen.Deployment("web", gen.Tracking("all"), gen.Template(gen.EnvFrom("secret/db")))
-	installed := Installation{Options: defaultOptions(), Namespace: ControllerNamespace, Deployment: controllerWith()}
+	installed := installation.Installation{Options: installation.DefaultOptions(), Namespace: installation.DefaultNamespace, Deployment: &appsv1.Deployment{}}
 	edit, err := NewEdit(revision.GVK(pin.Secret), secret("a"), secret("b"), installed)
 	if err != nil {
 		t.Fatal(err)

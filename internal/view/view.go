@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
@@ -35,7 +36,7 @@ func typeMeta(kind string) metav1.TypeMeta {
 // View is what one look at a namespace, or at all of them, shows.
 type View struct {
 	*Planner
-	Installation Installation
+	Installation installation.Installation
 	// Notes say what is not shown, and why.
 	Notes []string
 	live  client.WithWatch
@@ -44,7 +45,7 @@ type View struct {
 }
 
 // Take takes a snapshot of a namespace, or of all when it is empty, with the pods in it.
-func Take(ctx context.Context, live client.WithWatch, installed Installation, namespace string) (*View, error) {
+func Take(ctx context.Context, live client.WithWatch, installed installation.Installation, namespace string) (*View, error) {
 	v := &View{Installation: installed, live: live, namespace: namespace}
 	return v, v.take(ctx)
 }

@@ -10,9 +10,9 @@ import (
 
 	"confrev.io/confrev/internal/audit"
 	"confrev.io/confrev/internal/audit/collect"
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
-	"confrev.io/confrev/internal/view"
 )
 
 const auditLong = `Report what users of a cluster may not know about their configuration. It needs no installation of confrev, only reads, and of
@@ -85,7 +85,7 @@ func (o *auditOptions) Run(ctx context.Context) error {
 	if o.all {
 		options.Namespace = ""
 	}
-	installed, err := view.FindInstallation(ctx, c, o.ControllerNamespace, options.Namespace)
+	installed, err := installation.Find(ctx, c, o.ControllerNamespace, options.Namespace)
 	if err != nil {
 		return err
 	}

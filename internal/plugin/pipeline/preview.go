@@ -21,6 +21,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/scheme"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/overlay"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/printer"
@@ -92,7 +93,7 @@ func (o *previewOptions) Run(ctx context.Context) error {
 	if _, err := o.ServerVersion(); err != nil {
 		return err
 	}
-	installed, err := view.FindInstallation(ctx, c, o.ControllerNamespace, c.Namespace)
+	installed, err := installation.Find(ctx, c, o.ControllerNamespace, c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (o *previewOptions) show(list *view.PreviewList) error {
 }
 
 // read asks the API server what it would make of each object of the files. Notes say what is left out.
-func (o *previewOptions) read(c *session.Connection, installed view.Installation) (edits overlay.Edits, notes []string, err error) {
+func (o *previewOptions) read(c *session.Connection, installed installation.Installation) (edits overlay.Edits, notes []string, err error) {
 	openAPI, err := o.Factory.OpenAPIV3Client()
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +180,7 @@ func otherVersion(info *resource.Info, kinds []workload.Kind) []string {
 }
 
 // dryRun lets the API server apply an object as kubectl diff does.
-func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, installed view.Installation) (overlay.Edit, error) {
+func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, installed installation.Installation) (overlay.Edit, error) {
 	gvk, local := info.Mapping.GroupVersionKind, info.Object.DeepCopyObject()
 	var before runtime.Object
 	switch err := info.Get(); {

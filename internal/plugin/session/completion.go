@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/revision"
-	"confrev.io/confrev/internal/view"
 	"confrev.io/confrev/internal/workload"
 )
 
@@ -54,7 +54,7 @@ func (p *Session) handles(ctx context.Context, named schema.GroupKind) bool {
 	if err != nil {
 		return false
 	}
-	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace, c.Namespace)
+	installed, err := installation.Find(ctx, c, p.ControllerNamespace, c.Namespace)
 	return err == nil && slices.ContainsFunc(installed.Kinds(), is)
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/version"
 	"confrev.io/confrev/internal/view"
@@ -117,7 +118,7 @@ func (p *Session) View(ctx context.Context, all bool) (*view.View, error) {
 	if all {
 		namespace = ""
 	}
-	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace, namespace)
+	installed, err := installation.Find(ctx, c, p.ControllerNamespace, namespace)
 	if err != nil {
 		return nil, err
 	}

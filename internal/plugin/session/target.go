@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -24,7 +25,7 @@ type Target struct {
 	Kind   workload.Kind
 	Object client.Object
 	// Installation has the options to plan with.
-	Installation view.Installation
+	Installation installation.Installation
 }
 
 // String returns the form that kubectl takes: "deployment/web".
@@ -58,14 +59,14 @@ func (p *Session) FindNamed(ctx context.Context, c *Connection, name string) (Ta
 	if err != nil {
 		return Target{}, err
 	}
-	installed, err := view.FindInstallation(ctx, c, p.ControllerNamespace, c.Namespace)
+	installed, err := installation.Find(ctx, c, p.ControllerNamespace, c.Namespace)
 	if err != nil {
 		return Target{}, err
 	}
 	return read(ctx, c, c.Namespace, objects[0], installed)
 }
 
-func read(ctx context.Context, c client.Reader, namespace string, named view.Object, installed view.Installation) (Target, error) {
+func read(ctx context.Context, c client.Reader, namespace string, named view.Object, installed installation.Installation) (Target, error) {
 	for _, kind := range installed.Kinds() {
 		if kind.GVK.GroupKind() == named.GroupKind {
 			obj := kind.New()

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"confrev.io/confrev/internal/installation"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/operator"
 	"confrev.io/confrev/internal/pin"
@@ -25,7 +26,7 @@ func TestAsTargetTakesAKindInWhateverVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	installed := view.Installation{Options: operator.Options{Kinds: kinds}}
+	installed := installation.Installation{Options: operator.Options{Kinds: kinds}}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WebApp"})
 	stored.SetNamespace("default")

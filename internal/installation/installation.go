@@ -1,4 +1,6 @@
-package view
+// Package installation finds the controller, and returns what the user may see of it: where it works, and the options to plan with. It asks
+// the API server with the rights of the user who asks, and writes nothing.
+package installation
 
 import (
 	"cmp"
@@ -22,8 +24,8 @@ import (
 	"confrev.io/confrev/internal/workload"
 )
 
-// ControllerNamespace is where the chart's documentation installs the controller.
-const ControllerNamespace = "confrev-system"
+// DefaultNamespace is where the chart's documentation installs the controller.
+const DefaultNamespace = "confrev-system"
 
 // Installation is what the user may see of the controller's installation.
 type Installation struct {
@@ -31,10 +33,10 @@ type Installation struct {
 	Deployment *appsv1.Deployment
 	// Namespace is where it is, or where it was searched for.
 	Namespace string
-	// others are further Deployments that look like it.
-	others []appsv1.Deployment
-	// refused is why the user may not see it; empty otherwise.
-	refused string
+	// Others are further Deployments that look like it.
+	Others []appsv1.Deployment
+	// Refused is why the user may not see it; empty otherwise.
+	Refused string
 	// Options are those of the controller, or the chart's defaults.
 	Options operator.Options
 	// Problem says which options could not be read.
@@ -47,10 +49,10 @@ func (i Installation) Kinds() []workload.Kind {
 }
 
 // Handles reports whether objects of a kind are sources or workloads of confrev's.
-func (i Installation) Handles(gvk schema.GroupVersionKind) bool { return i.empty(gvk) != nil }
+func (i Installation) Handles(gvk schema.GroupVersionKind) bool { return i.New(gvk) != nil }
 
-// empty returns an empty object of a kind that confrev handles; nil for others.
-func (i Installation) empty(gvk schema.GroupVersionKind) client.Object {
+// New returns an empty object of a kind that confrev handles; nil for others.
+func (i Installation) New(gvk schema.GroupVersionKind) client.Object {
 	for _, kind := range pin.Kinds {
 		if revision.GVK(kind) == gvk {
 			return revision.NewSource(kind)
@@ -67,9 +69,9 @@ func (i Installation) empty(gvk schema.GroupVersionKind) client.Object {
 // Notes say what of the installation is not known.
 func (i Installation) Notes() []string {
 	var notes []string
-	if len(i.others) > 0 {
+	if len(i.Others) > 0 {
 		var names []string
-		for _, other := range i.others {
+		for _, other := range i.Others {
 			names = append(names, other.Namespace+"/"+other.Name)
 		}
 		notes = append(notes, fmt.Sprintf("several controllers are installed: %s/%s is used, and not %s; choose with --controller-namespace",
@@ -81,23 +83,23 @@ func (i Installation) Notes() []string {
 	return notes
 }
 
-// FindInstallation finds the controller that works in the namespace target, or in all if that is empty, to plan with its options. It
+// Find finds the controller that works in the namespace target, or in all if that is empty, to plan with its options. It
 // looks in one namespace, or in all if that is empty. Users who may not list Deployments in all namespaces may still see it where the
 // documentation installs it, in the target, or where the target's own RoleBinding says that it is.
-func FindInstallation(ctx context.Context, c client.Client, namespace, target string) (Installation, error) {
-	found := Installation{Options: defaultOptions(), Namespace: cmp.Or(namespace, ControllerNamespace)}
+func Find(ctx context.Context, c client.Client, namespace, target string) (Installation, error) {
+	found := Installation{Options: DefaultOptions(), Namespace: cmp.Or(namespace, DefaultNamespace)}
 	all, err := controllers(ctx, c, namespace, target)
 	if apierrors.IsForbidden(err) && namespace == "" {
 		all, err = found.visible(ctx, c, target)
 	}
 	if apierrors.IsForbidden(err) {
-		found.refused = err.Error()
+		found.Refused = err.Error()
 		return found, nil
 	}
 	if err != nil || len(all) == 0 {
 		return found, err
 	}
-	found.Deployment, found.Namespace, found.others = &all[0], all[0].Namespace, all[1:]
+	found.Deployment, found.Namespace, found.Others = &all[0], all[0].Namespace, all[1:]
 	options, err := optionsOf(ctx, c, found.Deployment)
 	if found.Problem = err; err == nil {
 		found.Options = options
@@ -108,11 +110,11 @@ func FindInstallation(ctx context.Context, c client.Client, namespace, target st
 // visible returns the controllers that someone may see who works in the namespace target only. The error is the first refusal if they see
 // none. If the target's RoleBinding shows that confrev is limited to namespaces, the options say so, whatever else is hidden.
 func (i *Installation) visible(ctx context.Context, c client.Reader, target string) ([]appsv1.Deployment, error) {
-	places := []string{ControllerNamespace}
+	places := []string{DefaultNamespace}
 	if limited := limitedBy(ctx, c, target); limited != "" {
 		i.Namespace, i.Options.Namespace = limited, limited
 		i.Options.WatchNamespaces, i.Options.Injection = []string{target}, optin.Template
-		places = []string{limited, ControllerNamespace}
+		places = []string{limited, DefaultNamespace}
 	}
 	if target != "" {
 		places = append(places, target)
@@ -168,11 +170,11 @@ func controllers(ctx context.Context, c client.Reader, namespace, target string)
 	all := slices.DeleteFunc(list.Items, func(d appsv1.Deployment) bool { return containerOf(&d) == nil })
 	rank := func(d appsv1.Deployment) int {
 		switch {
-		case replicasOf(&d) == 0:
+		case Replicas(&d) == 0:
 			return 3
 		case !worksIn(&d, target):
 			return 2
-		case d.Namespace != ControllerNamespace:
+		case d.Namespace != DefaultNamespace:
 			return 1
 		}
 		return 0
@@ -190,6 +192,31 @@ func worksIn(d *appsv1.Deployment, namespace string) bool {
 	return err != nil || !options.Namespaced() || slices.Contains(options.WatchNamespaces, namespace)
 }
 
+// Replicas returns how many replicas a Deployment is to have.
+func Replicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// Overlap returns where two controllers that run both work; empty if nowhere, or if their flags cannot be read.
+func Overlap(one, other *appsv1.Deployment) string {
+	a, _, err := operator.Read(containerOf(one).Args)
+	b, _, otherErr := operator.Read(containerOf(other).Args)
+	switch {
+	case err != nil || otherErr != nil || Replicas(one) == 0 || Replicas(other) == 0:
+		return ""
+	case !a.Namespaced() && !b.Namespaced():
+		return "all namespaces"
+	case !a.Namespaced():
+		return strings.Join(b.WatchNamespaces, ", ")
+	case !b.Namespaced():
+		return strings.Join(a.WatchNamespaces, ", ")
+	}
+	return strings.Join(slices.DeleteFunc(slices.Clone(a.WatchNamespaces), func(n string) bool { return !slices.Contains(b.WatchNamespaces, n) }), ", ")
+}
+
 // containerOf returns the controller's container; nil if there is none.
 func containerOf(d *appsv1.Deployment) *corev1.Container {
 	containers := d.Spec.Template.Spec.Containers
@@ -200,11 +227,11 @@ func containerOf(d *appsv1.Deployment) *corev1.Container {
 	return &containers[i]
 }
 
-// defaultOptions returns the chart's options. Secrets are looked at until it shows that the controller does not handle them, and so
+// DefaultOptions returns the chart's options. Secrets are looked at until it shows that the controller does not handle them, and so
 // is what confrev.io/restart-on names, with the rights of the user who asks.
-func defaultOptions() operator.Options {
+func DefaultOptions() operator.Options {
 	options := operator.Options{PolicyPrefix: "confrev", Grace: 10 * time.Minute}
-	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, ControllerNamespace
+	options.Injection, options.Secrets, options.RestartOnAny, options.Namespace = optin.Admission, true, true, DefaultNamespace
 	return options
 }
 
