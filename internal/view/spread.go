@@ -90,10 +90,8 @@ func (v *View) Spreads(ctx context.Context, objects []Object) (*SpreadList, erro
 		if !is || o.Name == "" {
 			return nil, fmt.Errorf("%s is not the name of a source: name a ConfigMap or Secret, such as configmap/app", o.Resource)
 		}
-		if _, exists := v.metadataOf(v.namespace, source); !exists {
-			if err := v.known(source, o); err != nil {
-				return nil, err
-			}
+		if err := v.known(source, o); err != nil {
+			return nil, err
 		}
 		s, err := v.Spread(ctx, v.namespace, source)
 		if err != nil {
