@@ -204,15 +204,17 @@ func undecided(look rollout.Assessment, source pin.Source) SourceChange {
 
 // when returns what the rollout of a changed template waits for.
 func when(look rollout.Assessment) string {
-	paused := slices.ContainsFunc(look.Rollers, func(r rollout.Roller) bool { return r.Kind.Paused(r.Object) })
+	paused := slices.ContainsFunc(look.Rollers, isPaused)
 	switch {
 	case look.Kind.StartsJobs():
 		return "with the next Job"
-	case paused:
+	case paused && !look.Resumes():
 		return "when resumed"
 	}
 	return ""
 }
+
+func isPaused(r rollout.Roller) bool { return r.Kind.Paused(r.Object) }
 
 func decided(look rollout.Assessment, source pin.Source) bool {
 	return slices.ContainsFunc(slices.Concat(look.Pins.Decisions, look.Hashes.Decisions), func(d plan.Decision) bool { return d.Source == source })

@@ -64,6 +64,25 @@ func TestWhenAForecastRollsOut(t *testing.T) {
 	}
 }
 
+// The pause of confrev's own ends with the missing source, so no one has to resume the Deployment.
+func TestAForecastOfAPauseThatEnds(t *testing.T) {
+	paused := func(d *appsv1.Deployment) { d.Spec.Paused = true }
+	for name, test := range map[string]struct {
+		web  *appsv1.Deployment
+		want string
+	}{
+		"by confrev": {gen.Web("app:1", gen.Annotated(keys.Paused, "configmap/app"), paused), ""},
+		"by a user":  {gen.Web("app:1", paused), "when resumed"},
+	} {
+		installed := installation.Installation{Options: installation.DefaultOptions(), Deployment: &appsv1.Deployment{}}
+		edits := overlay.Edits{{GVK: revision.GVK(pin.ConfigMap), After: gen.App("a")}}
+		list, err := PreviewEdits(t.Context(), seen{objects: []client.Object{test.web}}.client(t), installed, edits)
+		if err != nil || len(list.Workloads) != 1 || !list.Workloads[0].RollsOut || list.Workloads[0].When != test.want {
+			t.Errorf("paused %s: %+v, %v", name, list, err)
+		}
+	}
+}
+
 // Preview shows how a change would spread, and how long that takes at least.
 func TestAForecastOfSpreading(t *testing.T) {
 	source := gen.ConfigMap("app", map[string]string{"v": "1"})

@@ -341,7 +341,7 @@ func (v *View) progress(look rollout.Assessment) progress {
 			p.rolling = far.Left
 		}
 		p.failed, p.needs = p.failed || far.Failed, p.needs || far.NeedsAction
-		if roller.Kind.Paused(roller.Object) {
+		if isPaused(roller) {
 			p.paused = "spec.paused is set"
 		}
 	}
