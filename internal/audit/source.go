@@ -95,6 +95,13 @@ func entryOf(managed *metav1.ManagedFieldsEntry) (e entry, immutable bool) {
 	return e, fields.Immutable != nil
 }
 
+// Changed returns when the content of a source last changed, if its managed fields record it.
+func Changed(kind pin.Kind, meta *metav1.PartialObjectMetadata) (at time.Time, known bool) {
+	source := NewSource(kind, meta, false)
+	at, why := source.changed(nil)
+	return at, why == ""
+}
+
 // changed returns when the keys that a container reads last changed, as far as managed fields record it; nil means all keys. If that
 // is not known, why says so, and the time is the earliest that it may be (rule 26).
 func (s *Source) changed(keys []string) (at time.Time, why string) {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/audit"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/pin"
@@ -106,39 +108,63 @@ func (d *doctor) holds(look rollout.Assessment) {
 		if decision.Verdict != plan.Held {
 			continue
 		}
-		age := time.Duration(0)
-		if current, exists := d.metadataOf(look.Workload.GetNamespace(), pin.Source{Kind: decision.Source.Kind, Name: decision.Current.Revision}); exists {
-			age = d.Now.Sub(current.CreationTimestamp.Time)
-		}
-		level := SeverityInfo
-		if age > d.Long {
-			level = SeverityWarning
+		level, old := SeverityInfo, ""
+		if since, known := d.undoneSince(look, decision); known {
+			age := d.Now.Sub(since)
+			old = fmt.Sprintf(", which is %s old,", duration.HumanDuration(age))
+			if age > d.Long {
+				level = SeverityWarning
+			}
 		}
 		d.addFinding(level, "Held", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
 			fmt.Sprintf("correct %s, which ends the hold; or continue with it as it is: kubectl confrev resume %s -n %s", decision.Source, look, look.Workload.GetNamespace()),
-			"it was rolled back from the present content of %s, which is %s old, and stays on %s", decision.Source, duration.HumanDuration(age), decision.From)
+			"it was rolled back from the present content of %s%s and stays on %s", decision.Source, cmp.Or(old, ","), decision.From)
 	}
 }
 
-// pause finds workloads that are paused, and since when.
+// undoneSince returns how old the content is that a workload was rolled back from: as old as its revision or, where nothing is copied, as the
+// source's managed fields say.
+func (d *doctor) undoneSince(look rollout.Assessment, held plan.Decision) (at time.Time, known bool) {
+	namespace, kind := look.Workload.GetNamespace(), held.Source.Kind
+	if current, exists := d.metadataOf(namespace, pin.Source{Kind: kind, Name: held.Current.Revision}); exists {
+		return current.CreationTimestamp.Time, true
+	}
+	if source, exists := d.metadataOf(namespace, held.Source); exists {
+		return audit.Changed(kind, source)
+	}
+	return time.Time{}, false
+}
+
+// pause finds workloads that are paused, and since when, if that is recorded.
 func (d *doctor) pause(look rollout.Assessment) {
 	p := d.progress(look)
-	if p.paused == "" {
+	i := slices.IndexFunc(look.Rollers, isPaused)
+	if i < 0 || !look.Follows {
 		return
 	}
-	since := look.Workload.GetCreationTimestamp().Time
-	if look.Workload.GetAnnotations()[keys.Paused] == "" {
-		since = look.Kind.PausedSince(look.Workload)
+	paused := look.Rollers[i]
+	since, known := paused.Kind.PausedSince(paused.Object)
+	if look.Workload.GetAnnotations()[keys.Paused] != "" {
+		since, known = look.Workload.GetCreationTimestamp().Time, true
 	}
-	level := SeverityInfo
-	if d.Now.Sub(since) > d.Long {
-		level = SeverityWarning
+	level, lasts := SeverityInfo, ""
+	if known {
+		age := d.Now.Sub(since)
+		lasts = " for " + duration.HumanDuration(age)
+		if age > d.Long {
+			level = SeverityWarning
+		}
 	}
-	if look.Follows {
-		d.addFinding(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload),
-			fmt.Sprintf("once it may roll out: kubectl rollout resume %s -n %s", look, look.Workload.GetNamespace()),
-			"paused for %s: %s", duration.HumanDuration(d.Now.Sub(since)), p.paused)
+	d.addFinding(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload), "once it may roll out: "+toResume(paused), "paused%s: %s", lasts, p.paused)
+}
+
+// toResume returns the command that ends a pause. "kubectl rollout resume" is only for Deployments.
+func toResume(paused rollout.Roller) string {
+	name, namespace := paused.Kind.Resource()+"/"+paused.Object.GetName(), paused.Object.GetNamespace()
+	if paused.Kind == workload.Deployment {
+		return fmt.Sprintf("kubectl rollout resume %s -n %s", name, namespace)
 	}
+	return fmt.Sprintf(`kubectl patch %s -n %s --type merge -p '{"spec":{"paused":false}}'`, name, namespace)
 }
 
 // leakMargin is how much longer than twice its grace time a revision that nothing uses may stay.
@@ -190,7 +216,7 @@ func (d *doctor) unused(ctx context.Context, kind pin.Kind, obj client.Object, a
 		return nil
 	}
 	d.addFinding(SeverityWarning, "Leak", revision.GVK(kind), about,
-		"the controller deletes it when it runs and nothing else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -o yaml",
+		"the controller deletes it when it runs and nothing else owns it: kubectl get "+string(kind)+" "+obj.GetName()+" -n "+obj.GetNamespace()+" -o yaml",
 		"no template and no holder is pinned to this revision of %s, for %s", source, duration.HumanDuration(age))
 	return nil
 }

@@ -61,7 +61,7 @@ func (s seen) client(t *testing.T) client.WithWatch {
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gen.Namespace}}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace).WithObjects(s.objects...).
-		WithInterceptorFuncs(interceptor.Funcs{List: list}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{List: list}).WithReturnManagedFields().Build()
 }
 
 // view takes a view.

@@ -116,16 +116,16 @@ func (k Kind) Paused(obj client.Object) bool {
 	return false
 }
 
-// PausedSince returns when an object was paused, if its kind records that, otherwise when it was created.
-func (k Kind) PausedSince(obj client.Object) time.Time {
+// PausedSince returns when an object was paused, if its kind records that.
+func (k Kind) PausedSince(obj client.Object) (at time.Time, known bool) {
 	if o, ok := obj.(*appsv1.Deployment); ok {
 		for _, condition := range o.Status.Conditions {
 			if condition.Type == appsv1.DeploymentProgressing && condition.Reason == "DeploymentPaused" {
-				return condition.LastTransitionTime.Time
+				return condition.LastTransitionTime.Time, true
 			}
 		}
 	}
-	return obj.GetCreationTimestamp().Time
+	return time.Time{}, false
 }
 
 // maxPause is how long a new object waits, paused, for a missing source, unless its own deadline is earlier.
