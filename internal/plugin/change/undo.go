@@ -29,9 +29,9 @@ SOURCE, all sources go back to what the workload had before its last change of c
 goes back to the revision before, among those that the workload has rolled out and still knows.
 
 With --restore-source the old content is written back into the source itself instead: everything that uses the source gets it, as
-with any other edit, and nothing is held. Without --to-revision, that is the content that the workload is held on, or else the
-one before. If the source is gone, it is created with the content that the workload still has. It needs a right to change, or to
-create, the source.`
+with any other edit, and nothing is held. Without --to-revision, that is the content that the workload has, if the source has
+another (the workload is held, or the change has not reached it yet), and otherwise the one before. If the source is gone, it is
+created. It needs a right to change, or to create, the source.`
 
 const undoExample = `# See what would be written
 kubectl confrev undo deployment/web --dry-run=server -o yaml
@@ -215,8 +215,8 @@ func toRestore(t session.Target, look rollout.Assessment, sources []pin.Source, 
 		return plan.Decision{}, fmt.Errorf("%s has several sources: name the one to restore, such as %s", t, all[0].Source)
 	}
 	d := all[0]
-	// What a workload is held on, or still has of a source that is gone, is what to restore.
-	if d.To = d.From; number > 0 || d.Verdict != plan.Held && d.Verdict != plan.SourceMissing {
+	// What a workload still has, of a source whose present content it does not have, is what to restore.
+	if d.To = d.From; number > 0 || d.Verdict == plan.InSync {
 		d.To, err = earlier(d, look, number)
 	}
 	return d, err

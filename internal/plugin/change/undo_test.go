@@ -17,6 +17,8 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
+	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -87,6 +89,39 @@ func TestRestoreSourceKeepsConcurrentEdits(t *testing.T) {
 			var got corev1.ConfigMap
 			if err := live.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: "app"}, &got); err != nil || got.Data["v"] != test.want {
 				t.Errorf("the source has %v, %v", got.Data, err)
+			}
+		})
+	}
+}
+
+// Content that a workload does not have yet, or no longer wants, is not what to go back from: the workload still has what is to be restored.
+func TestWhatIsToBeRestored(t *testing.T) {
+	app := gen.Source("configmap/app")
+	pins := map[int64]pin.Pin{1: {Revision: "app-a", Number: 1}, 2: {Revision: "app-b", Number: 2}}
+	for name, test := range map[string]struct {
+		verdict plan.Verdict
+		on      int64
+		number  int64
+		want    int64
+		err     string
+	}{
+		"the source has what it has":      {plan.InSync, 2, 0, 0, "no revision of configmap/app before 2"},
+		"it is about to advance":          {plan.Advanced, 2, 0, 2, ""},
+		"it is about to, from the first":  {plan.Advanced, 1, 0, 1, ""},
+		"it waits":                        {plan.Waiting, 2, 0, 2, ""},
+		"a key is missing":                {plan.KeyMissing, 2, 0, 2, ""},
+		"it is held":                      {plan.Held, 1, 0, 1, ""},
+		"the source is gone":              {plan.SourceMissing, 2, 0, 2, ""},
+		"a revision that is named":        {plan.Advanced, 2, 1, 1, ""},
+		"a revision that is named, again": {plan.Advanced, 2, 2, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			look := rollout.Assessment{Follows: true, Template: pin.Set{app: pins[test.on]},
+				Pins:    plan.Plan{Decisions: []plan.Decision{{Source: app, Verdict: test.verdict, From: pins[test.on]}}},
+				Sources: map[pin.Source]revision.Observation{app: {Source: plan.Source{Revisions: []plan.Revision{{Name: "app-a", Number: 1}, {Name: "app-b", Number: 2}}}}}}
+			got, err := toRestore(web("all"), look, nil, test.number)
+			if !says(err, test.err) || err == nil && got.To != pins[test.want] {
+				t.Errorf("got %v, %v", got.To, err)
 			}
 		})
 	}
