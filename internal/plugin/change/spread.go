@@ -131,14 +131,13 @@ func pastStage(s *fleet.Survey, _ map[string]string) (map[string]any, string, er
 }
 
 func (o *steering) Fill(cmd *cobra.Command, args []string) (err error) {
-	sources, err := session.ParseSources(args)
-	if err != nil {
-		return err
-	}
-	if len(sources) != 1 {
+	name, rest, err := session.SplitArgs(args)
+	if err != nil || len(rest) > 0 {
 		return fmt.Errorf("want one source, such as configmap/app: kubectl confrev %s; see --help", cmd.Use)
 	}
-	o.source = sources[0]
+	if o.source, err = session.ParseSource(name); err != nil {
+		return err
+	}
 	return o.complete(cmd)
 }
 
@@ -176,10 +175,11 @@ func (o *steering) Run(ctx context.Context) error {
 
 // isSource reports whether the first argument of a verb names a source instead of a workload.
 func isSource(args []string) bool {
-	if len(args) == 0 {
+	name, _, err := session.SplitArgs(args)
+	if err != nil {
 		return false
 	}
-	_, err := session.ParseSource(args[0])
+	_, err = session.ParseSource(name)
 	return err == nil
 }
 
