@@ -56,7 +56,7 @@ func TestTrackEditsTheList(t *testing.T) {
 		"out, altogether":         {dropTracked, "all", nil, "none", ""},
 		"one out":                 {dropTracked, "configmap/app, secret/db", []string{"secret/db"}, "configmap/app", ""},
 		"the last out":            {dropTracked, "configmap/app", []string{"configmap/app"}, "none", ""},
-		"one out of all":          {dropTracked, "all", []string{"configmap/app"}, "", "has no exceptions"},
+		"one out of all":          {dropTracked, "all", []string{"configmap/app"}, "", "list the others, kubectl annotate deployment/web confrev.io/track=none --overwrite -n default; or keep configmap/app from being pinned anywhere: kubectl annotate configmap/app confrev.io/policy=live -n default"},
 		"one out that is not in":  {dropTracked, "configmap/app", []string{"secret/db"}, "", "does not list secret/db"},
 	}
 	for name, tt := range tests {

@@ -146,7 +146,7 @@ func dropTracked(t session.Target, before string, sources []pin.Source) (string,
 	}
 	if strings.TrimSpace(before) == "all" {
 		return "", fmt.Errorf("%s tracks all, which has no exceptions: either list the others, %s; "+
-			"or keep %s from being pinned anywhere: kubectl annotate %s confrev.io/policy=live", t, others(t, sources), sources[0], sources[0])
+			"or keep %s from being pinned anywhere: kubectl annotate %s %s=live%s", t, others(t, sources), sources[0], sources[0], keys.Policy, t.Namespaced())
 	}
 	listed, err := listedIn(before)
 	if err != nil {
@@ -173,7 +173,7 @@ func others(t session.Target, but []pin.Source) string {
 			rest = append(rest, use.Source)
 		}
 	}
-	return fmt.Sprintf("kubectl annotate %s %s=%s --overwrite", t, keys.Track, cmp.Or(listText(rest), "none"))
+	return fmt.Sprintf("kubectl annotate %s %s=%s --overwrite%s", t, keys.Track, cmp.Or(listText(rest), "none"), t.Namespaced())
 }
 
 func listedIn(text string) ([]pin.Source, error) {
