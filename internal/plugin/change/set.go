@@ -182,13 +182,10 @@ func withOwned(t session.Target, before string, track optin.Track, source pin.So
 	switch {
 	case track.None():
 		return "", fmt.Errorf("%[1]s is opted out of everything (%[2]s: none), owners too, so nothing was done; first: kubectl confrev track %[1]s %[3]s%[4]s", t, keys.Track, source, t.Namespaced())
-	case track.Tracks(source) || track.Owners():
+	case track.Owners():
 		return before, nil
-	case before == "" && track.Enabled():
-		return "", fmt.Errorf("%s is opted in by annotations of another tool, which %s would replace, so nothing was done; "+
-			"add %s to those, or: kubectl confrev track %s%s", t, keys.Track, source, t, t.Namespaced())
 	}
-	return addTracked(t, before, []pin.Source{source})
+	return addTracked(t, before, track, []pin.Source{source})
 }
 
 // ownerReference returns the reference by which a workload owns a source: neither as its controller, nor in the way of its deletion.

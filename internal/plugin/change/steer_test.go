@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
@@ -65,7 +66,8 @@ func TestTrackEditsTheList(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := tt.edit(web(tt.before), tt.before, sources)
+			track, _ := optin.ParseTrack(tt.before)
+			got, err := tt.edit(web(tt.before), tt.before, track, sources)
 			if got != tt.want || !says(err, tt.err) {
 				t.Errorf("got %q, %v; want %q, %q", got, err, tt.want, tt.err)
 			}

@@ -14,6 +14,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -55,8 +56,8 @@ func NewUntrack(p *session.Session) *cobra.Command {
 	return newTracking(p, "untrack WORKLOAD [SOURCE...]", "Stop rolling a workload out when sources change", untrackLong, untrackExample, "untracked", dropTracked)
 }
 
-// edit returns the annotation that replaces another.
-type edit func(t session.Target, before string, sources []pin.Source) (after string, err error)
+// edit returns the annotation that replaces another. track is what the workload follows, whatever opts it in.
+type edit func(t session.Target, before string, track optin.Track, sources []pin.Source) (after string, err error)
 
 // tracking edits the annotation confrev.io/track of a workload.
 type tracking struct {
@@ -74,13 +75,19 @@ func (t *tracking) Run(ctx context.Context) error {
 }
 
 func (t *tracking) track(ctx context.Context, c *session.Connection, found session.Target) error {
-	before := found.Object.GetAnnotations()[keys.Track]
-	after, err := t.edit(found, before, t.sources)
+	asked, err := found.Config(ctx, c)
 	if err != nil {
 		return err
 	}
-	if after == before {
-		return t.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, orNothing(after)))
+	before := found.Object.GetAnnotations()[keys.Track]
+	after, err := t.edit(found, before, asked.Track, t.sources)
+	switch {
+	case err != nil:
+		return err
+	case after == before && before == "":
+		return t.unchanged(found.Object, "tracked already, because of "+optedInBy(found))
+	case after == before:
+		return t.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, after))
 	}
 	notes := append([]string{fmt.Sprintf("%s: %s -> %s", keys.Track, orNothing(before), after)}, consequences(found, after)...)
 	if err := t.annotate(ctx, c, found.Object, map[string]string{keys.Track: after}); err != nil {
@@ -123,10 +130,34 @@ func (w *writing) annotateAny(ctx context.Context, c *session.Connection, obj cl
 
 func orNothing(text string) string { return cmp.Or(text, "(nothing)") }
 
-// addTracked returns the annotation with more sources; without any, "all".
-func addTracked(_ session.Target, before string, sources []pin.Source) (string, error) {
-	if len(sources) == 0 || strings.TrimSpace(before) == "all" {
+// optedInBy returns what opts a workload in that has no annotation confrev.io/track.
+func optedInBy(t session.Target) string {
+	switch {
+	case t.Object.GetLabels()[keys.Track] == "all":
+		return "its label " + keys.Track
+	case optin.ModeOf(t.Object.GetAnnotations()).Attaches:
+		return "mode " + optin.Attach.Name
+	case t.Kind.Config(t.Object, index.Namespace(), optin.Defaults{Compat: t.Installation.Options.Compat}).Track.Enabled():
+		return "annotations of another tool"
+	}
+	return "the label " + keys.Track + " of its namespace"
+}
+
+// addTracked returns the annotation with more sources; without any, "all". The annotation takes precedence over all else that opts the
+// workload in, so it must not have less than that.
+func addTracked(t session.Target, before string, track optin.Track, sources []pin.Source) (string, error) {
+	untracked := func(source pin.Source) bool { return !track.Tracks(source) }
+	switch {
+	case t.Object.GetLabels()[keys.Track] == "none":
+		return "", fmt.Errorf("the label %[1]s of %[2]s opts it out, whatever the annotation is, so nothing was done; first: kubectl label %[2]s %[1]s-%[3]s",
+			keys.Track, t, t.Namespaced())
+	case len(sources) == 0:
 		return "all", nil
+	case !slices.ContainsFunc(sources, untracked):
+		return before, nil
+	case before == "" && track.Enabled():
+		return "", fmt.Errorf("%s is opted in by annotations of another tool, which %s would replace, so nothing was done; "+
+			"add %s to those, or: kubectl confrev track %s%s", t, keys.Track, listText(sources), t, t.Namespaced())
 	}
 	listed, err := listedIn(before)
 	if err != nil {
@@ -140,7 +171,7 @@ func addTracked(_ session.Target, before string, sources []pin.Source) (string, 
 }
 
 // dropTracked returns the annotation with fewer sources; without any, "none".
-func dropTracked(t session.Target, before string, sources []pin.Source) (string, error) {
+func dropTracked(t session.Target, before string, _ optin.Track, sources []pin.Source) (string, error) {
 	if len(sources) == 0 {
 		return "none", nil
 	}
