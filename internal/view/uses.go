@@ -160,15 +160,12 @@ func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
 	if meta, exists := v.metadataOf(look.Workload.GetNamespace(), source); exists {
 		traits, _ = v.Options.Compat.Describe(source, meta, look.Workload.GetUID())
 	}
+	never := WhyNeverCopied(source, traits, v.Options.Secrets)
 	switch {
 	case look.Hidden && source.Kind == pin.Secret:
 		return secretsHidden
-	case source.Kind == pin.Secret && !v.Options.Secrets:
-		return "the controller does not handle Secrets (--secrets)"
-	case traits.Policy.ReadsLive:
-		return fmt.Sprintf("%s: %s; pods read the source itself", keys.Policy, traits.Policy)
-	case traits.Never != "":
-		return "never copied: " + traits.Never
+	case never != "":
+		return never
 	case asked.Mode.Attaches && asked.Track.Enabled():
 		return "mode attach: the name is assumed to be unique per deploy"
 	}
@@ -181,6 +178,19 @@ func (v *View) whyNot(look rollout.Assessment, source pin.Source) string {
 		}
 	}
 	return "not tracked: see the annotation " + keys.Track
+}
+
+// WhyNeverCopied returns why a source is never copied, whatever tracks it; empty if it is. secrets is true if the controller handles Secrets.
+func WhyNeverCopied(source pin.Source, traits optin.Traits, secrets bool) string {
+	switch {
+	case source.Kind == pin.Secret && !secrets:
+		return "the controller does not handle Secrets (--secrets)"
+	case traits.Policy.ReadsLive:
+		return fmt.Sprintf("%s: %s; pods read the source itself", keys.Policy, traits.Policy)
+	case traits.Never != "":
+		return "never copied: " + traits.Never
+	}
+	return ""
 }
 
 // jobs returns the Jobs that no controller made and that use a source: their templates never change.

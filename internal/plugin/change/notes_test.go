@@ -4,6 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -43,21 +47,43 @@ func TestWhatATrackingWorkloadListsOfWhatItOwns(t *testing.T) {
 
 func TestWhatTrackingLeadsTo(t *testing.T) {
 	pinned, fresh := gen.PinOfApp("a", "1"), []string{"a controller pins configmap/app at once, which is a rollout"}
+	two := []gen.DeploymentModifier{gen.Template(gen.EnvFrom("configmap/app"), gen.EnvFrom("secret/db"))}
+	with := func(policy string) client.Object {
+		app := gen.App("a")
+		app.Annotations = map[string]string{keys.Policy: policy}
+		return app
+	}
+	generated := gen.App("a")
+	generated.Annotations = map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}
 	for name, test := range map[string]struct {
 		track string
 		web   []gen.DeploymentModifier
 		want  []string
+		// source is configmap/app; secrets is true if the controller handles Secrets.
+		source  client.Object
+		secrets bool
 	}{
-		"a first pin":           {"all", nil, fresh},
-		"pinned already":        {"all", []gen.DeploymentModifier{gen.Pinned(pinned)}, nil},
-		"in mode restart":       {"all", []gen.DeploymentModifier{gen.Annotated(keys.Mode, "restart")}, nil},
-		"what it does not use":  {"configmap/app,secret/db", nil, append(slices.Clone(fresh), "the pod template does not refer to secret/db, so tracking it has no effect")},
-		"nothing any more":      {"none", []gen.DeploymentModifier{gen.Pinned(pinned)}, []string{"pins stay, and pods continue to use them: " + pinned}},
-		"nothing, with no pins": {"none", nil, nil},
+		"a first pin":                     {track: "all", want: fresh},
+		"pinned already":                  {track: "all", web: []gen.DeploymentModifier{gen.Pinned(pinned)}},
+		"in mode restart":                 {track: "all", web: []gen.DeploymentModifier{gen.Annotated(keys.Mode, "restart")}},
+		"what it does not use":            {track: "configmap/app,secret/db", want: append(slices.Clone(fresh), "the pod template does not refer to secret/db, so tracking it has no effect")},
+		"nothing any more":                {track: "none", web: []gen.DeploymentModifier{gen.Pinned(pinned)}, want: []string{"pins stay, and pods continue to use them: " + pinned}},
+		"nothing, with no pins":           {track: "none"},
+		"a Secret, too":                   {track: "all", web: two, want: []string{"a controller pins configmap/app, secret/db at once, which is a rollout"}, secrets: true},
+		"a Secret that is not handled":    {track: "all", web: two, want: append(slices.Clone(fresh), "secret/db is not pinned: the controller does not handle Secrets (--secrets)")},
+		"a source that is read live":      {track: "all", source: with("live"), want: []string{"configmap/app is not pinned: confrev.io/policy: live; pods read the source itself"}},
+		"a source that is ignored":        {track: "all", source: with("ignore"), want: []string{"configmap/app is not pinned: confrev.io/policy: ignore; pods read the source itself"}},
+		"a source that rotates":           {track: "all", source: with("rotate"), want: []string{"configmap/app is not pinned: confrev.io/policy: rotate; pods read the source itself"}},
+		"a source that is always written": {track: "all", source: generated, want: []string{"configmap/app is not pinned: never copied: it is the lock of a leader election"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target := session.Target{Kind: workload.Deployment, Object: gen.Web("app:1", test.web...)}
-			if got := consequences(target, test.track); !slices.Equal(got, test.want) {
+			target.Installation.Options.Secrets = test.secrets
+			builder := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme)
+			if test.source != nil {
+				builder = builder.WithObjects(test.source)
+			}
+			if got := consequences(t.Context(), builder.Build(), target, test.track); !slices.Equal(got, test.want) {
 				t.Errorf("got %q", got)
 			}
 		})

@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 )
 
 const trackLong = `Roll a workload out when its ConfigMaps and Secrets change: sets its annotation confrev.io/track.
@@ -89,7 +90,7 @@ func (t *tracking) track(ctx context.Context, c *session.Connection, found sessi
 	case after == before:
 		return t.unchanged(found.Object, fmt.Sprintf("%s: %s", keys.Track, after))
 	}
-	notes := append([]string{fmt.Sprintf("%s: %s -> %s", keys.Track, orNothing(before), after)}, consequences(found, after)...)
+	notes := append([]string{fmt.Sprintf("%s: %s -> %s", keys.Track, orNothing(before), after)}, consequences(ctx, c, found, after)...)
 	if err := t.annotate(ctx, c, found.Object, map[string]string{keys.Track: after}); err != nil {
 		return err
 	}
@@ -230,7 +231,7 @@ func listText(sources []pin.Source) string {
 }
 
 // consequences returns what an annotation leads to.
-func consequences(t session.Target, text string) []string {
+func consequences(ctx context.Context, c client.Reader, t session.Target, text string) []string {
 	pins, _ := t.Kind.Pins(t.Object)
 	if text == "none" {
 		if len(pins) == 0 {
@@ -238,26 +239,42 @@ func consequences(t session.Target, text string) []string {
 		}
 		return []string{fmt.Sprintf("pins stay, and pods continue to use them: %s", pins)}
 	}
+	if elsewhere := t.Installation.Elsewhere(t.Object.GetNamespace()); elsewhere != "" {
+		return []string{elsewhere}
+	}
 	track, _ := optin.ParseTrack(text)
 	uses, _ := t.Kind.Uses(t.Object)
-	var notes, fresh []string
 	selection := track.Select(uses, true, func(pin.Source) optin.Traits { return optin.Traits{} })
-	for _, use := range selection.Uses {
-		if _, pinned := pins[use.Source]; !pinned {
-			fresh = append(fresh, use.String())
-		}
-	}
 	annotations := t.Object.GetAnnotations()
-	if elsewhere := t.Installation.Elsewhere(t.Object.GetNamespace()); elsewhere != "" {
-		return append(notes, elsewhere)
+	copies := annotations[keys.Mode] == "" || optin.ModeOf(annotations).Pins
+	var notes, fresh []string
+	for _, use := range selection.Uses {
+		if _, pinned := pins[use.Source]; pinned || !copies {
+			continue
+		}
+		if why := whyNotCopied(ctx, c, t, use.Source); why != "" {
+			notes = append(notes, fmt.Sprintf("%s is not pinned: %s", use.Source, why))
+			continue
+		}
+		fresh = append(fresh, use.String())
 	}
-	if len(fresh) > 0 && (annotations[keys.Mode] == "" || optin.ModeOf(annotations).Pins) {
-		notes = append(notes, fmt.Sprintf("a controller pins %s at once, which is a rollout", strings.Join(fresh, ", ")))
+	if len(fresh) > 0 {
+		notes = append([]string{fmt.Sprintf("a controller pins %s at once, which is a rollout", strings.Join(fresh, ", "))}, notes...)
 	}
 	for _, source := range selection.Unused {
 		notes = append(notes, fmt.Sprintf("the pod template does not refer to %s, so tracking it has no effect", source))
 	}
 	return notes
+}
+
+// whyNotCopied returns why a source is never copied, as far as its metadata shows; empty if it is, or if the user may not see it.
+func whyNotCopied(ctx context.Context, c client.Reader, t session.Target, source pin.Source) string {
+	var traits optin.Traits
+	meta := revision.NewMetadata(source.Kind)
+	if err := c.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: source.Name}, meta); err == nil {
+		traits, _ = t.Installation.Options.Compat.Describe(source, meta)
+	}
+	return view.WhyNeverCopied(source, traits, t.Installation.Options.Secrets)
 }
 
 // stillOwned returns which of the sources continue to be tracked because the workload owns them.
