@@ -161,7 +161,7 @@ func (w *writing) own(ctx context.Context, c *session.Connection, obj client.Obj
 	}
 	source := pin.Source{Kind: revision.ContentOf(obj).Kind, Name: obj.GetName()}
 	tracked, err := w.trackOwned(ctx, c, owner, source)
-	return ownerNotes(source, owner, tracked, obj.GetNamespace()), err
+	return append(tracked.notes, deletedWith(source, owner, obj.GetNamespace())), err
 }
 
 // printFlagsOf returns the flags for printing that one of kubectl's commands has got, with what they were set to.

@@ -100,7 +100,7 @@ func (s *setOwner) Run(ctx context.Context) error {
 	if err := c.Get(ctx, key, revision.NewSource(s.source.Kind)); err != nil {
 		return err
 	}
-	tracked := ""
+	var tracked listing
 	if !s.remove {
 		if tracked, err = s.trackOwned(ctx, c, s.workload, s.source); err != nil {
 			return err
@@ -115,15 +115,15 @@ func (s *setOwner) Run(ctx context.Context) error {
 	})
 }
 
-// own writes the reference. tracked is what was said of the workload's annotation.
-func (s *setOwner) own(ctx context.Context, c *session.Connection, found session.Target, obj client.Object, tracked string) error {
+// own writes the reference. tracked is what became of the workload's annotation.
+func (s *setOwner) own(ctx context.Context, c *session.Connection, found session.Target, obj client.Object, tracked listing) error {
 	owner := ownerReference(found)
 	before := obj.GetOwnerReferences()
 	after := slices.DeleteFunc(slices.Clone(before), func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
 	if !s.remove {
 		after = append(after, owner)
 	}
-	if len(after) == len(before) && tracked == "" {
+	if len(after) == len(before) && !tracked.wrote {
 		return s.unchanged(obj)
 	}
 	obj.SetOwnerReferences(after)
@@ -136,45 +136,50 @@ func (s *setOwner) own(ctx context.Context, c *session.Connection, found session
 	if s.remove {
 		return s.printed(obj, fmt.Sprintf("%[1]s no longer owns it. If %[1]s tracks it, that does not change; to stop: kubectl confrev untrack %[1]s %[2]s%[3]s", s.workload, s.source, session.Namespaced(obj.GetNamespace())))
 	}
-	return s.printed(obj, ownerNotes(s.source, s.workload, tracked, obj.GetNamespace())...)
+	return s.printed(obj, append(tracked.notes, deletedWith(s.source, s.workload, obj.GetNamespace()))...)
 }
 
-func ownerNotes(source pin.Source, workload, tracked, namespace string) []string {
-	notes := []string{
-		fmt.Sprintf("changes to %s roll %s out; a controller pins it at once, which is a rollout", source, workload),
-		fmt.Sprintf("deleting %[1]s now deletes %[2]s too. To prevent that: kubectl confrev set owner %[2]s %[1]s --remove%[3]s", workload, source, session.Namespaced(namespace)),
-	}
-	if tracked != "" {
-		notes = append([]string{tracked}, notes...)
-	}
-	return notes
+// deletedWith returns the cost of an owner.
+func deletedWith(source pin.Source, workload, namespace string) string {
+	return fmt.Sprintf("deleting %[1]s now deletes %[2]s too. To prevent that: kubectl confrev set owner %[2]s %[1]s --remove%[3]s", workload, source, session.Namespaced(namespace))
+}
+
+// listing is what became of the annotation confrev.io/track of a workload that is to own a source: whether it was written, and what follows.
+type listing struct {
+	wrote bool
+	notes []string
 }
 
 // trackOwned lists a source in the workload's annotation confrev.io/track, before the workload becomes its owner: a user who may
-// write owners into a source has no say about workloads, so the reference by itself opts nothing in. It does nothing where the
-// source is tracked already, or where the workload or its namespace consents to ownerReferences. It returns what to say of it.
-func (w *writing) trackOwned(ctx context.Context, c *session.Connection, workload string, source pin.Source) (said string, err error) {
+// write owners into a source has no say about workloads, so the reference by itself opts nothing in. It writes nothing where the
+// source is tracked already, or where the workload or its namespace consents to ownerReferences.
+func (w *writing) trackOwned(ctx context.Context, c *session.Connection, workload string, source pin.Source) (tracked listing, err error) {
 	err = w.onTarget(ctx, c, workload, func(found session.Target) error {
-		said, err = w.tryToTrackOwned(ctx, c, found, source)
+		tracked, err = w.tryToTrackOwned(ctx, c, found, source)
 		return err
 	})
-	return said, err
+	return tracked, err
 }
 
-func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, found session.Target, source pin.Source) (string, error) {
+func (w *writing) tryToTrackOwned(ctx context.Context, c *session.Connection, found session.Target, source pin.Source) (listing, error) {
 	asked, err := found.Config(ctx, c)
 	if err != nil {
-		return "", err
+		return listing{}, err
 	}
 	before := found.Object.GetAnnotations()[keys.Track]
 	after, err := withOwned(found, before, asked.Track, source)
-	if err != nil || after == before {
-		return "", err
+	if err != nil {
+		return listing{}, err
+	}
+	tracked := listing{wrote: after != before, notes: consequences(ctx, c, found, source.String())}
+	if !tracked.wrote {
+		return tracked, nil
 	}
 	if err := w.annotate(ctx, c, found.Object, map[string]string{keys.Track: after}); err != nil {
-		return "", fmt.Errorf("annotate %s: %w", found, err)
+		return listing{}, fmt.Errorf("annotate %s: %w", found, err)
 	}
-	return fmt.Sprintf("%s of %s: %s -> %s", keys.Track, found, orNothing(before), after), nil
+	tracked.notes = append([]string{fmt.Sprintf("%s of %s: %s -> %s", keys.Track, found, orNothing(before), after)}, tracked.notes...)
+	return tracked, nil
 }
 
 // withOwned returns the annotation confrev.io/track with one source more, or as it is if that is tracked without.
