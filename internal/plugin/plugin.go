@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/completion"
@@ -34,6 +35,12 @@ uses it, and how to roll back.`
 
 // Command returns the command kubectl-confrev.
 func Command(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd, _ := command(streams)
+	return cmd
+}
+
+// command returns the command, and what its verbs share.
+func command(streams genericiooptions.IOStreams) (*cobra.Command, *session.Session) {
 	streams = printer.Screened(streams)
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(streams)
 	p := &session.Session{IOStreams: streams, Factory: cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))}
@@ -65,7 +72,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.SetUsageTemplate(shortUsage.Replace(cmd.UsageTemplate()))
 	// Its scripts complete kubectl-confrev. kubectl completes its plugins in a way of its own: docs/cli.md.
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	return cmd
+	return cmd, p
 }
 
 // completeConnection completes the flags that choose a cluster and a namespace, as kubectl does.
@@ -115,7 +122,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	streams = printer.Screened(streams)
-	cmd := Command(streams)
+	cmd, p := command(streams)
 	cmd.SetArgs(spelledOut(cmd, args))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
@@ -123,20 +130,39 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	}
 	status := session.ExitStatus{Status: 1, Err: err}
 	if errors.As(err, &status); status.Err != nil {
-		_, _ = fmt.Fprintln(streams.ErrOut, "error:", explain(err))
+		_, _ = fmt.Fprintln(streams.ErrOut, "error:", explain(err, apiServer(p)))
 	}
 	return status.Status
 }
 
-// explain returns an error as one line that says what to do next.
-func explain(err error) string {
+// apiServer returns the host and port of the API server; empty if the flags lead to none.
+func apiServer(p *session.Session) string {
+	config, err := p.Factory.ToRESTConfig()
+	if err != nil {
+		return ""
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return ""
+	}
+	return server.Host
+}
+
+// explain returns an error as one line that says what to do next. server is the host and port of the API server.
+func explain(err error, server string) string {
 	text := printer.OneLine(strings.TrimSpace(err.Error()))
 	var unreachable *net.OpError
 	var request *url.Error
+	lost := errors.As(err, &unreachable)
+	if errors.As(err, &request) {
+		// A manifest may be read from a URL, and a login may be renewed elsewhere.
+		asked, err := url.Parse(request.URL)
+		lost = err == nil && asked.Host == server
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
-	case errors.As(err, &unreachable) || errors.As(err, &request):
+	case lost:
 		return fmt.Sprintf("cannot reach the API server: %s; check --context, --kubeconfig and the network", text)
 	case apierrors.IsUnauthorized(err):
 		return text + "; log in again"

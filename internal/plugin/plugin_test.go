@@ -3,9 +3,12 @@ package plugin
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -19,8 +22,42 @@ import (
 )
 
 func TestAnErrorIsOneLine(t *testing.T) {
-	if text := explain(errors.New(gen.Hostile)); !gen.Harmless(printer.Escaped(text)) {
+	if text := explain(errors.New(gen.Hostile), ""); !gen.Harmless(printer.Escaped(text)) {
 		t.Errorf("it says %q", text)
+	}
+}
+
+// A manifest is not read from the API server.
+func TestAnErrorBlamesTheRightServer(t *testing.T) {
+	failed := func(address string) error {
+		return fmt.Errorf("read: %w", &url.Error{Op: "Get", URL: address, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no such host")}})
+	}
+	for name, test := range map[string]struct {
+		err   error
+		blame bool
+	}{
+		"the API server":         {failed("https://api.example:6443/apis/apps/v1/deployments?limit=500"), true},
+		"the API server, later":  {&net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset by peer")}, true},
+		"the server of the file": {failed("https://typo.example/app.yaml"), false},
+		"none":                   {errors.New("deployments.apps \"web\" not found"), false},
+	} {
+		if text := explain(test.err, "api.example:6443"); strings.Contains(text, "cannot reach the API server") != test.blame || !strings.Contains(text, test.err.Error()) {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+func TestTheServerToBlameIsThatOfTheFlags(t *testing.T) {
+	connected(t, served)
+	for args, blame := range map[string]bool{
+		"doctor --server=http://127.0.0.1:1":   true,
+		"preview -f http://127.0.0.1:1/a.yaml": false,
+	} {
+		var out bytes.Buffer
+		status := Run(t.Context(), genericiooptions.IOStreams{In: &out, Out: &out, ErrOut: &out}, strings.Fields(args))
+		if text := out.String(); status != 1 || strings.Contains(text, "cannot reach the API server") != blame || !strings.Contains(text, "127.0.0.1:1") {
+			t.Errorf("%s: %d, %s", args, status, text)
+		}
 	}
 }
 
