@@ -242,15 +242,20 @@ func (o *statusOptions) redraw(before, list *view.StatusList) error {
 	if before != nil {
 		known := map[string]bool{}
 		for _, r := range statusTable(before).Rows {
-			known[fmt.Sprint(r.Cells)] = true
+			known[rowKey(r)] = true
 		}
-		table.Rows = slices.DeleteFunc(table.Rows, func(r metav1.TableRow) bool { return known[fmt.Sprint(r.Cells)] })
+		table.Rows = slices.DeleteFunc(table.Rows, func(r metav1.TableRow) bool { return known[rowKey(r)] })
 		o.NoHeaders = true
 	}
 	if len(table.Rows) == 0 {
 		return nil
 	}
 	return o.PrintTable(o.Out, table, o.all)
+}
+
+// rowKey distinguishes a row from all others that are printed, also from those of other namespaces.
+func rowKey(r metav1.TableRow) string {
+	return fmt.Sprint(r.Object.Object.(*metav1.PartialObjectMetadata).Namespace, r.Cells)
 }
 
 // clear clears the screen of a terminal.

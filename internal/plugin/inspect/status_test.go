@@ -116,3 +116,21 @@ func TestAWaitThatEndsAtItsDeadline(t *testing.T) {
 		})
 	}
 }
+
+// Workloads of two namespaces may have equal rows.
+func TestARowOfEachNamespaceIsPrinted(t *testing.T) {
+	list := func(states ...view.State) *view.StatusList {
+		list := &view.StatusList{}
+		for i, state := range states {
+			list.Items = append(list.Items, view.WorkloadStatus{WorkloadRef: view.WorkloadRef{Namespace: []string{"blue", "green"}[i], Workload: "deployment/web"}, State: state})
+		}
+		return list
+	}
+	var out bytes.Buffer
+	o := &statusOptions{Session: &session.Session{IOStreams: genericiooptions.IOStreams{Out: &out, ErrOut: &out}}, all: true}
+	o.Flags = genericclioptions.NewPrintFlags("")
+	err := o.redraw(list(view.RolledOut, view.Advancing), list(view.RolledOut, view.RolledOut))
+	if text := out.String(); err != nil || !strings.Contains(text, "green") || strings.Contains(text, "blue") {
+		t.Errorf("%v, it prints %q", err, text)
+	}
+}
