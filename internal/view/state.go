@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
@@ -131,6 +132,9 @@ func worst(all []SourceStatus) State {
 	}
 	return Untracked
 }
+
+// NothingCopied returns why a workload of a mode without pins has none.
+func NothingCopied(mode optin.Mode) string { return fmt.Sprintf("nothing is copied in mode %s", mode) }
 
 // ExplainVerdict returns what the verdict on a source means for a workload. status, preview and the verbs that move pins use these words.
 func ExplainVerdict(d plan.Decision) string {

@@ -244,6 +244,7 @@ func TestPluginKnowsTheAnnotationsOfOtherTools(t *testing.T) {
 	w.Edit("app", "v", "2")
 	w.WaitEvent("WaitingToAdvance", "web", "configmap/app changed")
 	w.confrev("undo", "deployment/web").fails(1, "deployment/web has no pins to roll back: nothing is copied in mode restart")
+	w.confrev("diff", "deployment/web").fails(2, "deployment/web has no pins: nothing is copied in mode restart")
 	w.confrev("advance", "deployment/web").says("deployment.apps/web advanced", "configmap/app: restarts for its present content")
 	w.waitRestarted("web", "configmap/app", "")
 }

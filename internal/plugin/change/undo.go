@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/view"
 )
 
 const undoLong = `Roll the configuration of a workload back, and nothing else: the image stays. (kubectl rollout undo takes both back.)
@@ -130,7 +131,7 @@ func whyUnpinned(look rollout.Assessment) string {
 		}
 	}
 	if len(look.Pins.Decisions) == 0 {
-		return fmt.Sprintf("nothing is copied in mode %s", look.Config.Mode)
+		return view.NothingCopied(look.Config.Mode)
 	}
 	return "the controller has not pinned it yet"
 }

@@ -15,11 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/view"
 )
 
 const diffLong = `Compare the content of two revisions of a source, key by key; or what a workload runs with the present content of its sources,
@@ -140,7 +142,11 @@ func (d *diff) ofWorkload(ctx context.Context, c *session.Connection, name strin
 		return false, err
 	}
 	if len(pins) == 0 {
-		return false, fmt.Errorf("%s has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track %s%s", found, found, found.Namespaced())
+		asked, err := found.Config(ctx, c)
+		if err != nil {
+			return false, err
+		}
+		return false, withoutPins(found, asked)
 	}
 	var all [][2]side
 	for _, use := range uses {
@@ -171,6 +177,14 @@ func (d *diff) ofWorkload(ctx context.Context, c *session.Connection, name strin
 		differ = differ || different
 	}
 	return differ, nil
+}
+
+// withoutPins returns the error that there is nothing to compare.
+func withoutPins(t session.Target, asked optin.Config) error {
+	if !asked.Mode.Pins {
+		return fmt.Errorf("%s has no pins: %s", t, view.NothingCopied(asked.Mode))
+	}
+	return fmt.Errorf("%s has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track %s%s", t, t, t.Namespaced())
 }
 
 // sides returns two contents of a source as the diff program gets them.
@@ -240,7 +254,7 @@ func revisionsOf(source pin.Source, metas []metav1.PartialObjectMetadata) revisi
 
 func (r revisions) choose(from, to string) (old, now pin.Pin, err error) {
 	if len(r.all) == 0 {
-		return old, now, fmt.Errorf("%s has no revisions: nothing that tracks it has been rolled out", r.of)
+		return old, now, fmt.Errorf("%s has no revisions: no workload was pinned to it", r.of)
 	}
 	target := r.all[len(r.all)-1].Number
 	if to != "" {

@@ -15,10 +15,12 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
 )
 
@@ -111,5 +113,22 @@ func texts(all files) map[string]string {
 func TestDiffShowsNoControlSequence(t *testing.T) {
 	if got := string(shownAs([]byte("\x1b[2Jnew\r\n"), false, false, true, "after")); got != "\\x1b[2Jnew\\x0d\n" {
 		t.Errorf("it shows %q", got)
+	}
+}
+
+// In a mode that copies nothing, tracking would not lead to pins.
+func TestWhyThereIsNothingToCompare(t *testing.T) {
+	web := session.Target{Kind: workload.Deployment, Object: gen.Deployment("web")}
+	for mode, want := range map[optin.Mode]string{
+		optin.Revision: "deployment/web has no pins: its pods read the sources as they are when they start; to begin: kubectl confrev track deployment/web -n default",
+		optin.Restart:  "deployment/web has no pins: nothing is copied in mode restart",
+		optin.Attach:   "deployment/web has no pins: nothing is copied in mode attach",
+	} {
+		if err := withoutPins(web, optin.Config{Mode: mode}); err.Error() != want {
+			t.Errorf("in mode %s: %v", mode, err)
+		}
+	}
+	if _, _, err := revisionsOf(gen.Source("configmap/app"), nil).choose("", ""); err == nil || err.Error() != "configmap/app has no revisions: no workload was pinned to it" {
+		t.Error(err)
 	}
 }

@@ -83,7 +83,7 @@ func (o *history) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.answer(list, list.Notes, historyTable(list), "No revisions found: no workload that confrev follows uses it.")
+	return o.answer(list, list.Notes, historyTable(list), "No revisions found: no workload is pinned to one.")
 }
 
 // shownKeys is how many keys of a kind of change, or names, a line shows.
