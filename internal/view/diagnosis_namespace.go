@@ -155,16 +155,7 @@ func (d *doctor) pause(look rollout.Assessment) {
 			level = SeverityWarning
 		}
 	}
-	d.addFinding(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload), "once it may roll out: "+toResume(paused), "paused%s: %s", lasts, p.paused)
-}
-
-// toResume returns the command that ends a pause. "kubectl rollout resume" is only for Deployments.
-func toResume(paused rollout.Roller) string {
-	name, namespace := paused.Kind.Resource()+"/"+paused.Object.GetName(), paused.Object.GetNamespace()
-	if paused.Kind == workload.Deployment {
-		return fmt.Sprintf("kubectl rollout resume %s -n %s", name, namespace)
-	}
-	return fmt.Sprintf(`kubectl patch %s -n %s --type merge -p '{"spec":{"paused":false}}'`, name, namespace)
+	d.addFinding(level, "Paused", look.Kind.GVK, client.ObjectKeyFromObject(look.Workload), "once it may roll out: "+paused.Kind.ToResume(paused.Object), "paused%s: %s", lasts, p.paused)
 }
 
 // leakMargin is how much longer than twice its grace time a revision that nothing uses may stay.

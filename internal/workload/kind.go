@@ -128,6 +128,14 @@ func (k Kind) PausedSince(obj client.Object) (at time.Time, known bool) {
 	return time.Time{}, false
 }
 
+// ToResume returns the command that ends the pause of an object: kubectl's own is only for Deployments.
+func (k Kind) ToResume(obj client.Object) string {
+	if _, ok := obj.(*appsv1.Deployment); ok {
+		return fmt.Sprintf("kubectl rollout resume %s/%s -n %s", k.Resource(), obj.GetName(), obj.GetNamespace())
+	}
+	return fmt.Sprintf(`kubectl patch %s/%s -n %s --type merge -p '{"spec":{"paused":false}}'`, k.Resource(), obj.GetName(), obj.GetNamespace())
+}
+
 // maxPause is how long a new object waits, paused, for a missing source, unless its own deadline is earlier.
 const maxPause = 10 * time.Minute
 
