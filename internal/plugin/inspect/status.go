@@ -30,7 +30,8 @@ const statusLong = `Show which revision of each source every workload is pinned 
  *  RolledOut: pinned to the present content, and all pods carry it.
  *  Advancing: about to be pinned to it, or being rolled out.
  *  Held: rolled back. It stays until the source changes, a deploy changes code that was undone, or it is resumed.
- *  Waiting: a person decides: the annotation confrev.io/advance, a partition or OnDelete, or a step of an Argo Rollout.
+ *  Waiting: a setting makes it wait, for a person, a deploy, a time or its turn (-o wide shows it), or a person decides: a
+    partition, OnDelete, or a step of an Argo Rollout without a duration.
  *  Paused: the workload is paused.
  *  Failed: its controller reports that the rollout failed: the progress deadline of a Deployment, a degraded Argo Rollout.
  *  Missing: the source, or a key that a container requires, does not exist.
@@ -44,8 +45,8 @@ Workloads that confrev does not follow are shown only when they are named. Exit 
 when a rollout failed, 3 when something else is not rolled out, 1 when there was an error.
 
 With --wait, the command ends as soon as the present content of all sources has reached every pod. It ends with status 3 when the
-time is over, or when a workload is Missing, Held, Waiting, Paused or Unknown, and with status 4 when one Failed: those states do not
-end without action. Without any workload to wait for, it fails.
+time is over, or when a workload is in a state that does not end without action: Missing, Held or Unknown; Paused, except by confrev;
+Waiting, except for a time or its turn. It ends with status 4 when one Failed. Without any workload to wait for, it fails.
 
 With the names of sources: how far changes to them have spread (confrev.io/steps, confrev.io/max-rolling). Exit status: 0 when they are
 complete, 4 when one was stopped, otherwise 3.`

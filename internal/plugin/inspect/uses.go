@@ -18,7 +18,7 @@ const usesLong = `Show which workloads use a source, and what a change to it wou
  *  Rolls: it is rolled out, which replaces the pods.
  *  Restarts: the same, in mode restart: the pods read the source itself.
  *  NextJob: the next Job starts with it.
- *  Waits: nothing changes until a person approves it.
+ *  Waits: nothing changes before what REASON says: a person, a deploy, a time, a turn, or the end of a pause.
  *  Stays: nothing happens.
 
 KEYS are those that the workload uses; a change to others does nothing.`
