@@ -55,11 +55,13 @@ func TestWhatTrackingLeadsTo(t *testing.T) {
 	}
 	generated := gen.App("a")
 	generated.Annotations = map[string]string{"control-plane.alpha.kubernetes.io/leader": "{}"}
+	certificate := gen.Secret("db", "Opaque", nil)
+	certificate.Annotations = map[string]string{"cert-manager.io/certificate-name": "db"}
 	for name, test := range map[string]struct {
 		track string
 		web   []gen.DeploymentModifier
 		want  []string
-		// source is configmap/app; secrets is true if the controller handles Secrets.
+		// source is one of the sources; secrets is true if the controller handles Secrets.
 		source  client.Object
 		secrets bool
 	}{
@@ -74,6 +76,7 @@ func TestWhatTrackingLeadsTo(t *testing.T) {
 		"a source that is read live":      {track: "all", source: with("live"), want: []string{"configmap/app is not pinned: confrev.io/policy: live; pods read the source itself"}},
 		"a source that is ignored":        {track: "all", source: with("ignore"), want: []string{"configmap/app is not pinned: confrev.io/policy: ignore; pods read the source itself"}},
 		"a source that rotates":           {track: "all", source: with("rotate"), want: []string{"configmap/app is not pinned: confrev.io/policy: rotate; pods read the source itself"}},
+		"a certificate":                   {track: "all", web: two, source: certificate, secrets: true, want: append(slices.Clone(fresh), "secret/db is not pinned: confrev.io/policy: rotate; pods read the source itself")},
 		"a source that is always written": {track: "all", source: generated, want: []string{"configmap/app is not pinned: never copied: it is the lock of a leader election"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -273,6 +273,9 @@ func whyNotCopied(ctx context.Context, c client.Reader, t session.Target, source
 	meta := revision.NewMetadata(source.Kind)
 	if err := c.Get(ctx, client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: source.Name}, meta); err == nil {
 		traits, _ = t.Installation.Options.Compat.Describe(source, meta)
+		if t.Installation.Options.Rotating.Classify(source, meta) == optin.Rotated {
+			traits.Policy = optin.PolicyRotate
+		}
 	}
 	return view.WhyNeverCopied(source, traits, t.Installation.Options.Secrets)
 }
