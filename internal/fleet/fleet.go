@@ -43,6 +43,9 @@ type Fleet struct {
 	defaults  optin.Defaults
 	elsewhere client.Reader
 
+	// elected is closed once this process leads; nil if it does from the beginning.
+	elected <-chan struct{}
+
 	// brief is true for a process that looks once, and so cannot know for how long anything has been as it is.
 	brief bool
 
@@ -72,6 +75,10 @@ func OfSnapshot(client client.Reader, now func() time.Time) *Fleet {
 func (f *Fleet) Configure(defaults optin.Defaults, elsewhere client.Reader) {
 	f.defaults, f.elsewhere = defaults, elsewhere
 }
+
+// RememberFrom lets the Fleet remember nothing of members before elected is closed: this process looks at them only when it is asked until then, which may
+// be weeks apart. It must be called before Add.
+func (f *Fleet) RememberFrom(elected <-chan struct{}) { f.elected = elected }
 
 // Followers returns the same source in the namespaces that may come after its own.
 func (f *Fleet) Followers(source revision.Ref) []revision.Ref {
@@ -107,6 +114,8 @@ type change struct {
 	examined map[string]time.Time
 	// fresh is true until all members have been looked at for the first time. What the record says of them counts until then.
 	fresh bool
+	// void is true if nothing that is remembered of members counts any more at the next survey, since this process did not lead at the latest one.
+	void bool
 	// unread is why pods could not be looked at.
 	unread string
 	// analysed has what the analyses of members have shown.

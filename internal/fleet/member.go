@@ -16,14 +16,18 @@ import (
 // admittedFor is how long a member that was let go counts as being in the middle of the change although nothing shows it yet.
 const admittedFor = 30 * time.Second
 
-// begin forgets what is remembered of earlier content.
+// begin forgets what is remembered of earlier content, and what does not count any more.
 func (c *change) begin(s *Survey) {
-	if c.revision == s.Current.Revision && c.number == s.since() && c.healthy != nil {
+	same := c.revision == s.Current.Revision && c.number == s.since() && c.healthy != nil
+	if same && !c.void {
 		return
 	}
+	if !same {
+		// Whom this process let go a moment ago takes up a place whether or not it leads.
+		c.admitted = map[string]time.Time{}
+	}
 	c.revision, c.number = s.Current.Revision, s.since()
-	c.healthy, c.vouched, c.admitted, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]time.Time{}, map[string]stuck{}
-	c.troubled = map[string]bool{}
+	c.healthy, c.vouched, c.troubled, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]stuck{}
 	c.crashed, c.examined, c.analysed = map[string]string{}, map[string]time.Time{}, map[string]analysed{}
 	c.fresh = true
 }

@@ -43,12 +43,25 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	for _, name := range slices.Sorted(maps.Keys(standings)) {
 		members = append(members, c.member(s, name, standings[name], began))
 	}
-	c.fresh = false
+	c.fresh, c.void = false, !f.remembers()
 	s.Spread = spread.Look(members, asked.Settings, s.open(), s.Record.Passed)
 	s.Behind = behind && !s.Record.Staged
 	s.Stopped = s.isStoppedByPerson() || s.Stops() > 0
 	c.latest, c.cost = s, f.now().Sub(began)
 	return s, nil
+}
+
+// remembers reports whether this process looks at the members again and again, because it leads.
+func (f *Fleet) remembers() bool {
+	if f.elected == nil {
+		return true
+	}
+	select {
+	case <-f.elected:
+		return true
+	default:
+		return false
+	}
 }
 
 // open returns how many waves have passed regardless of their members: those that a person let pass, until that is recorded, and those that a record of an

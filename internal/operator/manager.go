@@ -241,6 +241,7 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 func newFleet(manager ctrl.Manager, o Options) *fleet.Fleet {
 	f := fleet.New(manager.GetClient(), time.Now)
 	f.Configure(o.Defaults(), manager.GetClient())
+	f.RememberFrom(manager.Elected())
 	if o.FailFast {
 		f.ExaminePods(manager.GetAPIReader())
 	}
