@@ -66,7 +66,7 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		// Whatever it looks like. If the cache shows its new ReplicaSet before its new template, it looks rolled back.
 		m.Stage = spread.Rolling
 	case d.Verdict == plan.Advanced && of.Paused:
-		m.Stage, m.Why = spread.Later, "it is paused (spec.paused)"
+		m.Stage, m.Why = spread.Later, paused
 	case d.Verdict == plan.Advanced, d.Verdict == plan.Waiting && d.Wait.Reason == waiting.Stopped:
 		m.Stage = spread.Waiting
 		for _, health := range of.Health {
@@ -124,13 +124,18 @@ func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Ti
 			m.Stage = spread.Unwell
 		case c.failed(m.Name, of, health.Left, now):
 			m.Stage = spread.Failed
+		case of.Paused:
+			m.Stage, m.Why = spread.Parked, paused
 		default:
 			m.Stage = spread.Rolling
 		}
 	}
 }
 
-const couldNotLook = "it could not be looked at"
+const (
+	couldNotLook = "it could not be looked at"
+	paused       = "it is paused (spec.paused)"
+)
 
 // apart has why workloads with some verdicts do not take the change.
 var apart = map[plan.Verdict]string{
@@ -190,10 +195,13 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		m.Stage, m.Until, c.vouched[m.Name] = spread.Vouched, time.Time{}, true
 	case needsAction:
 		m.Stage, m.Why = spread.Parked, why
+		delete(c.stuck, m.Name)
 	case of.Advance.Unwell:
 		m.Stage, m.Why = spread.Unwell, why
 	case c.failed(m.Name, of, why, now):
 		m.Stage, m.Fails, m.Why = spread.Failed, true, why
+	case of.Paused:
+		m.Stage, m.Why = spread.Parked, paused
 	default:
 		m.Stage, m.Why = spread.Rolling, why
 	}
@@ -226,8 +234,8 @@ func (c *change) failed(name string, of rollout.Standing, left string, now time.
 			return true
 		}
 	}
-	if slices.ContainsFunc(of.Health, func(health workload.Health) bool { return health.Unseen }) {
-		// What a controller has not looked at shows nothing about the change: the controller may be away.
+	if of.Paused || slices.ContainsFunc(of.Health, func(health workload.Health) bool { return health.Unseen }) {
+		// What a controller has not looked at, or a person does not let go on, shows nothing about the change.
 		delete(c.stuck, name)
 		return false
 	}

@@ -82,6 +82,26 @@ func TestWithoutProgress(t *testing.T) {
 	}
 }
 
+// Rule 37: a person may pause a Deployment in the middle of the change for as long as they like. Afterwards, it has its whole deadline.
+func TestAPauseIsNoFailure(t *testing.T) {
+	c, s := &change{}, surveyed(0)
+	c.begin(s)
+	for i, step := range []struct {
+		paused bool
+		after  time.Duration
+		want   spread.Stage
+	}{
+		{false, 0, spread.Rolling}, {true, time.Minute, spread.Parked}, {true, time.Hour, spread.Parked}, {false, time.Hour, spread.Rolling},
+		{false, time.Hour + 9*time.Minute, spread.Rolling}, {false, time.Hour + 10*time.Minute, spread.Failed},
+	} {
+		of := has(rolling)
+		of.Paused = step.paused
+		if m := c.member(s, "web", of, noon.Add(step.after)); m.Stage != step.want || m.Fails != (step.want == spread.Failed) {
+			t.Errorf("%d: it is %s, fails: %v; want %s", i, m.Stage, m.Fails, step.want)
+		}
+	}
+}
+
 // Rule 38: how far a workload is with its first pin, and that it takes up a place only while it makes progress.
 func TestStagesOfFirstPins(t *testing.T) {
 	wants := func(health workload.Health) rollout.Standing {
@@ -96,8 +116,8 @@ func TestStagesOfFirstPins(t *testing.T) {
 	unwell.Advance.Unwell = true
 	unread := wants(healthy)
 	unread.Decision.Verdict = plan.Waiting
-	paused := wants(healthy)
-	paused.Paused = true
+	paused, stays := wants(healthy), got(rolling)
+	paused.Paused, stays.Paused = true, true
 	for name, test := range map[string]struct {
 		of       rollout.Standing
 		admitted bool
@@ -111,6 +131,7 @@ func TestStagesOfFirstPins(t *testing.T) {
 		"it is paused":                  {of: paused, want: spread.Waiting, free: true},
 		"a setting cannot be read":      {of: unread, want: spread.Later},
 		"it rolls out":                  {of: got(rolling), want: spread.Rolling},
+		"it was paused in the middle":   {of: stays, want: spread.Parked},
 		"it is rolled out":              {of: got(healthy), want: spread.Vouched},
 		"it was not well before":        {of: unwell, want: spread.Unwell},
 		"its controller gave up":        {of: got(failing(noon)), want: spread.Failed},
@@ -167,6 +188,13 @@ func TestStages(t *testing.T) {
 	}
 	paused := moves(healthy)
 	paused.Paused = true
+	with := func(health workload.Health) rollout.Standing {
+		of := has(health)
+		of.Paused = true
+		return of
+	}
+	pausedUnwell := with(rolling)
+	pausedUnwell.Advance.Unwell = true
 	for name, test := range map[string]struct {
 		of        rollout.Standing
 		member    string
@@ -195,6 +223,10 @@ func TestStages(t *testing.T) {
 		"it would, in the middle of another":   {of: moves(rolling), want: spread.Waiting, disturbed: true},
 		"it would, with no replicas":           {of: moves(workload.Health{Idle: true, Disturbed: true}), want: spread.Waiting},
 		"it is paused":                         {of: paused, want: spread.Later},
+		"it was paused in the middle":          {of: with(rolling), want: spread.Parked},
+		"it was paused after it was done":      {of: with(recorded), want: spread.Baking, until: noon.Add(71 * time.Second)},
+		"it was paused after it failed":        {of: with(failing(noon)), want: spread.Failed, fails: true},
+		"it was paused, and not well before":   {of: pausedUnwell, want: spread.Unwell},
 		"it is frozen":                         {of: waits(waiting.Frozen, noon.Add(time.Hour)), want: spread.Later},
 		"a setting cannot be read":             {of: rollout.Standing{Decision: plan.Decision{Verdict: plan.Waiting, Wait: waiting.Wait{Reason: waiting.Manual, Invalid: true}}}, want: spread.Later},
 		"it waits for a person":                {of: waits(waiting.Manual, time.Time{}), want: spread.Apart},

@@ -253,3 +253,32 @@ func TestAnUndoWithoutTheEarlierRevision(t *testing.T) {
 	w.Edit("shared", "color", "repaired")
 	w.allHave(bad, "a")
 }
+
+// Rules 37 and 40: a Deployment that a person pauses in the middle of the change does not fail, however long that lasts. It goes on when they resume it.
+func TestAPauseInTheMiddleIsNoFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.fleet(map[string]string{keys.OnFailure: "stop"}, "paused", "stuck")
+	end := w.noMorePods()
+	w.Edit("shared", "color", "B")
+	w.allHave(first, "paused", "stuck")
+	w.Kubectl("rollout", "pause", "deployment/paused")
+	w.membersAre(map[string]string{"deployment/paused": "Parked: it is paused (spec.paused)", "deployment/stuck": "Rolling"})
+	// The one that fails shows that the time of the other is over, too.
+	w.Kubectl("annotate", "deployment/paused", keys.Deadline+"=1s")
+	w.Kubectl("annotate", "deployment/stuck", keys.Deadline+"=1s")
+	w.WaitEvent("ChangeFailed", "stuck", "revision 2 of configmap/shared failed")
+	if s := w.spreads(); !strings.HasPrefix(s.Message, "deployment/stuck failed with it") {
+		t.Errorf("%+v", s)
+	}
+	w.Kubectl("annotate", "deployment/paused", keys.Deadline+"-")
+	end()
+	w.Kubectl("rollout", "resume", "deployment/paused")
+	w.confrev("resume", "configmap/shared").ends(0, "continues")
+	w.Eventually("it is complete", func() string {
+		if s := w.spreads(); s.State != view.Complete || s.Vouched != 2 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+}
