@@ -25,7 +25,7 @@ var (
 	RunKind      = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "AnalysisRun"}
 )
 
-// Kept is how many AnalysisRuns of one workload are kept once they have ended.
+// Kept is how many AnalysisRuns of one workload are kept once they have ended, unless its present change has more.
 const Kept = 3
 
 // maxTemplates is how many analyses one workload may have.
@@ -177,11 +177,11 @@ func Ended(run *unstructured.Unstructured) bool {
 	return slices.Contains([]string{"Successful", "Failed", "Error", "Inconclusive"}, phase)
 }
 
-// Superfluous returns those of a workload's AnalysisRuns that are more than Kept: the oldest that have ended.
-func Superfluous(runs []unstructured.Unstructured) []unstructured.Unstructured {
+// Superfluous returns those of a workload's AnalysisRuns that are more than are kept: the oldest that have ended. A change has so many together.
+func Superfluous(runs []unstructured.Unstructured, together int) []unstructured.Unstructured {
 	ended := slices.DeleteFunc(slices.Clone(runs), func(run unstructured.Unstructured) bool { return !Ended(&run) })
 	slices.SortStableFunc(ended, func(a, b unstructured.Unstructured) int {
 		return a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time)
 	})
-	return ended[:max(0, len(ended)-Kept)]
+	return ended[:max(0, len(ended)-max(Kept, together))]
 }

@@ -137,11 +137,14 @@ func TestSuperfluous(t *testing.T) {
 		run.SetCreationTimestamp(metav1.NewTime(subject.At.Add(-time.Duration(i) * time.Minute)))
 		runs = append(runs, run)
 	}
-	var names string
-	for _, run := range Superfluous(runs) {
-		names += run.GetName()
-	}
-	if names != "fe" {
-		t.Errorf("superfluous are %q", names)
+	// Those of the present change are kept, however many they are.
+	for together, want := range map[int]string{1: "fe", 3: "fe", 4: "f", 5: ""} {
+		var names string
+		for _, run := range Superfluous(runs, together) {
+			names += run.GetName()
+		}
+		if names != want {
+			t.Errorf("with %d at a time, superfluous are %q, want %q", together, names, want)
+		}
 	}
 }

@@ -26,6 +26,8 @@ type analysed struct {
 	outcomes map[string]analysis.Outcome
 	// wrong says why there can be no outcome, by template.
 	wrong map[string]string
+	// read is when the AnalysisRuns were last read.
+	read map[string]time.Time
 }
 
 // outcomeOf returns the outcome of an analysis of a member.
@@ -70,14 +72,36 @@ func (c *change) byAnalysis(m *spread.Member, of rollout.Standing) bool {
 	return m.Stage == spread.Parked
 }
 
+// readAgain is how often to look whether the AnalysisRun of an analysis without a result was deleted, so that it runs again.
+const readAgain = 10 * time.Second
+
 // Analysis is one that a member needs and that may have to be made.
 type Analysis struct {
 	Member, Template string
 	Subject          analysis.Subject
+	// Together is how many the member needs.
+	Together int
 }
 
 // Analyses returns the analyses whose outcome the members of a change wait for, and those of which there could be none so far.
 func (f *Fleet) Analyses(s *Survey) []Analysis {
+	return f.analysesOf(s, analysed.isAwaited)
+}
+
+func (a analysed) isAwaited(template string) bool {
+	return a.outcomes[template] == analysis.Unknown || a.wrong[template] != ""
+}
+
+// unread returns the analyses that have to be read: besides those, now and then, those without a result.
+func (f *Fleet) unread(s *Survey) []Analysis {
+	now := f.now()
+	return f.analysesOf(s, func(a analysed, template string) bool {
+		return a.isAwaited(template) || a.outcomes[template] == analysis.Undecided && now.Sub(a.read[template]) >= readAgain
+	})
+}
+
+// analysesOf returns the analyses of the members that bake, or need a person, of which what is known is as wanted.
+func (f *Fleet) analysesOf(s *Survey, wanted func(known analysed, template string) bool) []Analysis {
 	if f.analyses == nil {
 		return nil
 	}
@@ -86,10 +110,17 @@ func (f *Fleet) Analyses(s *Survey) []Analysis {
 	defer c.mu.Unlock()
 	var all []Analysis
 	for _, m := range s.Has() {
+		if m.Stage != spread.Baking && m.Stage != spread.Parked {
+			continue
+		}
 		of := s.Workloads[m.Name].standing
+		known := c.analysed[m.Name]
+		if !known.at.Equal(of.Subject.At) {
+			known = analysed{}
+		}
 		for _, template := range of.Analysis {
-			if (m.Stage == spread.Baking || m.Stage == spread.Parked) && (c.outcomeOf(m.Name, of, template) == analysis.Unknown || c.analysed[m.Name].wrong[template] != "") {
-				all = append(all, Analysis{m.Name, template, of.Subject})
+			if wanted(known, template) {
+				all = append(all, Analysis{m.Name, template, of.Subject, len(of.Analysis)})
 			}
 		}
 	}
@@ -132,7 +163,7 @@ func (c *change) impossible(a Analysis, why string) (news bool) {
 func (c *change) note(a Analysis, outcome analysis.Outcome, wrong string) bool {
 	known := c.analysed[a.Member]
 	if !known.at.Equal(a.Subject.At) || known.outcomes == nil {
-		known = analysed{a.Subject.At, map[string]analysis.Outcome{}, map[string]string{}}
+		known = analysed{a.Subject.At, map[string]analysis.Outcome{}, map[string]string{}, map[string]time.Time{}}
 	}
 	before, reason := known.outcomes[a.Template], known.wrong[a.Template]
 	known.outcomes[a.Template], known.wrong[a.Template] = outcome, wrong
@@ -140,11 +171,11 @@ func (c *change) note(a Analysis, outcome analysis.Outcome, wrong string) bool {
 	return before != outcome || reason != wrong
 }
 
-// readAnalyses reads the analyses that members wait for, and reports whether any has an outcome now.
+// readAnalyses reads the analyses that members wait for, and reports whether anything else is known of any now.
 func (f *Fleet) readAnalyses(ctx context.Context, s *Survey) bool {
 	news := false
 	c := f.change(s.Source)
-	for _, a := range f.Analyses(s) {
+	for _, a := range f.unread(s) {
 		run := &unstructured.Unstructured{}
 		run.SetGroupVersionKind(analysis.RunKind)
 		err := f.analyses.Get(ctx, client.ObjectKey{Namespace: a.Subject.Namespace, Name: a.Subject.Name(a.Template)}, run)
@@ -164,6 +195,7 @@ func (f *Fleet) readAnalyses(ctx context.Context, s *Survey) bool {
 		}
 		c.mu.Lock()
 		news = c.note(a, a.Subject.Read(run), "") || news
+		c.analysed[a.Member].read[a.Template] = f.now()
 		c.mu.Unlock()
 	}
 	return news

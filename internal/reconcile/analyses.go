@@ -62,18 +62,18 @@ func (c *Conductor) makeAnalysis(ctx context.Context, s *fleet.Survey, a fleet.A
 		return false, nil
 	}
 	log.FromContext(ctx).Info("an analysis began", "workload", a.Member, "template", a.Template, "run", run.GetName())
-	return true, c.tidyAnalyses(ctx, a.Subject)
+	return true, c.tidyAnalyses(ctx, a)
 }
 
 // tidyAnalyses deletes AnalysisRuns of a workload that are more than are kept.
-func (c *Conductor) tidyAnalyses(ctx context.Context, of analysis.Subject) error {
+func (c *Conductor) tidyAnalyses(ctx context.Context, a fleet.Analysis) error {
 	runs := &unstructured.UnstructuredList{}
 	runs.SetGroupVersionKind(analysis.RunKind)
-	if err := c.Analyses.List(ctx, runs, client.InNamespace(of.Namespace), client.MatchingLabels(of.Selector())); err != nil {
+	if err := c.Analyses.List(ctx, runs, client.InNamespace(a.Subject.Namespace), client.MatchingLabels(a.Subject.Selector())); err != nil {
 		return err
 	}
 	var errs []error
-	for _, run := range analysis.Superfluous(runs.Items) {
+	for _, run := range analysis.Superfluous(runs.Items, a.Together) {
 		uid := run.GetUID()
 		errs = append(errs, client.IgnoreNotFound(c.Analyses.Delete(ctx, &run, client.Preconditions{UID: &uid})))
 	}
