@@ -26,11 +26,11 @@ type Record struct {
 	// wave that is still to come; a place stays.
 	Wave   int   `json:"wave"`
 	Passed Place `json:"passed,omitzero"`
-	// Proven is the place of the last member of the first waves that have passed because members vouched, including the last wave, and ProvenAt is
-	// when that was recorded, in seconds since 1970. Members up to there that had the change then have vouched for it: whatever becomes of them
-	// later is no failure of the change.
-	Proven   Place `json:"proven,omitzero"`
-	ProvenAt int64 `json:"provenAt,omitempty"`
+	// Proven is the place of the last member that is known to have vouched, and ProvenAt is when that was recorded, in seconds since 1970. Members up
+	// to there that had the change then, other than those of Unproven, have vouched for it: whatever becomes of them later is no failure of the change.
+	Proven   Place    `json:"proven,omitzero"`
+	ProvenAt int64    `json:"provenAt,omitempty"`
+	Unproven []string `json:"unproven,omitempty"`
 	// Stops is how often the change was stopped because members failed, and Failed are those that have counted.
 	Stops  int       `json:"stops,omitempty"`
 	Failed []Failure `json:"failed,omitempty"`
@@ -69,20 +69,36 @@ func last(a, b Place) Place {
 func (r Record) With(s Spread, now time.Time) Record {
 	passes := s.Passes()
 	r.Wave, r.Passed = max(r.Wave, passes), last(r.Passed, s.endOf(passes))
-	proven := last(r.Proven, s.endOf(s.proven()))
-	// A member may have taken the change, and vouched, after the rest.
-	late := slices.ContainsFunc(s.Has(), func(m Member) bool {
-		return m.Stage == Vouched && m.place().Compare(proven) <= 0 && m.Took.Unix() > r.ProvenAt
-	})
-	if proven != r.Proven || late && proven != (Place{}) {
-		r.Proven, r.ProvenAt = proven, now.Unix()
+	return r.withVouches(s, now)
+}
+
+// maxUnproven is how many members a record names that have not vouched. Where more have not, it waits until waves pass.
+const maxUnproven = 100
+
+// withVouches returns the record with the members that have vouched, as far as that is known for all up to a place.
+func (r Record) withVouches(s Spread, now time.Time) Record {
+	proven := last(r.Proven, s.proven())
+	news := proven != r.Proven
+	var unproven []string
+	for _, m := range s.Has() {
+		switch {
+		case m.place().Compare(proven) > 0 || m.Took.IsZero() || r.HasVouched(m):
+		case m.Stage == Vouched:
+			// It may have taken the change, and vouched, after the rest.
+			news = true
+		case m.isWaitedFor():
+			unproven = append(unproven, m.Name)
+		}
+	}
+	if news && len(unproven) <= maxUnproven {
+		r.Proven, r.ProvenAt, r.Unproven = proven, now.Unix(), unproven
 	}
 	return r
 }
 
 // HasVouched reports whether a member with the change had vouched for it when that was recorded.
 func (r Record) HasVouched(m Member) bool {
-	return r.ProvenAt > 0 && !m.Took.IsZero() && m.Took.Unix() <= r.ProvenAt && m.place().Compare(r.Proven) <= 0
+	return r.ProvenAt > 0 && !m.Took.IsZero() && m.Took.Unix() <= r.ProvenAt && m.place().Compare(r.Proven) <= 0 && !slices.Contains(r.Unproven, m.Name)
 }
 
 // Failure is one of a member, which it has with the change that it took at a time. If it takes the same change again, it may fail again.

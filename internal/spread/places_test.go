@@ -1,6 +1,7 @@
 package spread_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,15 +42,17 @@ func TestMembersOfPassedWavesLeave(t *testing.T) {
 	}
 }
 
+// took returns members with when they took the change.
+func took(text string, at map[string]time.Time) []spread.Member {
+	all := members(text)
+	for i := range all {
+		all[i].Took = at[all[i].Name]
+	}
+	return all
+}
+
 // Rules 37 and 40: a member that has vouched has done so for every process that comes later; one that takes the change later has not.
 func TestWhoHasVouchedIsRecorded(t *testing.T) {
-	took := func(text string, at map[string]time.Time) []spread.Member {
-		all := members(text)
-		for i := range all {
-			all[i].Took = at[all[i].Name]
-		}
-		return all
-	}
 	at := map[string]time.Time{"a": dawn, "b": dawn, "c": dawn.Add(time.Hour), "0": dawn.Add(time.Hour)}
 	vouched := func(r spread.Record) string {
 		var names string
@@ -84,5 +87,71 @@ func TestWhoHasVouchedIsRecorded(t *testing.T) {
 	again, ok := spread.ParseRecord(record.String())
 	if !ok || again.Proven != record.Proven || again.ProvenAt != record.ProvenAt || again.Passed != record.Passed || !again.Decides() {
 		t.Errorf("%s is read as %s", record, again)
+	}
+}
+
+// Rules 37 and 40: a wave that does not pass, since it waits for someone who may take months, keeps no vouch from being recorded.
+func TestVouchesAreRecordedWhileAWaveWaits(t *testing.T) {
+	later := dawn.Add(time.Hour)
+	at := map[string]time.Time{"a": dawn, "b": dawn, "c": dawn, "d": later, "e": dawn, "0": later}
+	for name, test := range map[string]struct {
+		before, now, steps, rolling string
+		stopped                     bool
+		want                        string
+	}{
+		"one is paused":                      {now: "a:Vouched b:Later c:Vouched", want: "ac"},
+		"one needs a person":                 {now: "a:Vouched b:Parked c:Vouched", want: "ac"},
+		"one has failed":                     {now: "a:Vouched b:Failed c:Vouched", want: "ac"},
+		"one cannot get well":                {now: "a:Vouched b:Parked c:Unwell", want: "a"},
+		"one rolls out":                      {now: "a:Vouched b:Later c:Rolling", want: ""},
+		"one bakes":                          {now: "a:Vouched b:Later c:Baking", want: ""},
+		"one may go":                         {now: "a:Vouched b:Later c:Waiting", want: ""},
+		"the change is stopped":              {now: "a:Vouched b:Waiting c:Failed", stopped: true, want: "a"},
+		"one has no place":                   {now: "a:Failed b:Waiting c:Vouched", rolling: "1", want: "c"},
+		"no one has vouched":                 {now: "a:Failed b:Later", want: ""},
+		"a person let one go":                {now: "a:Later b:Waiting@1 c:Vouched@1", want: "c"},
+		"the next wave has not begun":        {now: "a:Vouched b:Parked c:Waiting@1", want: "a"},
+		"the other vouches later":            {before: "a:Vouched b:Parked c:Vouched", now: "a:Vouched b:Vouched c:Vouched", want: "abc"},
+		"it lost a pod meanwhile":            {before: "a:Vouched b:Parked c:Vouched", now: "a:Failed b:Parked c:Vouched", want: "ac"},
+		"the one that was paused rolls out":  {before: "a:Vouched d:Later e:Vouched", now: "a:Vouched d:Rolling e:Vouched", want: "ae"},
+		"the one that was paused has failed": {before: "a:Vouched d:Later e:Vouched", now: "a:Vouched d:Failed e:Vouched", want: "ae"},
+		"the one that was paused vouches":    {before: "a:Vouched d:Later e:Vouched", now: "a:Vouched d:Vouched e:Vouched", want: "ade"},
+		"two came later, and one vouches":    {before: "0:Later a:Vouched d:Later e:Vouched", now: "0:Failed a:Vouched d:Vouched e:Vouched", want: "ade"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := spread.Record{Revision: "uid", Number: 1}
+			for i, text := range []string{test.before, test.now} {
+				s := spread.Look(took(text, at), settings(t, test.steps, test.rolling), 0, record.Passed)
+				s.Stopped = test.stopped
+				record = record.With(s, dawn.Add(time.Duration(i)*2*time.Hour).Add(time.Minute))
+			}
+			read, ok := spread.ParseRecord(record.String())
+			if !ok {
+				t.Fatalf("%s cannot be read", record)
+			}
+			var got string
+			for _, m := range took(test.now, at) {
+				if read.HasVouched(m) && m.Stage != spread.Later && m.Stage != spread.Waiting && m.Stage != spread.Unwell {
+					got += m.Name
+				}
+			}
+			if got != test.want {
+				t.Errorf("%q have vouched, want %q: %s", got, test.want, read)
+			}
+		})
+	}
+	// The record has room for some that have not vouched. Beyond, it waits for their wave.
+	for n, want := range map[int]bool{100: true, 101: false} {
+		all := members("z:Vouched a:Vouched@-1 m:Parked")
+		for i := range n - 1 {
+			all = append(all, spread.Member{Name: fmt.Sprintf("m%03d", i), Stage: spread.Parked})
+		}
+		for i := range all {
+			all[i].Took = dawn
+		}
+		record := spread.Record{Revision: "uid", Number: 1}.With(spread.Look(all, settings(t, "", ""), 0, spread.Place{}), dawn)
+		if record.HasVouched(all[0]) != want || !record.HasVouched(all[1]) || record.HasVouched(all[2]) {
+			t.Errorf("beside %d others: %s", n, record)
+		}
 	}
 }

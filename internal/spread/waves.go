@@ -59,13 +59,32 @@ func (s Spread) endOf(n int) Place {
 	return members[len(members)-1].place()
 }
 
-// proven returns how many of the first waves have passed because members vouched, of all.
-func (s Spread) proven() int {
+// proven returns the place of the last member of the first waves, of all, that have passed because members vouched. While nothing goes on by itself, it is
+// that of the last member that has vouched: a wave may wait for months for a person. Otherwise, each member that vouches would be recorded alone.
+func (s Spread) proven() Place {
 	n := 0
 	for n < len(s.Waves) && s.Waves[n].Passed() {
 		n++
 	}
-	return n
+	place := s.endOf(n)
+	if !s.rests() {
+		return place
+	}
+	unproven := 0
+	for _, m := range s.Has() {
+		if m.isWaitedFor() {
+			unproven++
+		}
+		if m.Stage == Vouched && unproven <= maxUnproven {
+			place = last(place, m.place())
+		}
+	}
+	return place
+}
+
+// rests reports whether no member gets any further by itself.
+func (s Spread) rests() bool {
+	return s.Count(Rolling, Baking) == 0 && !slices.ContainsFunc(s.Next(), func(m Member) bool { return !m.First })
 }
 
 // Passes returns how many waves have passed by now. The caller records that before anything follows from it.
