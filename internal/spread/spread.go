@@ -152,9 +152,10 @@ func (s Spread) verdicts(yield func(Member, Verdict) bool) {
 		return
 	}
 	inFlight := s.countFirst(Rolling)
-	for _, wave := range s.Waves[:min(s.Open+1, len(s.Waves))] {
+	for i, wave := range s.Waves {
 		for _, m := range wave.Members {
-			if m.InFlight() || m.Stage == Waiting && m.Disturbed {
+			// A person may have let members of later waves go, or waves before theirs have left. Those that wait there for their wave keep no one out.
+			if m.InFlight() || m.Stage == Waiting && m.Disturbed && i <= s.Open {
 				inFlight++
 			}
 		}

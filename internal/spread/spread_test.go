@@ -131,6 +131,9 @@ func TestWhoGoes(t *testing.T) {
 		"who is disturbed takes one place":                {members: "a:Waiting! b:Waiting c:Waiting", rolling: "2", want: "a b", why: map[string]spread.Verdict{"c": spread.NoPlace}},
 		"who may only look disturbed takes a place":       {members: "a:Waiting b:Waiting? c:Waiting", rolling: "1", want: "", why: map[string]spread.Verdict{"a": spread.NoPlace, "b": spread.NoPlace}},
 		"a later wave that is disturbed keeps no one out": {members: "a:Waiting b:Waiting!", steps: "1", rolling: "1", want: "a"},
+		"a place in a later wave":                         {members: "a:Waiting z:Rolling@1", rolling: "1", want: "", why: map[string]spread.Verdict{"a": spread.NoPlace}},
+		"one of two places in a later wave":               {members: "a:Waiting b:Waiting z:Baking@1", rolling: "2", want: "a", why: map[string]spread.Verdict{"b": spread.NoPlace}},
+		"a place in a later wave, and one disturbed":      {members: "a:Waiting y:Rolling@1 z:Waiting!@1", rolling: "2", want: "a"},
 		"stopped": {members: "a:Rolling b:Waiting", stopped: true, want: "", why: map[string]spread.Verdict{"b": spread.Stopped}},
 	} {
 		t.Run(name, func(t *testing.T) {
