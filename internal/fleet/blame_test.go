@@ -47,6 +47,33 @@ func TestAWorkloadThatWasUnwellDoesNotFail(t *testing.T) {
 	}
 }
 
+// Rule 40: what confrev rolls back because a change is stopped is no failure. For a source that moved together with the one that is stopped, it is what stops
+// the change, too, once.
+func TestWhatConfrevRollsBackIsNoFailure(t *testing.T) {
+	for name, test := range map[string]struct {
+		stop, stops int
+		fails       bool
+	}{
+		"someone rolled it back":                          {0, 0, true},
+		"someone rolled it back while it was stopped":     {0, 1, true},
+		"confrev, because of a stop":                      {1, 1, false},
+		"confrev, because of an earlier one":              {1, 2, false},
+		"confrev, because of that of another source":      {1, 0, true},
+		"confrev, because of that of another source, now": {2, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := &change{}, surveyed(0)
+			s.Record.Stops = test.stops
+			c.begin(s)
+			of := rolledBack(true, "app-b")
+			of.Stop = test.stop
+			if m := c.member(s, "web", of, noon); m.Fails != test.fails || m.ByStop != (test.stop > 0) {
+				t.Errorf("it fails: %v, by a stop: %v", m.Fails, m.ByStop)
+			}
+		})
+	}
+}
+
 // Rules 43 and 44: a workload vouches for content that it did not take as a change, once its analysis has succeeded, whatever it notes of other sources.
 func TestTheAnalysisOfContentThatWasThereBefore(t *testing.T) {
 	of := has(recorded)

@@ -81,10 +81,12 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		m.Stage, m.Why = spread.Apart, "waits "+d.Wait.String()
 	default:
 		m.Stage, m.Why, m.RolledBack = spread.Apart, cmp.Or(apart[d.Verdict], string(d.Verdict)), d.Verdict == plan.Held
-		m.ByStop = of.ByStop
+		m.ByStop = of.Stop > 0
 		m.Lacks = d.Verdict == plan.KeyMissing || d.Verdict == plan.SourceMissing
 		// Someone rolled back the change alone. Where the code went back too, it may have been the cause.
 		m.Fails = d.Verdict == plan.Held && of.Code && !of.Advance.Unwell && of.Advance.To[s.Source.Source()].Revision == s.Current.Revision
+		// What follows from a stop that was recorded is no reason for another.
+		m.Fails = m.Fails && (of.Stop == 0 || of.Stop > s.Record.Stops)
 	}
 	return m
 }

@@ -192,9 +192,10 @@ type Standing struct {
 	// Has is true if it has taken the present content as a change that spreads, or together with one, which Advance notes.
 	Has     bool
 	Advance spread.Advance
-	// First is true if it waits for its first pin of the source, or has got that and no other since. ByStop is true if confrev rolled it back from there
-	// because of a stop that no one has ended.
-	First, ByStop bool
+	// First is true if it waits for its first pin of the source, or has got that and no other since.
+	First bool
+	// Stop is the number of the stop because of which confrev rolled it back from there, if no one has ended that; 0 otherwise.
+	Stop int
 	// Health are those of all that roll its template out. Proven is true if a Job has succeeded with the present content, Disproven if the Jobs with
 	// it have failed, and the last one with other content had succeeded.
 	Health                    []workload.Health
@@ -238,7 +239,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 		}
 		s.Subject.Owner.BlockOwnerDeletion = nil
 		if s.Code = s.Advance.Code == code; d.Verdict == plan.Held {
-			s.ByStop = want.pins.Held[source].Stop > 0
+			s.Stop = want.pins.Held[source].Stop
 			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
 			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code
 		}

@@ -107,6 +107,9 @@ func TestAFailureIsUndoneEverywhere(t *testing.T) {
 	end()
 	w.areRolledOut(names...)
 	w.confrev("status", "configmap/shared").ends(4, "deployment/b failed with it")
+	if s := w.spreads(); !strings.HasPrefix(s.Message, "deployment/b failed with it") {
+		t.Errorf("what was rolled back counts as a failure: %s", s.Message)
+	}
 
 	w.confrev("resume", "configmap/shared").says("revision 2 of configmap/shared continues; to watch: kubectl confrev status configmap/shared -n " + w.NS + " -w")
 	w.Eventually("it is complete", func() string {
