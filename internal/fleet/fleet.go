@@ -105,10 +105,10 @@ type change struct {
 	// revision is that of the content that it is about, and number the one with which that became current.
 	revision string
 	number   int64
-	// healthy is since when members have been seen to be healthy. troubled are those that were not for a while since then, and vouched those that have
-	// vouched.
-	healthy           map[string]time.Time
-	troubled, vouched map[string]bool
+	// healthy is since when members have been seen to be healthy with the change. watched are those that were seen before, without it or not healthy,
+	// and vouched those that have vouched.
+	healthy          map[string]time.Time
+	watched, vouched map[string]bool
 	// crashed has what fails in the pods of members, and examined when they were last looked at.
 	crashed  map[string]string
 	examined map[string]time.Time

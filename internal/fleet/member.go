@@ -27,7 +27,7 @@ func (c *change) begin(s *Survey) {
 		c.admitted = map[string]time.Time{}
 	}
 	c.revision, c.number = s.Current.Revision, s.since()
-	c.healthy, c.vouched, c.troubled, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]stuck{}
+	c.healthy, c.vouched, c.watched, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]stuck{}
 	c.crashed, c.examined, c.analysed = map[string]string{}, map[string]time.Time{}, map[string]analysed{}
 	c.fresh = true
 }
@@ -57,8 +57,8 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		return m
 	}
 	delete(c.healthy, name)
-	delete(c.troubled, name)
 	delete(c.vouched, name)
+	c.watched[name] = true
 	delete(c.stuck, name)
 	delete(c.crashed, name)
 	switch {
@@ -178,16 +178,19 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		if !c.brief {
 			seen = c.healthySince(m.Name, now)
 		}
-		switch {
-		case !recorded, c.troubled[m.Name] && seen.After(since):
-			// Nothing records that it was not healthy in between.
-			since = seen
-		case bake > 0:
-			// In whole seconds, rounded down.
-			since = since.Add(time.Second)
+		left := seen.Add(bake).Sub(now)
+		if recorded {
+			if bake > 0 {
+				// In whole seconds, rounded down.
+				since = since.Add(time.Second)
+			}
+			// Nothing records that it was not healthy in between, and the clocks may jump. What this process has seen itself counts besides.
+			if by := since.Add(bake).Sub(now); !c.watched[m.Name] || by > left {
+				left = by
+			}
 		}
 		runs := c.runningAnalyses(m.Name, of)
-		if m.Until = since.Add(bake); now.Before(m.Until) || len(runs) > 0 {
+		if m.Until = now.Add(left); left > 0 || len(runs) > 0 {
 			if m.Stage = spread.Baking; len(runs) > 0 {
 				// It ends when they do.
 				m.Until, m.Why = time.Time{}, "its analysis runs: "+strings.Join(runs, ", ")
@@ -208,8 +211,7 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		m.Stage, m.Why = spread.Rolling, why
 	}
 	if !healthy {
-		_, was := c.healthy[m.Name]
-		c.troubled[m.Name] = c.troubled[m.Name] || was
+		c.watched[m.Name] = true
 		delete(c.healthy, m.Name)
 	} else {
 		delete(c.stuck, m.Name)

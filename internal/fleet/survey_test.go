@@ -267,13 +267,44 @@ func TestTroubleWhileBaking(t *testing.T) {
 		want   spread.Stage
 		until  time.Duration
 	}{
-		{rolling, 0, spread.Rolling, 0}, {recorded, 20 * time.Second, spread.Baking, 71 * time.Second}, {rolling, 50 * time.Second, spread.Rolling, 0},
+		{rolling, 0, spread.Rolling, 0}, {recorded, 11 * time.Second, spread.Baking, 71 * time.Second}, {rolling, 50 * time.Second, spread.Rolling, 0},
 		{recorded, 75 * time.Second, spread.Baking, 135 * time.Second}, {recorded, 134 * time.Second, spread.Baking, 135 * time.Second},
 		{recorded, 135 * time.Second, spread.Vouched, 0},
 	} {
 		m := c.member(s, "web", has(step.health), noon.Add(step.after))
 		if m.Stage != step.want || step.until > 0 && !m.Until.Equal(noon.Add(step.until)) {
 			t.Errorf("%d: %s until %s, want %s until %s", i, m.Stage, m.Until.Sub(noon), step.want, step.until)
+		}
+	}
+}
+
+// Rule 37: where this process has seen a member become healthy, it counts the time itself: clocks may jump, and differ.
+func TestClocksJumpWhileBaking(t *testing.T) {
+	without := rollout.Standing{Decision: plan.Decision{Verdict: plan.Advanced}, Health: []workload.Health{healthy}}
+	for name, before := range map[string]*rollout.Standing{"it was seen without the change": &without, "it was seen to roll it out": new(has(rolling)), "it was not seen before": nil} {
+		c, s := &change{}, surveyed(time.Minute)
+		if c.begin(s); before != nil {
+			c.member(s, "web", *before, noon)
+		}
+		const jump = time.Hour
+		first, later, until := spread.Baking, spread.Vouched, jump+time.Minute
+		if before == nil {
+			// It may have become healthy long ago.
+			first, until = spread.Vouched, 0
+		}
+		m := c.member(s, "web", has(recorded), noon.Add(jump))
+		if m.Stage != first || until > 0 && !m.Until.Equal(noon.Add(until)) {
+			t.Errorf("%s: at first it is %s until %s", name, m.Stage, m.Until)
+		}
+		if m := c.member(s, "web", has(recorded), noon.Add(jump+time.Minute)); m.Stage != later {
+			t.Errorf("%s: later it is %s until %s", name, m.Stage, m.Until)
+		}
+		// A clock that is behind makes it longer.
+		behind := &change{}
+		behind.begin(s)
+		behind.member(s, "web", without, noon.Add(-jump))
+		if m := behind.member(s, "web", has(recorded), noon.Add(-jump)); m.Stage != spread.Baking || !m.Until.Equal(noon.Add(71*time.Second)) {
+			t.Errorf("%s: with a clock that is behind, it is %s until %s", name, m.Stage, m.Until)
 		}
 	}
 }
