@@ -45,6 +45,7 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	}
 	c.fresh, c.void = false, !f.remembers()
 	s.Spread = spread.Look(members, asked.Settings, s.open(), s.Record.Passed)
+	s.Continue(s.Record, s.letPass())
 	s.Behind = behind && !s.Record.Staged
 	s.Stopped = s.isStoppedByPerson() || s.Stops() > 0
 	c.latest, c.cost = s, f.now().Sub(began)
@@ -64,15 +65,18 @@ func (f *Fleet) remembers() bool {
 	}
 }
 
-// open returns how many waves have passed regardless of their members: those that a person let pass, until that is recorded, and those that a record of an
-// earlier version counts.
+// open returns how many waves have passed regardless of their members: those that a record of an earlier version counts.
 func (s *Survey) open() int {
-	of, passed, err := spread.ParsePassed(s.Meta.Annotations[keys.Passed])
-	switch {
-	case err == nil && of == s.Current.String() && passed > s.Record.Wave:
-		return passed
-	case s.Record.Passed == (spread.Place{}):
+	if s.Record.Passed == (spread.Place{}) {
 		return s.Record.Wave
+	}
+	return 0
+}
+
+// letPass returns the number of the last wave that a person let pass; 0 if there is none.
+func (s *Survey) letPass() int {
+	if of, wave, err := spread.ParsePassed(s.Meta.Annotations[keys.Passed]); err == nil && of == s.Current.String() {
+		return wave
 	}
 	return 0
 }

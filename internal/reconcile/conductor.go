@@ -223,7 +223,7 @@ func (c *Conductor) record(ctx context.Context, s *fleet.Survey) (bool, error) {
 	}
 	passes := s.Passes()
 	if passes > s.Open {
-		log.FromContext(ctx).Info("a wave has passed", "revision", s.Current.String(), "wave", passes, "of", len(s.Waves))
+		log.FromContext(ctx).Info("a wave has passed", "revision", s.Current.String(), "wave", s.Left+passes, "of", s.Left+len(s.Waves))
 	}
 	return !stops && passes == s.Open, nil
 }

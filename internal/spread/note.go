@@ -22,8 +22,8 @@ type Record struct {
 	Number   int64  `json:"number"`
 	// Since is the number with which the content became current, if the number was raised while it stayed; 0 otherwise. The change is the same.
 	Since int64 `json:"since,omitempty"`
-	// Wave is how many waves have passed, and Passed is the place of the last member of these. Members come and go, and with them the number of a
-	// wave that is still to come; a place stays.
+	// Wave is the number of the last wave that has passed, and Passed is the place of its last member. Members come and go, and with them waves; a
+	// place stays.
 	Wave   int   `json:"wave"`
 	Passed Place `json:"passed,omitzero"`
 	// Proven is the place of the last member that is known to have vouched, and ProvenAt is when that was recorded, in seconds since 1970. Members up
@@ -68,7 +68,7 @@ func last(a, b Place) Place {
 // With returns the record with the waves of a spread that have passed by now.
 func (r Record) With(s Spread, now time.Time) Record {
 	passes := s.Passes()
-	r.Wave, r.Passed = max(r.Wave, passes), last(r.Passed, s.endOf(passes))
+	r.Wave, r.Passed = max(r.Wave, s.Left+passes), last(r.Passed, s.endOf(passes))
 	return r.withVouches(s, now)
 }
 

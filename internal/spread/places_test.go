@@ -42,6 +42,46 @@ func TestMembersOfPassedWavesLeave(t *testing.T) {
 	}
 }
 
+// Rule 39: waves keep their numbers when members of passed ones leave, or steps change. So what a person says of a wave is never about another.
+func TestAPersonLetsAWavePassAfterMembersHaveLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, steps, now string
+		first              int
+		goes               map[int]string
+	}{
+		"no one has left":           {before: "a:Vouched@1 b:Idle@2 c:Waiting@3", now: "a:Vouched@1 b:Idle@2 c:Waiting@3", first: 1, goes: map[int]string{0: "", 1: "", 2: "c", 3: "c"}},
+		"the first has left":        {before: "a:Vouched@1 b:Idle@2 c:Waiting@3", now: "b:Idle@2 c:Waiting@3", first: 2, goes: map[int]string{0: "", 1: "", 2: "c", 3: "c"}},
+		"all but the last":          {before: "a:Vouched@1 b:Idle@2 c:Waiting@3", now: "c:Waiting@3", first: 2, goes: map[int]string{0: "c"}},
+		"it is back":                {before: "a:Vouched@1 b:Idle@2 c:Waiting@3", now: "a:Rolling@1 b:Idle@2 c:Waiting@3", first: 1, goes: map[int]string{1: "", 2: "c"}},
+		"the second, and steps":     {before: "a:Vouched b:Vouched c:Waiting d:Waiting", steps: "1,2", now: "a:Idle c:Idle d:Waiting@1", first: 3, goes: map[int]string{2: "", 3: "d"}},
+		"one has joined before":     {before: "a:Vouched@1 b:Idle@2 c:Waiting@3", now: "0:Idle@0 a:Vouched@1 b:Idle@2 c:Waiting@3", first: 1, goes: map[int]string{2: "", 3: "c"}},
+		"a step has become greater": {before: "a:Vouched b:Waiting c:Waiting d:Waiting", steps: "1", now: "a:Vouched b:Idle c:Idle d:Parked e:Waiting@1", first: 2, goes: map[int]string{1: "", 2: "e"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := spread.Record{Revision: "uid", Number: 1}
+			for range 2 {
+				s := spread.Look(members(test.before), settings(t, test.steps, ""), 0, record.Passed)
+				s.Continue(record, 0)
+				record = record.With(s, dawn)
+			}
+			for past, want := range test.goes {
+				s := spread.Look(members(test.now), settings(t, "", ""), 0, record.Passed)
+				s.Continue(record, past)
+				if got := going(s); got != want || s.Number(0) != test.first {
+					t.Errorf("with %d passed, %q go, want %q; the first is wave %d, want %d", past, got, want, s.Number(0), test.first)
+				}
+				// Once that is recorded, it has no further effect.
+				then := record.With(s, dawn)
+				again := spread.Look(members(test.now), settings(t, "", ""), 0, then.Passed)
+				again.Continue(then, past)
+				if got := going(again); got != want || then.Wave < record.Wave || then.With(again, dawn).String() != then.String() {
+					t.Errorf("afterwards, %q go, want %q; it records %s", got, want, then)
+				}
+			}
+		})
+	}
+}
+
 // took returns members with when they took the change.
 func took(text string, at map[string]time.Time) []spread.Member {
 	all := members(text)

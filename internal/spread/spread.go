@@ -84,7 +84,9 @@ type Spread struct {
 	Apart []Member
 	// First has the workloads that get their first pin, in their order, and those that have got it and no other since.
 	First []Member
-	// Open is how many waves have passed: members of the waves up to and including the one with this index may go.
+	// Left is how many waves have passed whose members have left. The numbers of the others count them.
+	Left int
+	// Open is how many of Waves have passed: members of the waves up to and including the one with this index may go.
 	Open int
 	// Budget is how many members may be in flight; 0 if there is no limit.
 	Budget int
@@ -94,6 +96,8 @@ type Spread struct {
 	Stopped bool
 	// Behind is true if no member may go before the namespace that comes first has vouched for the change.
 	Behind bool
+	// passed is how many of Waves have passed, including the last.
+	passed int
 }
 
 // Look returns how far a change has come among members in any order. passed is the place of the last member of the waves that have been recorded as
@@ -120,6 +124,7 @@ func Look(members []Member, settings Settings, open int, passed Place) Spread {
 	for s.Open < len(s.Waves) && s.endOf(s.Open+1).Compare(passed) <= 0 {
 		s.Open++
 	}
+	s.passed = s.Open
 	s.Open = min(s.Open, max(0, len(s.Waves)-1))
 	return s
 }

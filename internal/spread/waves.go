@@ -50,6 +50,18 @@ func waves(members []Member, steps []Amount) []Wave {
 	return all
 }
 
+// Continue counts waves on from those of a record, and lets those up to the number of one pass that the record does not know to have passed: members come and
+// go, but what a person says of a wave is about no other.
+func (s *Spread) Continue(r Record, past int) {
+	s.Left = max(0, r.Wave-s.passed)
+	if past > r.Wave {
+		s.Open = max(s.Open, min(past-s.Left, len(s.Waves)-1))
+	}
+}
+
+// Number returns the number of the wave with an index, from 1 on.
+func (s Spread) Number(wave int) int { return s.Left + wave + 1 }
+
 // endOf returns the place of the last member of the first n waves.
 func (s Spread) endOf(n int) Place {
 	if n == 0 {

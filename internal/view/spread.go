@@ -56,7 +56,7 @@ type SpreadStatus struct {
 	// Vouched and Members count the workloads that have stayed healthy with the change, and all that take it by themselves.
 	Vouched int `json:"vouched"`
 	Members int `json:"members"`
-	// Wave is the one that is open, from 1 on, and Waves has all of them.
+	// Wave is the one that is open, from 1 on, and Waves has all of them whose members have not left.
 	Wave  int          `json:"wave,omitempty"`
 	Waves []WaveStatus `json:"waves,omitempty"`
 	// Apart are workloads that do not take the change by themselves.
@@ -133,14 +133,14 @@ func spreadStatus(s *fleet.Survey) SpreadStatus {
 		status.After = s.Settings.Follows()
 	}
 	for i, wave := range s.Waves {
-		status.Waves = append(status.Waves, WaveStatus{Wave: i + 1, Passed: i < s.Open, Members: memberStatuses(wave.Members)})
+		status.Waves = append(status.Waves, WaveStatus{Wave: s.Number(i), Passed: i < s.Open, Members: memberStatuses(wave.Members)})
 	}
 	status.Apart = memberStatuses(s.Apart)
 	if status.FirstPins = memberStatuses(s.FirstPins()); len(status.FirstPins) > 0 {
 		status.FirstPinsAtOnce = s.FirstBudget
 	}
 	if len(s.Waves) > 0 {
-		status.Wave = s.Open + 1
+		status.Wave = s.Number(s.Open)
 	}
 	status.State, status.Message = spreadState(s)
 	return status
@@ -162,7 +162,7 @@ func spreadState(s *fleet.Survey) (SpreadState, string) {
 			s.Settings.Follows(), s.Source.Text(), s.Settings.Follows(), s.Source.Text(), s.Source.Namespace)
 	case s.Open < len(s.Waves)-1 && s.Waves[s.Open].Unproven():
 		return Unproven, fmt.Sprintf("no one in wave %d can show whether it is good; to continue: kubectl confrev advance %s --past-wave %d -n %s",
-			s.Open+1, s.Source.Text(), s.Open+1, s.Source.Namespace)
+			s.Number(s.Open), s.Source.Text(), s.Number(s.Open), s.Source.Namespace)
 	}
 	return Underway, ""
 }

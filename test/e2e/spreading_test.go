@@ -319,6 +319,27 @@ func TestAWaveThatCannotVouch(t *testing.T) {
 	w.allHave(first, "idle", "web")
 }
 
+// Rules 37 and 39: a wave keeps its number when the members of the one before it leave, so a person can let it pass.
+func TestAWaveThatCannotVouchAfterOneHasLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	source := configMap("shared", "color", "A")
+	source.Annotations = map[string]string{keys.Bake: "1s"}
+	w.Create(source, deployment("gone", envFrom("shared")), deployment("idle", envFrom("shared"), gen.Replicas(0), gen.Annotated(keys.Wave, "1")),
+		deployment("web", envFrom("shared"), gen.Annotated(keys.Wave, "2")))
+	first := w.WaitPinned("web", "shared", "color", "A")
+	w.WaitPinned("gone", "shared", "color", "A")
+	w.WaitPinned("idle", "shared", "color", "A")
+	w.areRolledOut("gone", "web", "idle")
+	w.Edit("shared", "color", "B")
+	w.allHave(first, "gone", "idle")
+	w.Kubectl("delete", "deployment/gone")
+	w.waitsInVain(3, "no one in wave 2 can show whether it is good; to continue: kubectl confrev advance configmap/shared --past-wave 2")
+	w.confrev("advance", "configmap/shared", "--past-wave", "1").says("wave 1 of revision 2 of configmap/shared has passed already")
+	w.confrev("advance", "configmap/shared", "--past-wave", "2").says("wave 2 of revision 2 of configmap/shared counts as passed")
+	w.allHave(first, "web")
+}
+
 // Rule 36: a setting that cannot be read lets nothing through, and says so; first pins are given.
 func TestASpreadingThatCannotBeRead(t *testing.T) {
 	t.Parallel()

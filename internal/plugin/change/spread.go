@@ -110,9 +110,9 @@ func pastWave(waves int) func(*fleet.Survey, map[string]string) (map[string]any,
 			return nil, "", fmt.Errorf("%s is stopped; to continue: kubectl confrev resume %s", s.Describe(), arguments(s))
 		case len(s.Waves) == 0:
 			return nil, "no workload is to get " + s.Describe() + " any more", nil
-		case waves > len(s.Waves):
-			return nil, "", fmt.Errorf("--past-wave=%d: %s has %d waves", waves, s.Describe(), len(s.Waves))
-		case waves <= s.Open:
+		case waves > s.Left+len(s.Waves):
+			return nil, "", fmt.Errorf("--past-wave=%d: %s has %d waves", waves, s.Describe(), s.Left+len(s.Waves))
+		case waves <= s.Left+s.Open:
 			return nil, fmt.Sprintf("wave %d of %s has passed already", waves, s.Describe()), nil
 		}
 		return map[string]any{keys.Passed: spread.Passed(s.Current, waves)}, fmt.Sprintf("wave %d of %s counts as passed", waves, s.Describe()), nil

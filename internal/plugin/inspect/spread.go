@@ -123,7 +123,7 @@ func headline(out io.Writer, s view.SpreadStatus) error {
 		text += fmt.Sprintf(", %d of %d vouch for it", s.Vouched, s.Members)
 	}
 	if len(s.Waves) > 1 {
-		text += fmt.Sprintf(", wave %d of %d", s.Wave, len(s.Waves))
+		text += fmt.Sprintf(", wave %d of %d", s.Wave, s.Waves[len(s.Waves)-1].Wave)
 	}
 	if s.MaxRolling > 0 {
 		text += fmt.Sprintf(", %d of at most %d in the middle of it", s.InFlight, s.MaxRolling)
