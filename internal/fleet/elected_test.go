@@ -29,7 +29,7 @@ func TestAProcessThatDoesNotLeadRemembersNothing(t *testing.T) {
 			t.Errorf("%d: it remembers: %v, want %v", i, remembers, step.remembers)
 		}
 		if _, let := c.admitted["web"]; let != (i > 0) {
-			t.Errorf("%d: whom it let go a moment ago: %v", i, let)
+			t.Errorf("%d: who was let go a moment ago: %v", i, let)
 		}
 		c.healthy["web"], c.stuck["web"], c.vouched["web"], c.admitted["web"] = noon, stuck{"0 of 1", noon}, true, noon
 	}

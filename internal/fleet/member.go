@@ -23,7 +23,7 @@ func (c *change) begin(s *Survey) {
 		return
 	}
 	if !same {
-		// Whom this process let go a moment ago takes up a place whether or not it leads.
+		// A member that was let go a moment ago takes up a place whether or not it leads.
 		c.admitted = map[string]time.Time{}
 	}
 	c.revision, c.number = s.Current.Revision, s.since()
@@ -239,7 +239,7 @@ func (c *change) failed(name string, of rollout.Standing, left string, now time.
 		}
 	}
 	if of.Paused || slices.ContainsFunc(of.Health, func(health workload.Health) bool { return health.Unseen }) {
-		// What a controller has not looked at, or a person does not let go on, shows nothing about the change.
+		// What a controller has not looked at, or a person does not let continue, shows nothing about the change.
 		delete(c.stuck, name)
 		return false
 	}

@@ -191,7 +191,7 @@ func TestVouchesAreRecordedWhileAWaveWaits(t *testing.T) {
 		}
 		record := spread.Record{Revision: "uid", Number: 1}.With(spread.Look(all, settings(t, "", ""), 0, spread.Place{}), dawn)
 		if record.HasVouched(all[0]) != want || !record.HasVouched(all[1]) || record.HasVouched(all[2]) {
-			t.Errorf("beside %d others: %s", n, record)
+			t.Errorf("with %d others: %s", n, record)
 		}
 	}
 }

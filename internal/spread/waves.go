@@ -71,7 +71,7 @@ func (s Spread) endOf(n int) Place {
 	return members[len(members)-1].place()
 }
 
-// proven returns the place of the last member of the first waves, of all, that have passed because members vouched. While nothing goes on by itself, it is
+// proven returns the place of the last member of the first waves, of all, that have passed because members vouched. While nothing continues by itself, it is
 // that of the last member that has vouched: a wave may wait for months for a person. Otherwise, each member that vouches would be recorded alone.
 func (s Spread) proven() Place {
 	n := 0

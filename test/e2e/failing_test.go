@@ -257,7 +257,7 @@ func TestAnUndoWithoutTheEarlierRevision(t *testing.T) {
 	w.allHave(bad, "a")
 }
 
-// Rules 37 and 40: a Deployment that a person pauses in the middle of the change does not fail, however long that lasts. It goes on when they resume it.
+// Rules 37 and 40: a Deployment that a person pauses in the middle of the change does not fail, however long that lasts. It continues when they resume it.
 func TestAPauseInTheMiddleIsNoFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
