@@ -35,6 +35,17 @@ func TestARaisedNumberIsTheSameChange(t *testing.T) {
 	}
 }
 
+// Rule 39: a person lets waves of one change pass, and not of another.
+func TestWhichWavesAPersonLetPass(t *testing.T) {
+	s := surveyed(0)
+	s.Meta = &metav1.PartialObjectMetadata{}
+	for text, want := range map[string]int{"": 0, "app-b@2;wave=3": 3, "app-b@2;wave=0": 0, "app-b@1;wave=3": 0, "app-c@2;wave=3": 0, "app-b@2": 0} {
+		if s.Meta.Annotations = map[string]string{keys.Passed: text}; s.letPass() != want {
+			t.Errorf("%q: up to wave %d, want %d", text, s.letPass(), want)
+		}
+	}
+}
+
 // Rule 40: the number may be raised between the look at the workloads and the one at the record.
 func TestARecordThatWasCarriedOverMeanwhileCounts(t *testing.T) {
 	s := surveyed(0)

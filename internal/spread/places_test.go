@@ -164,6 +164,9 @@ func TestVouchesAreRecordedWhileAWaveWaits(t *testing.T) {
 				s := spread.Look(took(text, at), settings(t, test.steps, test.rolling), 0, record.Passed)
 				s.Stopped = test.stopped
 				record = record.With(s, dawn.Add(time.Duration(i)*2*time.Hour).Add(time.Minute))
+				if again := record.With(s, dawn.Add(9*time.Hour)); again.String() != record.String() {
+					t.Errorf("nothing is new, and it records %s after %s", again, record)
+				}
 			}
 			read, ok := spread.ParseRecord(record.String())
 			if !ok {
