@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,10 +74,6 @@ func OfSnapshot(client client.Reader, now func() time.Time) *Fleet {
 func (f *Fleet) Configure(defaults optin.Defaults, elsewhere client.Reader) {
 	f.defaults, f.elsewhere = defaults, elsewhere
 }
-
-// RememberFrom lets the Fleet remember nothing of members before elected is closed: this process looks at them only when it is asked until then, which may
-// be weeks apart. It must be called before Add.
-func (f *Fleet) RememberFrom(elected <-chan struct{}) { f.elected = elected }
 
 // Followers returns the same source in the namespaces that may come after its own.
 func (f *Fleet) Followers(source revision.Ref) []revision.Ref {
@@ -386,13 +381,4 @@ func (f *Fleet) Recorded(s *Survey, record spread.Record) {
 // Describe names a survey's change: "revision 3 of configmap/app".
 func (s *Survey) Describe() string {
 	return fmt.Sprintf("revision %d of %s", s.Current.Number, s.Source.Text())
-}
-
-// record returns what the current revision notes of the change, if that is about this object and this content.
-func record(meta *metav1.PartialObjectMetadata, current pin.Pin) (spread.Record, bool) {
-	r, ok := spread.ParseRecord(meta.Annotations[keys.Propagation])
-	if !ok || r.Revision != string(meta.UID) || r.Number != current.Number {
-		return spread.Record{}, false
-	}
-	return r, true
 }

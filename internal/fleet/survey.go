@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -51,6 +52,10 @@ func (f *Fleet) survey(ctx context.Context, c *change, asked rollout.Spreading) 
 	c.latest, c.cost = s, f.now().Sub(began)
 	return s, nil
 }
+
+// RememberFrom lets the Fleet remember nothing of members before elected is closed: this process looks at them only when it is asked until then, which may
+// be weeks apart. It must be called before Add.
+func (f *Fleet) RememberFrom(elected <-chan struct{}) { f.elected = elected }
 
 // remembers reports whether this process looks at the members again and again, because it leads.
 func (f *Fleet) remembers() bool {
@@ -158,6 +163,15 @@ func (s *Survey) readRecord(ctx context.Context, reader client.Reader) error {
 		s.Record = spread.Record{Revision: string(meta.UID), Number: s.Current.Number}
 	}
 	return nil
+}
+
+// record returns what the current revision notes of the change, if that is about this object and this content.
+func record(meta *metav1.PartialObjectMetadata, current pin.Pin) (spread.Record, bool) {
+	r, ok := spread.ParseRecord(meta.Annotations[keys.Propagation])
+	if !ok || r.Revision != string(meta.UID) || r.Number != current.Number {
+		return spread.Record{}, false
+	}
+	return r, true
 }
 
 // since returns the number with which the content became current.
