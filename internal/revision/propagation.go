@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -93,12 +94,17 @@ func recordOn(meta *metav1.PartialObjectMetadata) (spread.Record, bool) {
 }
 
 // Since returns the number with which the present content became current. The number of its revision may have been raised while it stayed.
-func (o Observation) Since() int64 {
-	following := o.FollowingNumber()
-	if r, ok := o.records[o.Name]; ok && r.Number == following {
-		return r.First()
+func (o Observation) Since() int64 { return cmp.Or(o.current().First(), o.FollowingNumber()) }
+
+// Stops returns how often the change to the present content was stopped because of failures.
+func (o Observation) Stops() int { return o.current().Stops }
+
+// current returns what is noted of how far the present content has spread; zero if nothing is.
+func (o Observation) current() spread.Record {
+	if r := o.records[o.Name]; r.Number == o.FollowingNumber() {
+		return r
 	}
-	return following
+	return spread.Record{}
 }
 
 // carried returns what a revision is to note of its spread when its number is raised, and reports whether its content has stayed. It has unless

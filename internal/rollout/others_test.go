@@ -12,6 +12,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 	"confrev.io/confrev/test/gen"
@@ -66,6 +67,38 @@ func TestWhatOthersWorkWithIsKept(t *testing.T) {
 			owns := func(o metav1.OwnerReference) bool { return o.UID == gen.Web("1").UID || o.Name == revision.AnchorName }
 			if !slices.ContainsFunc(meta.OwnerReferences, owns) || meta.Annotations[keys.Renewed] == "" {
 				t.Errorf("its owners are %v, its annotations %v", meta.OwnerReferences, meta.Annotations)
+			}
+		})
+	}
+}
+
+// Rule 40: a change that is stopped because of failures stays so, whether or not the settings are still there that stopped it.
+func TestAStopOutlastsTheSettings(t *testing.T) {
+	a, b := gen.PinOfApp("a", "1"), gen.PinOfApp("b", "2")
+	for name, test := range map[string]struct {
+		record spread.Record
+		resume string
+		want   string
+	}{
+		"it is stopped":                 {spread.Record{Revision: "bad", Number: 2, Stops: 1}, "", a},
+		"someone has resumed it":        {spread.Record{Revision: "bad", Number: 2, Stops: 1}, spread.Resume(gen.Pins(b)[gen.Source("configmap/app")], 1), b},
+		"and it was stopped again":      {spread.Record{Revision: "bad", Number: 2, Stops: 2}, spread.Resume(gen.Pins(b)[gen.Source("configmap/app")], 1), a},
+		"nothing has failed":            {spread.Record{Revision: "bad", Number: 2, Wave: 1}, "", b},
+		"other content was there since": {spread.Record{Revision: "bad", Number: 1, Stops: 1}, "", b},
+		"it is a copy":                  {spread.Record{Revision: "other", Number: 2, Stops: 1}, "", b},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, bad, d := gen.App("b"), gen.RevisionOfApp("b", "2"), gen.Web("1", gen.Pinned(a))
+			source.Annotations = map[string]string{keys.Resume: test.resume}
+			bad.UID, bad.Annotations[keys.Propagation] = "bad", test.record.String()
+			w := newAdmissionWorld(t, workload.Deployment, source, gen.RevisionOfApp("a", "1"), bad, gen.ReplicaSet("web-1", d, 1))
+			w.Others = stopped{}
+			look, err := w.Assess(t.Context(), d, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pins := look.Pins.Pins.String(); pins != test.want {
+				t.Errorf("it is pinned to %s, want %s", pins, test.want)
 			}
 		})
 	}

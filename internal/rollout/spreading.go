@@ -41,11 +41,12 @@ type Spreading struct {
 	FirstPin bool
 }
 
-// spreading returns the change to a source, if such changes spread.
+// spreading returns the change to a source, if such changes spread, or this one is stopped because of failures: a stop outlasts the settings.
 func (seen *observed) spreading(source pin.Source) (Spreading, bool) {
 	settings, meta := seen.config.Spreading.With(seen.spreads[source]).Or(seen.config.Safety), seen.metas[source]
 	ref := revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: source.Name}
-	return Spreading{Source: ref, Meta: meta, Settings: settings}, settings.Active() && meta != nil
+	stopped := seen.sources[source].Stops() > seen.pins.Sources[source].Resumed
+	return Spreading{Source: ref, Meta: meta, Settings: settings}, (settings.Active() || stopped) && meta != nil
 }
 
 // takeTurns plans again if some source must not advance because it is stopped, or because it is not the workload's turn (rules 37 to 39).
