@@ -113,8 +113,10 @@ func (c *Conductor) undoOne(ctx context.Context, s *fleet.Survey, w fleet.Worklo
 	if err != nil {
 		return err
 	}
-	moves := movesBack(look, obj, s.Source.Source())
-	if _, concerned := moves[s.Source.Source()]; !concerned {
+	note, _ := spread.ParseAdvance(obj.GetAnnotations()[keys.Advanced])
+	moves := movesBack(look, note, s.Source.Source())
+	// Other code may have been deployed since the survey.
+	if _, concerned := moves[s.Source.Source()]; !concerned || note.Code != w.Engine.Kind.Facts(obj).Code {
 		return nil
 	}
 	var all []plan.Decision
@@ -157,8 +159,7 @@ func (c *Conductor) notUndone(ctx context.Context, s *fleet.Survey, w fleet.Work
 }
 
 // movesBack returns how the pins of a workload's latest advance move back with that of a source, as far as they are still those.
-func movesBack(look rollout.Assessment, obj client.Object, source pin.Source) map[pin.Source]plan.Decision {
-	note, _ := spread.ParseAdvance(obj.GetAnnotations()[keys.Advanced])
+func movesBack(look rollout.Assessment, note spread.Advance, source pin.Source) map[pin.Source]plan.Decision {
 	back, moves := note.Back(source), map[pin.Source]plan.Decision{}
 	for _, d := range look.Pins.Decisions {
 		if from, noted := back[d.Source]; noted && from != (pin.Pin{}) && d.Verdict == plan.InSync && d.From == note.To[d.Source] {
