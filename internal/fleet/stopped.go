@@ -11,6 +11,7 @@ import (
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
 	"confrev.io/confrev/internal/workload"
 )
@@ -43,6 +44,24 @@ func (o Stops) Stopped(ctx context.Context, asked rollout.Spreading) (why waitin
 		return waiting.Wait{}, pin.Pin{}, err
 	}
 	return s.whyStopped(), pin.Pin{}, nil
+}
+
+// StopWith returns the number of the stop because of which members go back from the change, together with that of another source: the latest one, or the
+// next if each of them counts as a failure and so many stop the change. It is 0 if nothing does: no one could end such a stop.
+func (s *Survey) StopWith(other pin.Source, back []string) int {
+	if s.Stops() > 0 {
+		return s.Record.Stops
+	}
+	all := slices.Concat(s.Has(), s.Apart)
+	for i := range all {
+		m, of := &all[i], s.Workloads[all[i].Name].standing
+		_, together := of.Advance.Back(other)[s.Source.Source()]
+		m.Fails = m.Fails || slices.Contains(back, m.Name) && together && of.Has && of.Code && !of.Advance.Unwell
+	}
+	if failures := (spread.Spread{Apart: all}).Failures(s.Record.Failed); !s.Settings.Stops(len(failures)) {
+		return 0
+	}
+	return s.Record.Stops + 1
 }
 
 // isStoppedByPerson reports whether someone, or something other than confrev, has stopped the change.

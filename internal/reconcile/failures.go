@@ -66,40 +66,38 @@ func (c *Conductor) undo(ctx context.Context, s *fleet.Survey) error {
 	if s.Settings.OnFailure < spread.Undo {
 		return nil
 	}
-	var errs []error
-	stops := c.stopsOf(s)
+	var back []string
 	for _, m := range s.Has() {
-		w := s.Workloads[m.Name]
 		// With other code, the content may not be to blame, and the deploy wins.
-		if m.Stage != spread.Failed && s.Settings.OnFailure < spread.UndoAll || !w.Code || leavesUndo(w) {
-			continue
+		if w := s.Workloads[m.Name]; (m.Stage == spread.Failed || s.Settings.OnFailure == spread.UndoAll) && w.Code && !leavesUndo(w) {
+			back = append(back, m.Name)
 		}
-		if err := c.undoOne(ctx, s, w, stops); err != nil {
-			errs = append(errs, fmt.Errorf("roll %s back: %w", m.Name, err))
+	}
+	var errs []error
+	stops := c.stopsOf(s, back)
+	for _, name := range back {
+		if err := c.undoOne(ctx, s, s.Workloads[name], stops); err != nil {
+			errs = append(errs, fmt.Errorf("roll %s back: %w", name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// stopsOf returns a function that finds the number of the stop because of which a source is rolled back: its latest one. A source that moved together
-// with the one that is stopped is about to be stopped too, since the failure counts against each, unless nothing stops its changes: then no one can end
-// its stop, and the hold is one as after any other rollback.
-func (c *Conductor) stopsOf(s *fleet.Survey) func(context.Context, pin.Source) (int, error) {
+// stopsOf returns a function that finds the number of the stop because of which a source is rolled back in some workloads: its latest one. A source that
+// moved together with the one that is stopped may be about to be stopped too, since these failures count against each. All workloads that use it are
+// looked at for that, once.
+func (c *Conductor) stopsOf(s *fleet.Survey, back []string) func(context.Context, pin.Source) (int, error) {
+	known := map[pin.Source]int{s.Source.Source(): s.Record.Stops}
 	return func(ctx context.Context, source pin.Source) (int, error) {
-		if source == s.Source.Source() {
-			return s.Record.Stops, nil
+		if stop, is := known[source]; is {
+			return stop, nil
 		}
 		other, err := c.Fleet.Look(ctx, revision.Ref{Kind: source.Kind, Namespace: s.Source.Namespace, Name: source.Name})
 		if err != nil {
 			return 0, err
 		}
-		switch {
-		case other.Stops() > 0:
-			return other.Record.Stops, nil
-		case other.Settings.OnFailure < spread.StopIt:
-			return 0, nil
-		}
-		return other.Record.Stops + 1, nil
+		known[source] = other.StopWith(s.Source.Source(), back)
+		return known[source], nil
 	}
 }
 

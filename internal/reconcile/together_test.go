@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -33,19 +34,25 @@ func revisionOf(source, value, number string) (*corev1.ConfigMap, string) {
 // it: its hold is one as after any other rollback.
 func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
 	app, db := gen.Source("configmap/app"), gen.Source("configmap/db")
+	onFailure := func(what, after string) map[string]string {
+		return map[string]string{keys.OnFailure: what, keys.StopAfter: after}
+	}
 	for name, test := range map[string]struct {
-		setting string
-		earlier map[pin.Source]bool
-		image   string
-		back    []pin.Source
-		stop    int
+		settings map[string]string
+		earlier  map[pin.Source]bool
+		image    string
+		undone   []string
+		back     []pin.Source
+		stop     int
 	}{
-		"only one spreads":       {"", nil, "1", []pin.Source{app, db}, 0},
-		"nothing stops it":       {keys.Bake, nil, "1", []pin.Source{app, db}, 0},
-		"both can be stopped":    {keys.OnFailure, nil, "1", []pin.Source{app, db}, 1},
-		"it moved before, alone": {"", map[pin.Source]bool{db: true}, "1", []pin.Source{app}, 0},
-		// The survey may be older than that.
-		"other code was deployed since": {"", nil, "2", nil, 0},
+		"only one spreads":              {back: []pin.Source{app, db}},
+		"nothing stops it":              {settings: map[string]string{keys.Bake: "1m"}, back: []pin.Source{app, db}},
+		"both can be stopped":           {settings: onFailure("stop", "1"), back: []pin.Source{app, db}, stop: 1},
+		"a failure does not stop it":    {settings: onFailure("undo", "2"), back: []pin.Source{app, db}},
+		"those that go back do":         {settings: onFailure("undo", "2"), undone: []string{"deployment/other"}, back: []pin.Source{app, db}, stop: 1},
+		"the other does not have it":    {settings: onFailure("undo", "2"), undone: []string{"deployment/third"}, back: []pin.Source{app, db}},
+		"it moved before, alone":        {earlier: map[pin.Source]bool{db: true}, back: []pin.Source{app}},
+		"other code was deployed since": {image: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			appA, pinA := revisionOf("app", "a", "1")
@@ -55,21 +62,20 @@ func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
 			before, now := pinA+","+pinDBA, pinB+","+pinDBB
 			appNow, dbNow := gen.App("b"), gen.ConfigMap("db", gen.Data("k", "b"))
 			appNow.Annotations = map[string]string{keys.OnFailure: "undo"}
-			switch test.setting {
-			case keys.OnFailure:
-				dbNow.Annotations = map[string]string{keys.OnFailure: "stop"}
-			case keys.Bake:
-				dbNow.Annotations = map[string]string{keys.Bake: "1m"}
-			}
+			dbNow.Annotations = test.settings
 			uses := gen.Template(gen.EnvFrom("configmap/db"))
 			took := workload.Deployment.Facts(gen.Web("1", uses, gen.Pinned(now)))
 			note := spread.Advance{To: gen.Pins(now), From: gen.Pins(before), Earlier: test.earlier, At: time.Now(), Code: took.Code}
-			d := gen.Web(test.image, uses, gen.Pinned(now), gen.Annotated(keys.Advanced, note.String()))
-			w := newWorld(appNow, dbNow, appA, appB, dbA, dbB, d, gen.ReplicaSet("web-1", gen.Web("1", uses, gen.Pinned(before)), 1), gen.ReplicaSet("web-2", d, 2))
+			d := gen.Web(cmp.Or(test.image, "1"), uses, gen.Pinned(now), gen.Annotated(keys.Advanced, note.String()))
+			other := d.DeepCopy()
+			other.Name, other.UID = "other", "other"
+			w := newWorld(appNow, dbNow, appA, appB, dbA, dbB, d, other, gen.ReplicaSet("web-1", gen.Web("1", uses, gen.Pinned(before)), 1), gen.ReplicaSet("web-2", d, 2))
 			c := &Conductor{Fleet: fleet.New(w.client, time.Now)}
+			c.Fleet.Add(w.Engine)
 			s := &fleet.Survey{Current: gen.Pins(now)[app]}
 			s.Source, s.Record.Stops = revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"}, 3
-			if err := c.undoOne(t.Context(), s, fleet.Workload{Engine: w.Engine, Name: client.ObjectKeyFromObject(d)}, c.stopsOf(s)); err != nil {
+			stops := c.stopsOf(s, append(test.undone, "deployment/web"))
+			if err := c.undoOne(t.Context(), s, fleet.Workload{Engine: w.Engine, Name: client.ObjectKeyFromObject(d)}, stops); err != nil {
 				t.Fatal(err)
 			}
 			after := &appsv1.Deployment{}
@@ -86,6 +92,13 @@ func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
 			held := gen.Notes(after.Annotations[keys.Held])
 			if len(held) != len(test.back) || len(held) > 0 && held[app].Stop != 3 || held[db].Stop != test.stop {
 				t.Errorf("it is held by %s", held)
+			}
+			// All workloads that use a source are looked at once for all that go back.
+			if err := w.client.Delete(t.Context(), dbNow); err != nil {
+				t.Fatal(err)
+			}
+			if stop, err := stops(t.Context(), db); err != nil || len(test.back) > 1 && stop != test.stop {
+				t.Errorf("the next one is held by stop %d; %v", stop, err)
 			}
 		})
 	}

@@ -31,9 +31,12 @@ type world struct {
 }
 
 func newWorld(objects ...client.Object) *world {
-	c := fake.NewClientBuilder().WithObjects(inNamespace(objects)...).
-		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap)).
-		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).Build()
+	b := fake.NewClientBuilder().WithObjects(inNamespace(objects)...).
+		WithIndex(revision.NewMetadata(pin.ConfigMap), revision.BySource, revision.IndexBySource(pin.ConfigMap))
+	for _, i := range index.Of(workload.Deployment, optin.Defaults{}) {
+		b = b.WithIndex(i.Object, i.Field, i.Func)
+	}
+	c := b.Build()
 	kinds := &workload.Kinds{}
 	return &world{client: c, Workloads: &Workloads{
 		Engine: &rollout.Engine{
