@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,9 +17,9 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/podspec"
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
 )
 
 // Request is an admission request that creates a workload or, if it has an old object, updates it.
@@ -215,38 +214,7 @@ func (r *Engine) concerns(obj, old client.Object, deploying bool) bool {
 
 // deploys reports whether an update changes anything of the template except for what confrev writes there itself.
 func (r *Engine) deploys(obj, old client.Object) bool {
-	return TemplateChanges(r.Template(obj), r.Template(old))
-}
-
-// TemplateChanges reports whether anything of a template is different except for what confrev writes there itself.
-func TemplateChanges(template, old *corev1.PodTemplateSpec) bool {
-	pins, _ := pin.Parse(template.Annotations[keys.Pins])
-	before, _ := pin.Parse(old.Annotations[keys.Pins])
-	return !equality.Semantic.DeepEqual(asWritten(template, pins, before), asWritten(old, before))
-}
-
-// restartedAt is the annotation by which `kubectl rollout restart` replaces pods.
-const restartedAt = "kubectl.kubernetes.io/restartedAt"
-
-// restarts reports whether only the time of a restart is different in a template: that is a change, and no deploy (rule 33).
-func restarts(template, old *corev1.PodTemplateSpec) bool {
-	template, old = template.DeepCopy(), old.DeepCopy()
-	for _, t := range []*corev1.PodTemplateSpec{template, old} {
-		delete(t.Annotations, restartedAt)
-	}
-	return !TemplateChanges(template, old)
-}
-
-// asWritten returns a template without what confrev writes into it: pins, hashes, and names of what is pinned.
-func asWritten(template *corev1.PodTemplateSpec, pins ...pin.Set) *corev1.PodTemplateSpec {
-	written := &corev1.PodTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: *podspec.Original(&template.Spec, pins...)}
-	written.Annotations = map[string]string{}
-	for key, value := range template.Annotations {
-		if key != keys.Pins && key != keys.Hashes {
-			written.Annotations[key] = value
-		}
-	}
-	return written
+	return workload.TemplateChanges(r.Template(obj), r.Template(old))
 }
 
 // viewOf returns a view that reads sources from the API server: a deploy applies them right before the workload, and must not depend on
@@ -262,7 +230,7 @@ func (r *Engine) viewOf(sources client.Reader, obj, old client.Object, deploying
 		v.deploys = true
 		return v
 	}
-	v.deploys = deploying && !restarts(r.Template(obj), r.Template(old))
+	v.deploys = deploying && !workload.Restarts(r.Template(obj), r.Template(old))
 	v.replaced = !equality.Semantic.DeepEqual(r.Template(obj), r.Template(old))
 	template := r.Template(old).Annotations
 	pins, pinsErr := pin.Parse(template[keys.Pins])

@@ -242,7 +242,7 @@ func changesTemplate(e *overlay.Edit, kind workload.Kind) (changes bool, before 
 	if oldErr != nil || err != nil {
 		return true, before
 	}
-	return rollout.TemplateChanges(now, old), before
+	return workload.TemplateChanges(now, old), before
 }
 
 // NewEdit returns the edit of an object: as the API server has it, nil when it has none, and as it would be. The kind is one that
