@@ -47,6 +47,7 @@ func newAdmissionWorld(t *testing.T, kind workload.Kind, objects ...client.Objec
 		WithIndex(&appsv1.ReplicaSet{}, index.ByController, index.ControllerUID).
 		WithIndex(&appsv1.ControllerRevision{}, index.ByController, index.ControllerUID).
 		WithIndex(&batchv1.Job{}, index.ByController, index.ControllerUID).
+		WithIndex(workload.Rollout.New(), index.ByReferred, index.Referred(workload.Rollout)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 				w.reads++

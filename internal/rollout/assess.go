@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -169,8 +170,8 @@ type observed struct {
 	uids     []types.UID
 	config   optin.Config
 	template *corev1.PodTemplateSpec
-	// fresh is the workload as the API server has it, where that matters and the cache may be behind; nil elsewhere.
-	fresh client.Object
+	// rollers are the workloads whose controllers roll the template out, as they were before a request, or as the API server has them where that matters.
+	rollers []Roller
 	// notes are what confrev wrote on the workload and its template before, and workloadHashes the hashes among them that are on the workload.
 	notes          notes
 	workloadHashes pin.Set
@@ -255,6 +256,7 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 	for _, in := range []*plan.Input{&seen.pins, &seen.hashes} {
 		in.Occasion, in.Deploys, in.Gates, in.Now = v.occasion, v.deploys, config.Gates, r.Now()
 	}
+	seen.rollers = r.rollersOf(cmp.Or(v.old, obj), referring)
 	for _, o := range append(slices.Clone(referring), obj) {
 		seen.uids = append(seen.uids, o.GetUID())
 	}
@@ -321,6 +323,10 @@ func (r *Engine) findHolders(ctx context.Context, look *Assessment) (err error) 
 // rollers returns the workloads whose controllers roll out the template of one: those that refer to it, or else itself.
 func (r *Engine) rollers(ctx context.Context, obj client.Object) (rollers []Roller, referring []client.Object, err error) {
 	referring, err = index.Referring(ctx, r.Client, r.Kinds, r.Kind, obj)
+	return r.rollersOf(obj, referring), referring, err
+}
+
+func (r *Engine) rollersOf(obj client.Object, referring []client.Object) (rollers []Roller) {
 	for _, other := range referring {
 		i := slices.IndexFunc(r.Kinds.All(), func(k workload.Kind) bool { return k.GVK == workload.GVKOf(other) })
 		rollers = append(rollers, Roller{r.Kinds.All()[i], other})
@@ -328,5 +334,5 @@ func (r *Engine) rollers(ctx context.Context, obj client.Object) (rollers []Roll
 	if len(referring) == 0 {
 		rollers = []Roller{{r.Kind, obj}}
 	}
-	return rollers, referring, err
+	return rollers
 }

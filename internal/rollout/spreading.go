@@ -121,18 +121,39 @@ func (seen *observed) isFirst(d plan.Decision) bool {
 	return d.Verdict == plan.Pinned || d.Verdict == plan.Held && seen.pins.New && seen.pins.Chosen[d.Source]
 }
 
-// confirmUnwell reads a workload again that is about to take a change that spreads and does not look well: the cache may not show yet that it has
-// got well, and no failure of a workload counts that was not well before.
+// confirmUnwell reads those again that roll out a workload's template if it is about to take a change that spreads and does not look well: the cache may not
+// show yet that it has got well, and no failure of a workload counts that was not well before.
 func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *observed, want intent) error {
-	if health := r.Kind.HealthWith(seen.holders, obj); !want.takes(seen) || seen.old != nil || r.Kind.RunsJobs() || health.Idle || health.Works {
+	if unwell, _ := r.unwell(obj, seen); !unwell || !want.takes(seen) {
 		return nil
 	}
-	fresh := r.Kind.New()
-	if err := r.Whole.Get(ctx, client.ObjectKeyFromObject(obj), fresh); err != nil {
-		return client.IgnoreNotFound(err)
+	for i, roller := range seen.rollers {
+		if roller.Object == seen.old {
+			continue
+		}
+		fresh := roller.Kind.New()
+		if err := r.Whole.Get(ctx, client.ObjectKeyFromObject(roller.Object), fresh); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		seen.rollers[i].Object = fresh
 	}
-	seen.fresh = fresh
 	return nil
+}
+
+// unwell reports whether anyone who rolls a workload's template out is not well with it, or in the middle of a rollout.
+func (r *Engine) unwell(obj client.Object, seen *observed) (unwell, disturbed bool) {
+	for _, health := range seen.health(cmp.Or(seen.old, obj)) {
+		unwell, disturbed = unwell || !health.Idle && !health.Works, disturbed || !health.Idle && health.Disturbed
+	}
+	return unwell && !r.Kind.RunsJobs(), disturbed
+}
+
+// health returns that of all who roll the template of a workload out.
+func (seen *observed) health(lender client.Object) (all []workload.Health) {
+	for _, roller := range seen.rollers {
+		all = append(all, roller.Kind.HealthOf(seen.holders, roller.Object, lender))
+	}
+	return all
 }
 
 // takes reports whether a pin advances to a change that spreads.
@@ -161,9 +182,9 @@ func (i intent) advanced(r *Engine, obj client.Object, seen *observed) string {
 		return seen.notes.advanced
 	}
 	before, _ := spread.ParseAdvance(seen.notes.advanced)
-	health := r.Kind.HealthWith(seen.holders, cmp.Or(seen.old, seen.fresh, obj))
-	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj).Digest(), !r.Kind.RunsJobs() && !health.Idle && !health.Works
-	settled := before.Code != moved.Code || !moved.Unwell || !health.Disturbed
+	unwell, disturbed := r.unwell(obj, seen)
+	moved.At, moved.Code, moved.Unwell = r.Now(), r.code(obj).Digest(), unwell
+	settled := before.Code != moved.Code || !unwell || !disturbed
 	for source, p := range moved.From {
 		if last, noted := before.From[source]; noted && before.To[source] == p && !settled {
 			// It never got well with what it has, which is nothing to go back to.
@@ -254,12 +275,9 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 			s.Has, s.Advance = true, spread.Advance{Unwell: true}
 		}
 		s.Proven, s.Disproven = r.shown(seen, source, d.From, s.Advance.At)
-		rollers, _, err := r.rollers(ctx, obj)
-		for _, roller := range rollers {
-			s.Health = append(s.Health, roller.Kind.HealthOf(seen.holders, roller.Object, obj))
-			s.Paused = s.Paused || roller.Kind.Paused(roller.Object)
-		}
-		return s, true, err
+		s.Health = seen.health(obj)
+		s.Paused = slices.ContainsFunc(seen.rollers, func(roller Roller) bool { return roller.Kind.Paused(roller.Object) })
+		return s, true, nil
 	}
 	return Standing{}, false, nil
 }

@@ -50,3 +50,40 @@ func TestWhetherAWorkloadWasWell(t *testing.T) {
 		})
 	}
 }
+
+// Rule 40: whether a workload was well before, those show that roll its template out. A Deployment whose template a Rollout uses has no pods.
+func TestWhetherARolloutWasWell(t *testing.T) {
+	for name, test := range map[string]struct {
+		cached, live string
+		unwell       bool
+	}{
+		"well": {"Healthy", "Healthy", false}, "unwell": {"Degraded", "Degraded", true}, "the cache is behind": {"Degraded", "Healthy", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			referring := func(phase string) client.Object {
+				obj := rolloutOf("web", "apps/v1", "Deployment", "web")
+				obj.SetUID("rollout")
+				obj.SetGeneration(1)
+				obj.Object["status"] = map[string]any{"observedGeneration": "1", "phase": phase, "stableRS": "a", "currentPodHash": "a"}
+				return obj
+			}
+			app := gen.App("b")
+			app.Annotations = map[string]string{keys.Steps: "1"}
+			pins := gen.PinOfApp("a", "1")
+			d := gen.Web("1", gen.Pinned(pins), gen.Replicas(0))
+			ran := gen.ReplicaSet("web-1", d, 1)
+			ran.OwnerReferences[0].UID = "rollout"
+			w := newAdmissionWorld(t, workload.Deployment, app, gen.RevisionOfApp("a", "1"), ran, referring(test.cached))
+			w.Kinds.Add(workload.Rollout)
+			w.Whole = fake.NewClientBuilder().WithObjects(referring(test.live)).Build()
+			look, err := w.Assess(t.Context(), d, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			note, ok := spread.ParseAdvance(look.want.advanced(w.Engine, d, look.seen))
+			if !ok || len(note.To) != 1 || note.Unwell != test.unwell {
+				t.Errorf("%+v, %v", note, ok)
+			}
+		})
+	}
+}
