@@ -184,7 +184,7 @@ func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, 
 		}
 		// Another copy of the present content is not newer than it.
 		if made.Number > shown && (made.Name == now.Name || made.Hash != now.Hash) {
-			pinned, err := r.pinnedNumber(ctx, revision.Ref{Kind: source.Kind, Namespace: seen.namespace, Name: made.Name}, source, made.Number)
+			pinned, err := index.HighestNumber(ctx, r.Client, r.Kinds, seen.namespace, source, made.Name, made.Number)
 			if err != nil {
 				return err
 			}
@@ -195,45 +195,4 @@ func (r *Engine) credit(ctx context.Context, seen *observed, source pin.Source, 
 		}
 	}
 	return nil
-}
-
-// sample is how many of those that pin a revision are read first. As a rule, each of them shows its number. Thousands may pin it: to read all of them for
-// each workload would cost n² of n workloads.
-const sample = 8
-
-// pinnedNumber returns the highest number with which a template or a holder pins a revision. It stops as soon as it has found enough.
-func (r *Engine) pinnedNumber(ctx context.Context, ref revision.Ref, source pin.Source, enough int64) (int64, error) {
-	var highest int64
-	count := func(list func() client.ObjectList, pins func(client.Object) string) error {
-		for _, limit := range []int64{sample, 0} {
-			if highest >= enough {
-				return nil
-			}
-			found, err := index.List(ctx, r.Client, list(), ref.Namespace, index.ByPin, ref.Text(), client.Limit(limit))
-			if err != nil {
-				return err
-			}
-			for _, obj := range found {
-				set, err := pin.Parse(pins(obj))
-				if err == nil && set[source].Revision == ref.Name {
-					highest = max(highest, set[source].Number)
-				}
-			}
-			if len(found) < sample {
-				return nil // these were all
-			}
-		}
-		return nil
-	}
-	for _, kind := range r.Kinds.All() {
-		if err := count(kind.NewList, kind.PinsText); err != nil {
-			return 0, err
-		}
-	}
-	for _, holder := range r.Kinds.Holders() {
-		if err := count(holder.NewList, func(obj client.Object) string { return holder.Facts(obj).Pins }); err != nil {
-			return 0, err
-		}
-	}
-	return highest, nil
 }
