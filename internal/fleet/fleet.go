@@ -4,7 +4,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -24,7 +23,6 @@ import (
 	"confrev.io/confrev/internal/revision"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/spread"
-	"confrev.io/confrev/internal/waiting"
 )
 
 // Fleet has the workloads of all kinds. It is safe for concurrent use.
@@ -117,8 +115,8 @@ type change struct {
 	analysed map[string]analysed
 	// stuck are the members that make no progress.
 	stuck map[string]stuck
-	// admitted has when members were let go that do not show it yet.
-	admitted map[string]time.Time
+	// admitted has when members were let go that do not show it yet, and yielded when members gave their place back.
+	admitted, yielded map[string]time.Time
 	// recorded is what this process wrote last, which the cache may not show yet, recordedOn is the name of the revision, and recordedAt is when.
 	recorded   spread.Record
 	recordedOn string
@@ -166,83 +164,6 @@ func (s *Survey) AwaitsJobs() bool {
 	return s.Settings.OnFailure >= spread.StopIt && slices.ContainsFunc(s.Has(), func(m spread.Member) bool {
 		return m.Stage == spread.Idle && s.Workloads[m.Name].Engine.Kind.RunsJobs()
 	})
-}
-
-// Turn returns what a workload waits for before it may take a change. It implements rollout.Others.
-func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload string) (waiting.Wait, error) {
-	c := f.change(asked.Source)
-	s, err := f.recent(ctx, c, asked)
-	if err != nil {
-		return waiting.Wait{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	verdict, known := s.Of(workload)
-	if verdict == spread.Goes {
-		// A dry run takes up no place.
-		if !revision.IsProvisional(ctx) {
-			c.admitted[workload] = f.now()
-			s.goes(workload)
-		}
-		return waiting.Wait{}, nil
-	}
-	if !known && asked.FirstPin {
-		// Those that were let go do not ask again before they have it.
-		verdict = spread.NoPlace
-	}
-	if !known && s.isMoving(workload) {
-		// It was let go already.
-		return waiting.Wait{}, nil
-	}
-	until := time.Time{}
-	if verdict == spread.Bakes {
-		until = s.Wakes()
-	}
-	by, namespace := s.Settings.By, asked.Source.Namespace
-	switch verdict {
-	case spread.Stopped:
-		return s.whyStopped(), nil
-	case spread.EarlierStage:
-		by, namespace = optin.ByAfter, s.Settings.Follows()
-	}
-	return waiting.Turn(cmp.Or(reasons[verdict], waiting.Wave), by, asked.Source.Text()+" -n "+namespace, until), nil
-}
-
-// Reasons returns what the members wait for that have not had their turn.
-func (s *Survey) Reasons() map[string]waiting.Reason {
-	all := map[string]waiting.Reason{}
-	for name, verdict := range s.Verdicts() {
-		if verdict != spread.Goes {
-			all[name] = reasons[verdict]
-		}
-	}
-	return all
-}
-
-// reasons has what a member waits for. One that the survey does not know yet waits for its wave.
-var reasons = map[spread.Verdict]waiting.Reason{
-	spread.Stopped: waiting.Stopped, spread.EarlierStage: waiting.Stage, spread.LaterWave: waiting.Wave, spread.Bakes: waiting.Baking, spread.NoPlace: waiting.Budget,
-}
-
-// goes notes in a survey that a member was let go.
-func (s *Survey) goes(workload string) {
-	for i := range s.First {
-		if m := &s.First[i]; m.Name == workload {
-			m.Stage, m.Disturbed = spread.Rolling, false
-		}
-	}
-	for i := range s.Waves {
-		for j := range s.Waves[i].Members {
-			if m := &s.Waves[i].Members[j]; m.Name == workload {
-				m.Stage, m.Disturbed = spread.Rolling, false
-			}
-		}
-	}
-}
-
-func (s *Survey) isMoving(workload string) bool {
-	moves := func(m spread.Member) bool { return m.Name == workload && m.Stage == spread.Rolling }
-	return slices.ContainsFunc(s.First, moves) || slices.ContainsFunc(s.Waves, func(wave spread.Wave) bool { return slices.ContainsFunc(wave.Members, moves) })
 }
 
 func (f *Fleet) change(source revision.Ref) *change {

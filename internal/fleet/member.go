@@ -24,7 +24,7 @@ func (c *change) begin(s *Survey) {
 	}
 	if !same {
 		// A member that was let go a moment ago takes up a place whether or not it leads.
-		c.admitted = map[string]time.Time{}
+		c.admitted, c.yielded = map[string]time.Time{}, map[string]time.Time{}
 	}
 	c.revision, c.number = s.Current.Revision, s.since()
 	c.healthy, c.vouched, c.watched, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]stuck{}
@@ -73,6 +73,7 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 			m.Disturbed = m.Disturbed || health.Disturbed && !health.Idle
 			m.Unsure = m.Unsure || health.Unseen
 		}
+		c.yields(&m, now)
 	case d.Verdict == plan.Unknown:
 		m.Stage, m.Why = spread.Later, couldNotLook
 	case d.Verdict == plan.Waiting && (d.Wait.Invalid || !d.Wait.Until.IsZero()):
@@ -109,6 +110,7 @@ func (c *change) stageOfFirst(m *spread.Member, of rollout.Standing, now time.Ti
 		if now.Sub(c.admitted[m.Name]) < admittedFor {
 			m.Stage = spread.Rolling
 		}
+		c.yields(m, now)
 		m.Free = of.Paused || isIdle(of.Health)
 		return
 	}

@@ -37,6 +37,9 @@ func (o Stops) Turn(ctx context.Context, asked rollout.Spreading, _ string) (wai
 	return why, err
 }
 
+// GiveBack does nothing: no one takes up a place.
+func (o Stops) GiveBack(context.Context, rollout.Spreading, string) {}
+
 // Stopped returns why a change goes no further. What others work with is not known.
 func (o Stops) Stopped(ctx context.Context, asked rollout.Spreading) (why waiting.Wait, instead pin.Pin, err error) {
 	s := &Survey{Spreading: asked, Current: asked.To}

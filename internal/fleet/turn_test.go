@@ -14,6 +14,7 @@ import (
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/waiting"
+	"confrev.io/confrev/internal/workload"
 )
 
 // Rule 38: a dry run whose turn has come takes up no place, and the request itself does.
@@ -112,5 +113,67 @@ func TestAMemberThatCannotBeLookedAtKeepsItsPlace(t *testing.T) {
 	}
 	if got := look("app-other"); got != spread.Later {
 		t.Errorf("with another: %s", got)
+	}
+}
+
+// Rule 38: a place is taken from when a member takes the change. One that does not lets others go first for a while, and goes if there is a place.
+func TestAPlaceThatIsGivenBack(t *testing.T) {
+	now := noon
+	f := New(nil, func() time.Time { return now })
+	asked := rollout.Spreading{Source: surveyed(0).Source, Meta: &metav1.PartialObjectMetadata{}}
+	c, s := f.change(asked.Source), surveyed(0)
+	c.begin(s)
+	// look looks at two members, one of which may go, as a survey does.
+	look := func(health workload.Health) {
+		var members []spread.Member
+		for _, name := range []string{"job", "web"} {
+			members = append(members, c.member(s, name, rollout.Standing{Decision: plan.Decision{Verdict: plan.Advanced}, Health: []workload.Health{health}}, now))
+		}
+		s.at, s.Spread = now, spread.Look(members, spread.Settings{MaxRolling: []spread.Amount{{Number: 1}}}, 0, spread.Place{})
+		c.latest = s
+	}
+	turn := func(workload string, want waiting.Reason) {
+		t.Helper()
+		if wait, err := f.Turn(t.Context(), asked, workload); err != nil || wait.Reason != want {
+			t.Errorf("%s waits for %q, want %q; %v", workload, wait.Reason, want, err)
+		}
+	}
+	for range 2 {
+		look(healthy)
+		turn("job", "")
+		turn("web", waiting.Budget)
+		// A dry run has no place.
+		f.GiveBack(revision.Provisional(t.Context()), asked, "job")
+		turn("web", waiting.Budget)
+		f.GiveBack(t.Context(), asked, "job")
+		turn("job", "")
+		f.GiveBack(t.Context(), asked, "job")
+		look(healthy)
+		turn("web", "")
+		turn("job", waiting.Budget)
+		look(healthy)
+		turn("job", waiting.Budget)
+		f.GiveBack(t.Context(), asked, "web")
+		now = now.Add(yieldedFor)
+	}
+	// What is in the middle of another rollout takes up a place in any case.
+	look(healthy)
+	turn("job", "")
+	f.GiveBack(t.Context(), asked, "job")
+	if look(rolling); s.Waves[0].Members[0].Stage != spread.Waiting {
+		t.Errorf("%+v", s.Waves)
+	}
+}
+
+// Rule 38: the same holds for first pins.
+func TestAPlaceOfAFirstPinThatIsGivenBack(t *testing.T) {
+	c, s := &change{}, surveyed(0)
+	c.begin(s)
+	c.yielded["web"] = noon
+	of := rollout.Standing{First: true, Decision: plan.Decision{Verdict: plan.Pinned}, Health: []workload.Health{healthy}}
+	for after, want := range map[time.Duration]spread.Stage{0: spread.Later, yieldedFor: spread.Waiting} {
+		if m := c.member(s, "web", of, noon.Add(after)); m.Stage != want {
+			t.Errorf("after %s: %+v", after, m)
+		}
 	}
 }

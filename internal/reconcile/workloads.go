@@ -144,6 +144,9 @@ func (r *Workloads) act(ctx context.Context, look rollout.Assessment, known *mem
 		said = append(said, r.paused(look))
 	}
 	if wait, problem := r.obstacle(ctx, look, known); wait > 0 {
+		if len(problem) > 0 {
+			r.giveBack(ctx, look, rollout.Written{}, nil)
+		}
 		r.warn(ctx, obj, known, append(said, problem...))
 		return wait, later
 	}
@@ -273,9 +276,11 @@ func latestManagers(entries []metav1.ManagedFieldsEntry) []string {
 // write creates the revisions that the change needs, then writes template and notes in one patch. It returns a warning for everything that
 // was refused, and how long what is left of the change has to wait, if it does.
 func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *memory) (rest time.Duration, refused []notice.Notice, err error) {
+	var written rollout.Written
 	made, rest, refused, err := r.prepare(ctx, look, known)
 	// Events go after the pin: on a small control plane, one at the same time makes it wait.
 	defer func() {
+		r.giveBack(ctx, *look, written, err)
 		for _, n := range made {
 			r.Notices.Send(ctx, n)
 		}
@@ -286,7 +291,7 @@ func (r *Workloads) write(ctx context.Context, look *rollout.Assessment, known *
 	if rest > 0 {
 		return rest, refused, nil
 	}
-	written, err := r.Write(ctx, look)
+	written, err = r.Write(ctx, look)
 	switch {
 	case err != nil:
 		return 0, refused, err

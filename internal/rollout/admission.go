@@ -119,6 +119,7 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 			return answer{Made: made}, err
 		}
 		a.Warnings = append(a.Warnings, refused...)
+		r.giveBack(ctx, obj, seen, want.pins.Pins)
 	}
 	a.Patch = r.admissionPatch(q.Object, obj, old, seen, want)
 	return a, nil

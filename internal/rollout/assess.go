@@ -172,6 +172,8 @@ type observed struct {
 	template *corev1.PodTemplateSpec
 	// rollers are the workloads whose controllers roll the template out, as they were before a request, or as the API server has them where that matters.
 	rollers []Roller
+	// places are the changes in which the workload has a place, since it was its turn.
+	places []Spreading
 	// notes are what confrev wrote on the workload and its template before, and workloadHashes the hashes among them that are on the workload.
 	notes          notes
 	workloadHashes pin.Set

@@ -29,6 +29,8 @@ func (s stopped) Stopped(context.Context, Spreading) (waiting.Wait, pin.Pin, err
 	return waiting.ForStop("configmap/app"), s.instead, nil
 }
 
+func (s stopped) GiveBack(context.Context, Spreading, string) {}
+
 // Rules 9, 12 and 13: a first pin to what others work with keeps that revision, which was made for them, also when they go.
 func TestWhatOthersWorkWithIsKept(t *testing.T) {
 	a := gen.PinOfApp("a", "1")

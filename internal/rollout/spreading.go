@@ -25,6 +25,8 @@ import (
 type Others interface {
 	// Turn returns what a workload waits for before it may take the present content of a source; zero if it may.
 	Turn(ctx context.Context, change Spreading, workload string) (waiting.Wait, error)
+	// GiveBack lets others go before a workload whose turn it was, since it does not take the change after all.
+	GiveBack(ctx context.Context, change Spreading, workload string)
 	// Stopped returns why the present content of a source goes no further; zero if it may. instead is the newest revision that workloads work with
 	// which do not have it; zero if there is none.
 	Stopped(ctx context.Context, change Spreading) (why waiting.Wait, instead pin.Pin, err error)
@@ -81,13 +83,14 @@ func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observe
 		case d.Verdict != plan.Advanced:
 			continue
 		case spreads && asks:
-			source.Turn, err = r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
+			source.Turn, err = r.turn(ctx, obj, seen, change)
 		}
 		_, given := seen.request[d.Source]
 		if err == nil && spreads && asks && !given && d.Verdict == plan.Pinned && source.Present && r.takesPlace(seen, change) {
 			source.Later, source.Until, err = r.placeOfFirst(ctx, obj, seen, change)
 		}
 		if err != nil {
+			r.giveBack(ctx, obj, seen, seen.pins.Pins)
 			return want, err
 		}
 		again = again || source.Later || source.Turn != (waiting.Wait{})
@@ -95,8 +98,40 @@ func (r *Engine) takeTurns(ctx context.Context, obj client.Object, seen *observe
 	}
 	if again {
 		want = seen.decide()
+		r.giveBack(ctx, obj, seen, want.pins.Pins)
 	}
 	return want, r.confirmUnwell(ctx, obj, seen, want)
+}
+
+// turn returns what a workload waits for before it may take a change. If it waits for nothing, it has a place (rule 38).
+func (r *Engine) turn(ctx context.Context, obj client.Object, seen *observed, change Spreading) (waiting.Wait, error) {
+	wait, err := r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
+	if err == nil && wait == (waiting.Wait{}) {
+		seen.places = append(seen.places, change)
+	}
+	return wait, err
+}
+
+// giveBack ends the turns of a workload with changes that it does not take after all: its template is to have these pins.
+func (r *Engine) giveBack(ctx context.Context, obj client.Object, seen *observed, pins pin.Set) {
+	seen.places = slices.DeleteFunc(seen.places, func(change Spreading) bool {
+		source := change.Source.Source()
+		stays := pins[source] == seen.pins.Pins[source]
+		if stays {
+			r.Others.GiveBack(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
+		}
+		return stays
+	})
+}
+
+// GiveBack does so once it is known whether the template was written. It reports whether there were any.
+func (r *Engine) GiveBack(ctx context.Context, look Assessment, written bool) bool {
+	pins, places := look.seen.pins.Pins, len(look.seen.places)
+	if written {
+		pins = look.want.pins.Pins
+	}
+	r.giveBack(ctx, look.Workload, look.seen, pins)
+	return len(look.seen.places) < places
 }
 
 // placeOfFirst finds out whether a first pin has to wait until fewer workloads roll out (rule 38). Deploys do not wait, and in a request that changes
@@ -106,7 +141,7 @@ func (r *Engine) placeOfFirst(ctx context.Context, obj client.Object, seen *obse
 		return seen.pins.Occasion == plan.Request, waiting.Wait{}, nil
 	}
 	change.FirstPin = true
-	until, err = r.Others.Turn(ctx, change, r.Kind.Resource()+"/"+obj.GetName())
+	until, err = r.turn(ctx, obj, seen, change)
 	return until != (waiting.Wait{}), until, err
 }
 

@@ -13,7 +13,8 @@ type Stage string
 const (
 	// Waiting: it has not got the change, and would take it at once.
 	Waiting Stage = "Waiting"
-	// Later: it would take it, but something of its own delays it: it is paused, frozen, or outside of its window. Its wave waits for it.
+	// Later: it would take it, but something of its own delays it: it is paused, frozen, outside of its window, or could not when it was its turn. Its wave
+	// waits for it.
 	Later Stage = "Later"
 	// Apart: a person or a deploy decides when it gets the change, or it cannot take it. No one waits for it.
 	Apart Stage = "Apart"

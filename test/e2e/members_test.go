@@ -215,3 +215,24 @@ func TestWhatMovedTogetherGoesBackWithWhatFailed(t *testing.T) {
 	}
 	w.isRepairedAlone(first)
 }
+
+// Rules 34 and 38: a member that waits for its turn with another source takes up no place, and others go first.
+func TestWhatWaitsForAnotherSourceTakesUpNoPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	second := configMap("second", "size", "A")
+	second.Annotations = map[string]string{keys.MaxRolling: "1"}
+	w.Create(second)
+	first := w.fleet(map[string]string{keys.Steps: "1", keys.Bake: "1h"}, "a")
+	w.Create(deployment("b", envFrom("shared", "second")), deployment("c", envFrom("second")))
+	size := w.WaitPinned("b", "second", "size", "A")
+	w.WaitPinned("c", "second", "size", "A")
+	w.areRolledOut("b", "c")
+	w.Edit("shared", "color", "B")
+	w.WaitEvent("WaitingToAdvance", "b", "")
+	w.Edit("second", "size", "B")
+	w.WaitPinned("c", "second", "size", "B")
+	if shared, second := w.PinOf("b", "shared"), w.PinOf("b", "second"); shared != first || second != size {
+		t.Errorf("b did not wait: it has %s and %s", shared, second)
+	}
+}
