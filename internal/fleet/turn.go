@@ -37,7 +37,7 @@ func (f *Fleet) Turn(ctx context.Context, asked rollout.Spreading, workload stri
 			m.Stage, m.Disturbed = spread.Rolling, false
 		}
 		return waiting.Wait{}, nil
-	case !known && m != nil && m.Stage == spread.Rolling:
+	case !known && m != nil && m.Stage == spread.Rolling && (m.First || !s.Stopped):
 		// It was let go already.
 		return waiting.Wait{}, nil
 	case !known && asked.FirstPin:

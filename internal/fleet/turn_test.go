@@ -177,3 +177,25 @@ func TestAPlaceOfAFirstPinThatIsGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// Rule 40: a stop is for everyone, also for a member that was let go and has not taken the change yet. It concerns no first pins.
+func TestAStopIsForThoseThatWereLetGo(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		f := New(nil, func() time.Time { return noon })
+		asked := rollout.Spreading{Source: surveyed(0).Source, Meta: &metav1.PartialObjectMetadata{}, FirstPin: first}
+		c, s := f.change(asked.Source), surveyed(0)
+		c.begin(s)
+		s.at, s.Meta = noon, asked.Meta
+		s.Spread = spread.Look([]spread.Member{{Name: "web", Stage: spread.Waiting, First: first}}, s.Settings, 0, spread.Place{})
+		c.latest = s
+		for _, want := range []waiting.Reason{"", waiting.Stopped} {
+			if first {
+				want = ""
+			}
+			if wait, err := f.Turn(t.Context(), asked, "web"); err != nil || wait.Reason != want {
+				t.Errorf("first pin: %v; stopped: %v; it waits for %q, want %q; %v", first, s.Stopped, wait.Reason, want, err)
+			}
+			s.Stopped = true
+		}
+	}
+}
