@@ -15,8 +15,8 @@ const sample = 8
 
 // HighestNumber returns the highest number with which a template or a holder of a namespace pins a revision of a source. It stops as soon as it has found
 // enough.
-func HighestNumber(ctx context.Context, reader client.Reader, kinds *workload.Kinds, namespace string, source pin.Source, revision string, enough int64) (int64, error) {
-	var highest int64
+func HighestNumber(ctx context.Context, reader client.Reader, kinds *workload.Kinds, namespace string, source pin.Source, revision string, enough int64,
+) (highest int64, err error) {
 	value := pin.Source{Kind: source.Kind, Name: revision}.String()
 	count := func(list func() client.ObjectList, pins func(client.Object) string) error {
 		for _, limit := range []int64{sample, 0} {

@@ -119,7 +119,6 @@ func (r *Engine) admitOnce(ctx context.Context, q Request) (a answer, err error)
 			return answer{Made: made}, err
 		}
 		a.Warnings = append(a.Warnings, refused...)
-		r.giveBack(ctx, obj, seen, want.pins.Pins)
 	}
 	a.Patch = r.admissionPatch(q.Object, obj, old, seen, want)
 	return a, nil
@@ -172,6 +171,7 @@ func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Objec
 	said = r.limit(ctx, seen, want)
 	made, refused, err := r.ensure(ctx, obj, owner, seen, &want.pins, isAny)
 	want.injectAgain(seen)
+	r.giveBack(ctx, obj, seen, want.pins.Pins)
 	return made, append(said, refused...), err
 }
 
