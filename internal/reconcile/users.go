@@ -267,8 +267,8 @@ func names(ref revision.Ref) uses {
 	return func(facts workload.Facts) bool { return slices.Contains(facts.References, ref.Text()) }
 }
 
-// inUse asks the API server whether any workload or holder uses an object (rule 13). If workloads own it, only they and their holders can:
-// confrev pinned nothing else to it. Otherwise the whole namespace is searched.
+// inUse asks the API server whether any workload or holder uses an object (rule 13). If workloads own it, only they and their holders can, and what is
+// of a kind that confrev leaves out for now: it pinned nothing else to it. Otherwise the whole namespace is searched.
 func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata, uses uses) (bool, error) {
 	if len(obj.OwnerReferences) == 0 || r.Store.Anchored(obj) {
 		return r.usedInNamespace(ctx, obj.Namespace, uses)
@@ -292,7 +292,7 @@ func (r *Revisions) inUse(ctx context.Context, obj *metav1.PartialObjectMetadata
 			return used, err
 		}
 	}
-	return false, nil
+	return r.usedUnseen(ctx, obj.Namespace, uses)
 }
 
 type below struct {
@@ -310,16 +310,27 @@ func addBelow(all []below, b below) []below {
 	return append(all, b)
 }
 
-// usedInNamespace searches a whole namespace, also for objects of kinds that confrev leaves out for now, of which the caches show nothing. With the
-// anchor, no owner tells of such a user.
+// usedInNamespace searches a whole namespace, also for objects of kinds that confrev leaves out for now. With the anchor, no owner tells of a user.
 func (r *Revisions) usedInNamespace(ctx context.Context, namespace string, uses uses) (bool, error) {
 	known := r.Kinds.Known()
-	for _, kind := range known {
+	return r.usedByAny(ctx, namespace, known, workload.HoldersOf(known), uses)
+}
+
+// usedUnseen searches a namespace for objects of the kinds that confrev leaves out for now: caches show nothing of them, so they became no owners.
+func (r *Revisions) usedUnseen(ctx context.Context, namespace string, uses uses) (bool, error) {
+	seen, seenHolders := r.Kinds.All(), r.Kinds.Holders()
+	kinds := slices.DeleteFunc(slices.Clone(r.Kinds.Known()), func(kind workload.Kind) bool { return slices.Contains(seen, kind) })
+	holders := slices.DeleteFunc(workload.HoldersOf(kinds), func(holder workload.HolderKind) bool { return slices.Contains(seenHolders, holder) })
+	return r.usedByAny(ctx, namespace, kinds, holders, uses)
+}
+
+func (r *Revisions) usedByAny(ctx context.Context, namespace string, kinds []workload.Kind, holders []workload.HolderKind, uses uses) (bool, error) {
+	for _, kind := range kinds {
 		if used, err := r.usedAmong(ctx, kind.NewList(), namespace, labels.Everything(), kind.Facts, uses); used || err != nil {
 			return used, err
 		}
 	}
-	for _, holder := range workload.HoldersOf(known) {
+	for _, holder := range holders {
 		if used, err := r.usedAmong(ctx, holder.NewList(), namespace, labels.Everything(), holder.Facts, uses); used || err != nil {
 			return used, err
 		}
