@@ -314,16 +314,35 @@ func (r *Engine) trackedByName(ctx context.Context, seen *observed) ([]pin.Sourc
 		if exact {
 			continue
 		}
-		all := revision.NewMetadataList(kind)
-		if err := r.Client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		matched, err := r.matched(ctx, seen, kind)
+		if err != nil {
 			return nil, err
 		}
-		for i := range all.Items {
-			source := pin.Source{Kind: kind, Name: all.Items[i].Name}
-			if !revision.IsRevision(&all.Items[i]) && seen.config.Track.MatchesName(source) {
-				found = append(found, source)
-			}
-		}
+		found = append(found, matched...)
 	}
 	return found, nil
+}
+
+// maxMatched is how many sources of a kind regular expressions may match: as many as a list may name.
+const maxMatched = pin.MaxPins
+
+// matched returns the sources of a kind that regular expressions match, the first ones by name if there are too many.
+func (r *Engine) matched(ctx context.Context, seen *observed, kind pin.Kind) ([]pin.Source, error) {
+	all := revision.NewMetadataList(kind)
+	if err := r.Client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var matched []pin.Source
+	for i := range all.Items {
+		source := pin.Source{Kind: kind, Name: all.Items[i].Name}
+		if !revision.IsRevision(&all.Items[i]) && seen.config.Track.MatchesName(source) {
+			matched = append(matched, source)
+		}
+	}
+	if len(matched) <= maxMatched {
+		return matched, nil
+	}
+	seen.warn(optin.InvalidCompat, pin.Source{}, "annotation %s.reloader.stakater.com/reload matches more than %d objects; the rest are ignored", kind, maxMatched)
+	slices.SortFunc(matched, pin.Source.Compare)
+	return matched[:maxMatched], nil
 }

@@ -129,6 +129,37 @@ func TestSelectUses(t *testing.T) {
 	}
 }
 
+// What regular expressions match is bounded like a list: each match costs a read, and a place in an annotation.
+func TestWhatExpressionsMatchIsBounded(t *testing.T) {
+	const reload = "configmap.reloader.stakater.com/reload"
+	for name, test := range map[string]struct {
+		objects, followed int
+		warned            bool
+	}{
+		"as many as may be": {200, 200, false},
+		"more than may be":  {201, 200, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := fake.NewClientBuilder()
+			for i := range test.objects {
+				b = b.WithObjects(gen.ConfigMap(fmt.Sprintf("app-%03d", i), nil))
+			}
+			c := b.Build()
+			r := &Engine{Kind: workload.Deployment, Client: c, Options: Options{Injection: "admission", Compat: optin.Compat{Reloader: true}}}
+			d := gen.Deployment("web", gen.Annotated(reload, "app-.*"))
+			seen := newObserved(d.Namespace, view{reader: c})
+			seen.config = r.Kind.Config(d, index.Namespace(), r.Options.Defaults())
+			found, err := r.trackedByName(t.Context(), seen)
+			if err != nil || len(found) != test.followed || found[0].Name != "app-000" || found[len(found)-1].Name != "app-199" {
+				t.Errorf("%d are followed, want %d: %v, %v", len(found), test.followed, found, err)
+			}
+			if warned := len(seen.warnings) == 1 && seen.warnings[0].Reason == optin.InvalidCompat; warned != test.warned {
+				t.Errorf("warned %+v", seen.warnings)
+			}
+		})
+	}
+}
+
 // Someone who mistypes one name reads which; someone who lists two hundred gets no two hundred events.
 func TestUnreferencedSourcesAreOneWarning(t *testing.T) {
 	tests := map[string]struct {
