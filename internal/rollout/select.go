@@ -48,11 +48,11 @@ func (r *Engine) selectUses(ctx context.Context, obj client.Object, seen *observ
 	case config.Mode.Restarts:
 		seen.hashes.Uses = selection.Uses
 	}
-	unreferenced, err := r.unreferenced(ctx, seen)
+	further, err := r.further(ctx, seen, uses)
 	if err != nil {
 		return err
 	}
-	for _, source := range unreferenced {
+	for _, source := range further {
 		known := slices.IndexFunc(seen.hashes.Uses, func(use podspec.Use) bool { return use.Source == source })
 		if known < 0 {
 			seen.hashes.Uses = append(seen.hashes.Uses, podspec.Use{Source: source, All: true})
@@ -277,11 +277,17 @@ func (r *Engine) standing(seen *observed, source pin.Source, about optin.Traits)
 	return plan.Untracked
 }
 
-// unreferenced returns what makes the workload restart in addition to what its template refers to.
-func (r *Engine) unreferenced(ctx context.Context, seen *observed) ([]pin.Source, error) {
+// further returns what makes the workload restart by its name, whatever the template uses of it. What another tool's annotation names and the template
+// refers to is tracked already; only in mode restart, all of it counts.
+func (r *Engine) further(ctx context.Context, seen *observed, uses []podspec.Use) ([]pin.Source, error) {
 	all, err := r.trackedByName(ctx, seen)
 	if err != nil {
 		return nil, err
+	}
+	if seen.config.Mode.Pins {
+		all = slices.DeleteFunc(all, func(source pin.Source) bool {
+			return slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == source })
+		})
 	}
 	for _, trigger := range seen.config.RestartOn {
 		all = append(all, trigger.Source)

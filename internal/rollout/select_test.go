@@ -69,6 +69,11 @@ func TestSelectUses(t *testing.T) {
 		"Reloader's auto":                   {asks: []gen.DeploymentModifier{gen.Annotated(auto, "true")}, hashed: "configmap/app configmap/web secret/db"},
 		"Reloader's list":                   {asks: []gen.DeploymentModifier{gen.Annotated(reload, "extra,app")}, hashed: "configmap/app configmap/extra"},
 		"Reloader's expression":             {asks: []gen.DeploymentModifier{gen.Annotated(reload, "ex.*")}, hashed: "configmap/extra"},
+		"Reloader's list, revision":         {asks: []gen.DeploymentModifier{gen.Annotated(reload, "extra,app"), mode("revision")}, pinned: "configmap/app", hashed: "configmap/extra"},
+		"Reloader's expression, revision":   {asks: []gen.DeploymentModifier{gen.Annotated(reload, ".*"), mode("revision")}, pinned: "configmap/app configmap/web", hashed: "configmap/extra"},
+		"Reloader's list, revision, and restart on one": {
+			asks:   []gen.DeploymentModifier{gen.Annotated(reload, "app"), mode("revision"), gen.Annotated(keys.RestartOn, "configmap/app")},
+			pinned: "configmap/app", hashed: "configmap/app"},
 		"Reloader's list, and an ignored source that is referred to": {
 			asks: []gen.DeploymentModifier{gen.Annotated(reload, "app,web")}, source: map[string]string{"reloader.stakater.com/ignore": "true"}, hashed: "configmap/web"},
 		"Reloader's list, and an ignored source that is not": {
