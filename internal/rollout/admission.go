@@ -161,9 +161,9 @@ func (r *Engine) decideRequest(ctx context.Context, obj, old client.Object, seen
 
 func (r *Engine) prepareRequest(ctx context.Context, q Request, obj client.Object, seen *observed, want *intent) (made, said []notice.Notice, err error) {
 	owner := r.ownerOf(obj, q)
-	// For a new workload, these are all its pins; for an existing one, those that the request chose, or that others have.
+	// For a new workload, these are all its pins; for an existing one, those that the request chose, that others have, or that it lost.
 	chosen := func(d plan.Decision) bool {
-		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source]) || isOfOthers(d)
+		return d.To.Revision != d.Current.Revision && (owner.UID == "" || seen.pins.Chosen[d.Source]) || isEarlier(d)
 	}
 	if err := r.keep(ctx, owner, seen, want.pins, chosen, func(plan.Decision) bool { return false }); err != nil {
 		return nil, nil, err

@@ -31,12 +31,9 @@ func (s stopped) Stopped(context.Context, Spreading) (waiting.Wait, pin.Pin, err
 
 func (s stopped) GiveBack(context.Context, Spreading, string) {}
 
-// Rules 9, 12 and 13: a first pin to what others work with keeps that revision, which was made for them, also when they go.
-func TestWhatOthersWorkWithIsKept(t *testing.T) {
-	a := gen.PinOfApp("a", "1")
-	source := gen.App("b")
-	source.Annotations = map[string]string{keys.OnFailure: "stop"}
-	for name, write := range map[string]func(*testing.T, *admissionWorld) string{
+// waysToPin are those in which a workload without pins gets some: the pins are returned.
+func waysToPin() map[string]func(*testing.T, *admissionWorld) string {
+	return map[string]func(*testing.T, *admissionWorld) string{
 		"by the controller": func(t *testing.T, w *admissionWorld) string {
 			t.Helper()
 			look, err := w.Assess(t.Context(), w.serve(t, gen.Web("1")), nil)
@@ -53,22 +50,58 @@ func TestWhatOthersWorkWithIsKept(t *testing.T) {
 			// Once, as API servers do unless another webhook changes something.
 			return w.patched(t, gen.Web("2"), w.serve(t, gen.Web("1")), false).(*appsv1.Deployment).Spec.Template.Annotations[keys.Pins]
 		},
-	} {
+	}
+}
+
+// isKept reports whether the revision of app's content a stays although its other users go.
+func (w *admissionWorld) isKept(t *testing.T) bool {
+	t.Helper()
+	meta := revision.NewMetadata(pin.ConfigMap)
+	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: gen.NameOfRevision("a")}, meta); err != nil {
+		t.Fatal(err)
+	}
+	owns := func(o metav1.OwnerReference) bool { return o.UID == gen.Web("1").UID || o.Name == revision.AnchorName }
+	return slices.ContainsFunc(meta.OwnerReferences, owns) && meta.Annotations[keys.Renewed] != ""
+}
+
+// ofOther returns the revision of app's content a, which another workload owns.
+func ofOther() client.Object {
+	made := gen.RevisionOfApp("a", "1")
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "other"}}
+	return made
+}
+
+// Rules 9, 12 and 13: a first pin to what others work with keeps that revision, which was made for them, also when they go.
+func TestWhatOthersWorkWithIsKept(t *testing.T) {
+	a := gen.PinOfApp("a", "1")
+	source := gen.App("b")
+	source.Annotations = map[string]string{keys.OnFailure: "stop"}
+	for name, write := range waysToPin() {
 		t.Run(name, func(t *testing.T) {
-			made := gen.RevisionOfApp("a", "1")
-			made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "other", UID: "other"}}
-			w := newAdmissionWorld(t, workload.Deployment, source.DeepCopy(), made)
+			w := newAdmissionWorld(t, workload.Deployment, source.DeepCopy(), ofOther())
 			w.Others = stopped{gen.Pins(a)[gen.Source("configmap/app")]}
 			if pins := write(t, w); pins != a {
 				t.Fatalf("it pins %q, want %q", pins, a)
 			}
-			meta := revision.NewMetadata(pin.ConfigMap)
-			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: gen.Namespace, Name: gen.NameOfRevision("a")}, meta); err != nil {
-				t.Fatal(err)
+			if !w.isKept(t) {
+				t.Error("it is not kept")
 			}
-			owns := func(o metav1.OwnerReference) bool { return o.UID == gen.Web("1").UID || o.Name == revision.AnchorName }
-			if !slices.ContainsFunc(meta.OwnerReferences, owns) || meta.Annotations[keys.Renewed] == "" {
-				t.Errorf("its owners are %v, its annotations %v", meta.OwnerReferences, meta.Annotations)
+		})
+	}
+}
+
+// Rules 4 and 9: the revision that a held workload gets back after it lost its pin is looked up first, and kept.
+func TestWhatAHeldWorkloadGetsBackIsKept(t *testing.T) {
+	a, b := gen.PinOfApp("a", "1"), gen.PinOfApp("b", "2")
+	for name, write := range waysToPin() {
+		t.Run(name, func(t *testing.T) {
+			w := newAdmissionWorld(t, workload.Deployment, gen.App("b"), ofOther(), gen.RevisionOfApp("b", "2"),
+				gen.Ran("web-2", 2, "1", b), gen.Ran("web-3", 3, "1", a))
+			if pins := write(t, w); pins != a {
+				t.Fatalf("it pins %q, want %q", pins, a)
+			}
+			if !w.isKept(t) {
+				t.Error("it is not kept")
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func (r *Engine) Limit(ctx context.Context, look *Assessment) []notice.Notice {
 // alone, and Prepare can be called again.
 func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused []notice.Notice, err error) {
 	owner := r.owner(look.Workload)
-	if err := r.keep(ctx, owner, look.seen, look.want.pins, isOfOthers, func(plan.Decision) bool { return false }); err != nil {
+	if err := r.keep(ctx, owner, look.seen, look.want.pins, isEarlier, func(plan.Decision) bool { return false }); err != nil {
 		return nil, nil, err
 	}
 	urgent := look.want.pins.Urgent()
@@ -61,10 +61,10 @@ func (r *Engine) Prepare(ctx context.Context, look *Assessment) (made, refused [
 	return made, refused, err
 }
 
-// isOfOthers reports whether a decision pins what others work with, in place of the present content. That revision was made for them, and could be
-// deleted with them.
-func isOfOthers(d plan.Decision) bool {
-	return d.Verdict == plan.Pinned && d.To != d.From && d.To.Revision != d.Current.Revision
+// isEarlier reports whether a decision pins an earlier revision in place of the present content: what others work with, or what a held workload has lost.
+// That revision was not made for this workload just now, and could be deleted with its other users.
+func isEarlier(d plan.Decision) bool {
+	return d.To != d.From && (d.Verdict == plan.Held || d.Verdict == plan.Pinned && d.To.Revision != d.Current.Revision)
 }
 
 func isAny(plan.Decision) bool { return true }
