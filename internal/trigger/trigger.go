@@ -21,6 +21,7 @@ import (
 
 	"confrev.io/confrev/internal/content"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
@@ -95,7 +96,7 @@ func (t *Reader) Prepare(ctx context.Context, trigger optin.Trigger) (Prepared, 
 	if !namespaced && t.limits.Namespaced {
 		return none, notice.Terminal(notice.RestartOnForbidden, "annotation %s: %s is in no namespace, and confrev is limited to single namespaces", keys.RestartOn, trigger.Kind)
 	}
-	if err := t.permit(ctx, trigger.Resource); err != nil {
+	if err := t.permit(ctx, trigger.Resource, gvk); err != nil {
 		return none, err
 	}
 	return Prepared{trigger, gvk, namespaced}, nil
@@ -122,8 +123,9 @@ func (t *Reader) Read(ctx context.Context, namespace string, trigger Prepared) (
 	return fingerprint(obj, trigger.Fields)
 }
 
-// permit checks that confrev may follow a resource.
-func (t *Reader) permit(ctx context.Context, resource schema.GroupVersionResource) error {
+// permit checks that confrev may follow a resource, and can: of objects that the API server fails to list, as it does without their conversion webhook, the
+// cache would never be complete, and confrev not ready.
+func (t *Reader) permit(ctx context.Context, resource schema.GroupVersionResource, gvk schema.GroupVersionKind) error {
 	t.mu.Lock()
 	known := t.permitted[resource]
 	t.mu.Unlock()
@@ -142,6 +144,13 @@ func (t *Reader) permit(ctx context.Context, resource schema.GroupVersionResourc
 		if !review.Status.Allowed {
 			return forbidden(verb, resource)
 		}
+	}
+	err := t.live.List(ctx, metadata.NewList(gvk), client.InNamespace(t.limits.Within), client.Limit(1))
+	if apierrors.IsForbidden(err) {
+		return forbidden("list", resource)
+	}
+	if err != nil {
+		return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +24,7 @@ import (
 )
 
 // forbiddenReader lets no one read anything.
-func forbiddenReader(t *testing.T) client.Client {
+func forbiddenReader(t *testing.T) client.WithWatch {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(workload.Deployment.GVK, meta.RESTScopeNamespace)
@@ -52,6 +53,44 @@ func TestATriggerThatMayNotBeReadAnyMore(t *testing.T) {
 	terminal, ok := errors.AsType[*notice.TerminalError](err)
 	if !ok || terminal.Reason != notice.RestartOnForbidden || !strings.Contains(terminal.Text, "may not get deployments.apps") || tr.permitted[trigger.Resource] {
 		t.Errorf("%v, still permitted: %v", err, tr.permitted[trigger.Resource])
+	}
+}
+
+// A kind whose objects cannot be listed is not followed: its watch would never catch up, and confrev would not be ready for as long.
+func TestATriggerThatCannotBeListed(t *testing.T) {
+	triggers, err := optin.ParseRestartOn("deployments.v1.apps/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	for name, test := range map[string]struct {
+		refusal error
+		reason  string // of the terminal error, if it is one
+	}{
+		"it can":                     {nil, ""},
+		"its conversion fails":       {apierrors.NewInternalError(errors.New("conversion webhook")), ""},
+		"the right to list has gone": {apierrors.NewForbidden(resource, "", nil), notice.RestartOnForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := interceptor.NewClient(forbiddenReader(t), interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+					obj.(*authorizationv1.SelfSubjectAccessReview).Status.Allowed = true
+					return nil
+				},
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					return test.refusal
+				},
+			})
+			tr := New(Limits{Any: true}, c, c)
+			_, err := tr.Prepare(t.Context(), triggers[0])
+			terminal, _ := errors.AsType[*notice.TerminalError](err)
+			if (err == nil) != (test.refusal == nil) || (terminal != nil) != (test.reason != "") || terminal != nil && terminal.Reason != test.reason {
+				t.Errorf("%v", err)
+			}
+			if permitted := tr.permitted[triggers[0].Resource]; permitted != (test.refusal == nil) {
+				t.Errorf("permitted: %v", permitted)
+			}
+		})
 	}
 }
 
