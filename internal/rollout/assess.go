@@ -112,6 +112,10 @@ func (r *Engine) Assess(ctx context.Context, obj client.Object, wrote *Given) (A
 	if err == nil {
 		want, err = r.takeTurns(ctx, obj, seen, want)
 	}
+	if err == nil && !want.pins.Urgent() {
+		// A rollout now could be followed by another one for what could not be read. First pins and deploys do not wait for that.
+		err = seen.unread
+	}
 	look.Awaited = seen.awaited(want.pins)
 	want.resume = obj.GetAnnotations()[keys.Paused] != "" && (!r.Kind.Paused(obj) || len(look.Awaited) == 0)
 	look.seen, look.want = seen, want
@@ -202,6 +206,8 @@ type observed struct {
 	contents map[pin.Source]contents
 	// triggers are the kinds of other objects on which the workload restarts and that were read.
 	triggers []trigger.Kind
+	// unread is why some of them could not be read. What is noted of these stays.
+	unread error
 	// retry is true when something was refused that may be permitted later.
 	retry    bool
 	warnings []notice.Notice
@@ -285,7 +291,8 @@ func (r *Engine) observe(ctx context.Context, obj client.Object, v view) (*obser
 		seen.reader = v.reader
 		clear(seen.metas)
 	}
-	err = errors.Join(r.readHolders(ctx, obj, referring, seen), r.readSources(ctx, seen), r.readTriggers(ctx, seen))
+	err = errors.Join(r.readHolders(ctx, obj, referring, seen), r.readSources(ctx, seen))
+	seen.unread = r.readTriggers(ctx, seen)
 	seen.derive()
 	for _, in := range []*plan.Input{&seen.pins, &seen.hashes} {
 		for object, source := range in.Sources {
