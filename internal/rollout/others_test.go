@@ -31,7 +31,7 @@ func (s stopped) Stopped(context.Context, Spreading) (waiting.Wait, pin.Pin, err
 
 func (s stopped) GiveBack(context.Context, Spreading, string) {}
 
-// waysToPin are those in which a workload without pins gets some: the pins are returned.
+// waysToPin returns those in which a workload without pins gets some. Each returns the pins.
 func waysToPin() map[string]func(*testing.T, *admissionWorld) string {
 	return map[string]func(*testing.T, *admissionWorld) string{
 		"by the controller": func(t *testing.T, w *admissionWorld) string {
