@@ -401,6 +401,33 @@ func leaves(values map[string]any, prefix string, into map[string]bool) {
 	}
 }
 
+// Flux appends the digest of a chart to its version, and what a version may contain, a label may not.
+func TestVersionsWithBuildMetadata(t *testing.T) {
+	t.Parallel()
+	chart := filepath.Join(t.TempDir(), "confrev")
+	if err := os.CopyFS(chart, os.DirFS("confrev")); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{
+		"1.2.3+4fda46fd8c4e":                      "confrev-1.2.3_4fda46fd8c4e",
+		"1.2.3+" + strings.Repeat("a.", 24) + "-": "confrev-1.2.3_" + strings.Repeat("a.", 24)[:47],
+	} {
+		meta := "{apiVersion: v2, name: confrev, version: " + version + ", appVersion: v1.2.3}"
+		if err := os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte(meta), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		objects, err := template(t, chart, "confrev", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, labels := range []string{"{.metadata.labels.helm\\.sh/chart}", "{.spec.template.metadata.labels.helm\\.sh/chart}"} {
+			if got := find(t, objects, deployment+labels); got != want {
+				t.Errorf("version %s: %s is %s, want %s", version, labels, got, want)
+			}
+		}
+	}
+}
+
 // inNamespaces are the kinds of objects that a namespaced installation consists of: none of them is in no namespace.
 var inNamespaces = []string{
 	"ServiceAccount", "Role", "RoleBinding", "Deployment", "ConfigMap", "Service", "ServiceMonitor", "PrometheusRule", "NetworkPolicy", "PodDisruptionBudget",
@@ -489,11 +516,17 @@ const policies = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissi
 // renderFor does so for an API server that helm's flags describe.
 func renderFor(t *testing.T, values string, flags ...string) (map[string]*unstructured.Unstructured, error) {
 	t.Helper()
+	return template(t, "confrev", "confrev", values, flags...)
+}
+
+// template returns the objects of a release of a chart.
+func template(t *testing.T, chart, release, values string, flags ...string) (map[string]*unstructured.Unstructured, error) {
+	t.Helper()
 	program, err := helm()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "template", "confrev", "confrev", "--namespace", "confrev-system", "--values", "-")
+	cmd := exec.CommandContext(t.Context(), program, "template", release, chart, "--namespace", "confrev-system", "--values", "-")
 	cmd.Args = append(cmd.Args, flags...)
 	cmd.Stdin = strings.NewReader(values)
 	var complaints bytes.Buffer

@@ -21,7 +21,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "confrev.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- /* Flux appends "+" and a digest to the version, and a label has no "+". */}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | regexFind "^.*[a-zA-Z0-9]" }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
