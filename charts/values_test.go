@@ -428,6 +428,28 @@ func TestVersionsWithBuildMetadata(t *testing.T) {
 	}
 }
 
+// However long the release's name is, the API server accepts the names that are made from it.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("confrev-", 7)
+	for _, values := range []string{"webhook: {certManager: {enabled: true}}", "{fullnameOverride: " + long + "x, metrics: {serviceMonitor: {enabled: true}}}"} {
+		objects, err := template(t, "confrev", long[:53], values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, object := range objects {
+			// They are labels, or parts of names in DNS.
+			short := slices.Contains([]string{"Deployment", "Job", "Service"}, object.GetKind())
+			if short && len(object.GetName()) > 63 {
+				t.Errorf("%s: its name has %d characters, and may have 63", id, len(object.GetName()))
+			}
+			if name, _, _ := unstructured.NestedString(object.Object, "spec", "commonName"); len(name) > 64 {
+				t.Errorf("%s: its common name has %d characters, and may have 64", id, len(name))
+			}
+		}
+	}
+}
+
 // inNamespaces are the kinds of objects that a namespaced installation consists of: none of them is in no namespace.
 var inNamespaces = []string{
 	"ServiceAccount", "Role", "RoleBinding", "Deployment", "ConfigMap", "Service", "ServiceMonitor", "PrometheusRule", "NetworkPolicy", "PodDisruptionBudget",

@@ -1,14 +1,17 @@
-{{/* The name of the release's objects: "confrev", unless the release has another name. */}}
+{{/*
+The name of the release's objects: "confrev", unless the release has another name. With "-release-sources", it is the name of a Job, which
+has at most 63 characters.
+*/}}
 {{- define "confrev.fullname" -}}
 {{- if not (and .Values.service .Values.hooks) -}}
 {{- fail "these are the values of an earlier chart, without those that it did not have: upgrade with --reset-then-reuse-values in place of --reuse-values" -}}
 {{- end -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | trunc 47 | trimSuffix "-" -}}
 {{- else if contains "confrev" .Release.Name -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- .Release.Name | trunc 47 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-confrev" .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- printf "%s-confrev" .Release.Name | trunc 47 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
