@@ -109,6 +109,11 @@ var tests = map[string]struct {
 	"workers":          {"workers: 3", args("--workers=3")},
 	"revisionsPerHour": {"revisionsPerHour: 7", args("--revisions-per-hour=7")},
 	"rolloutsPerHour":  {"rolloutsPerHour: 8", args("--rollouts-per-hour=8")},
+	// Numbers in a file of values are floats.
+	"a million": {"{workers: 1000000, revisionsPerHour: 1000000, rolloutsPerHour: 1000000}", args(
+		`--workers=1000000","--revisions-per-hour=1000000","--rollouts-per-hour=1000000"`)},
+	// The condition of a dependency in another chart hands this down.
+	"enabled": {"enabled: true", map[string]string{"Deployment/confrev": "yes"}},
 	"injection": {"injection: template", with(args("--injection=template"),
 		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].matchConditions[0].expression}", "~orValue('template')")},
 	"compat": {"compat: [reloader, wave]", with(args("--compat=reloader,wave"),
