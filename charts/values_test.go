@@ -161,9 +161,15 @@ var tests = map[string]struct {
 		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].timeoutSeconds}": "9",
 		"MutatingWebhookConfiguration/confrev-resolve-pins {.webhooks[0].timeoutSeconds}":  "9",
 	}},
-	"webhook.url": {"webhook: {url: 'https://localhost:9443'}", map[string]string{
-		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].clientConfig.url}": "https://localhost:9443",
-		"Service/confrev": "no",
+	"webhook.url": {"webhook: {url: 'https://localhost:9443'}", with(args("--webhook-dns-names=confrev.confrev-system.svc,localhost\""),
+		"MutatingWebhookConfiguration/confrev-pin-workloads {.webhooks[0].clientConfig.url}", "https://localhost:9443",
+		"Service/confrev", "no")},
+	"webhook.url with an address": {"webhook: {url: 'https://[fd00::]:9443'}", args("--webhook-dns-names=confrev.confrev-system.svc,fd00::\"")},
+	"webhook.url and certManager": {"webhook: {url: 'https://confrev.example.com', certManager: {enabled: true}}", map[string]string{
+		"Certificate/confrev-webhook {.spec.dnsNames} {.spec.ipAddresses}": `["confrev.confrev-system.svc","confrev.example.com"] `,
+	}},
+	"webhook.url with an address, and certManager": {"webhook: {url: 'https://10.0.0.7:9443', certManager: {enabled: true}}", map[string]string{
+		"Certificate/confrev-webhook {.spec.dnsNames} {.spec.ipAddresses}": `["confrev.confrev-system.svc"] ["10.0.0.7"]`,
 	}},
 	"webhook.clientCA": {"webhook: {clientCA: clients}", with(args("--webhook-client-ca-file=/etc/confrev-webhook-clients/ca.crt"),
 		pod+"{.volumes[0].configMap.name}", "clients")},

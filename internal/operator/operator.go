@@ -210,7 +210,7 @@ func addOptions(cmd *cobra.Command, o *Options) {
 		"what the `names` of the chart's admission policies and webhooks begin with; nothing is pinned unless they are in place")
 	set.StringVar(&o.Webhook.Address, "webhook-bind-address", "0", "`address` to serve the admission webhooks on, such as :9443; 0 for none")
 	set.StringSliceVar(&o.Webhook.DNSNames, "webhook-dns-names", nil,
-		"`names` under which the API server reaches the webhooks (default: the Service of the chart)")
+		"`names`, or addresses, under which the API server reaches the webhooks (default: the Service of the chart)")
 	set.StringVar(&o.Webhook.CertDir, "webhook-cert-dir", "",
 		"`directory` with tls.crt and tls.key for the webhooks, read again when they change (default: confrev makes certificates itself)")
 	set.StringVar(&o.Webhook.ClientCA, "webhook-client-ca-file", "",

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,8 +94,8 @@ func makeAuthority(now, distrusted time.Time) (map[string][]byte, error) {
 	}, nil
 }
 
-// issue returns a certificate for the webhook server. Its key never leaves the process.
-func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, error) {
+// issue returns a certificate for the webhook server, which clients reach by these names or addresses. Its key never leaves the process.
+func (a *authority) issue(hosts []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -104,8 +105,15 @@ func (a *authority) issue(dnsNames []string, now time.Time) (*tls.Certificate, e
 		until = a.certificate.NotAfter
 	}
 	template := &x509.Certificate{
-		DNSNames: dnsNames, NotBefore: later(now.Add(-behind), a.certificate.NotBefore), NotAfter: until, BasicConstraintsValid: true,
+		NotBefore: later(now.Add(-behind), a.certificate.NotBefore), NotAfter: until, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if address := net.ParseIP(host); address != nil {
+			template.IPAddresses = append(template.IPAddresses, address)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
 	der, err := sign(template, a.certificate, &key.PublicKey, a.key)
 	if err != nil {

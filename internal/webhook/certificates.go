@@ -39,7 +39,7 @@ type Certificates struct {
 	// Live reads from the API server.
 	Live   client.Reader
 	Secret types.NamespacedName
-	// DNSNames are the names in the certificate.
+	// DNSNames are the names, or addresses, in the certificate.
 	DNSNames []string
 	// Configurations are the names of MutatingWebhookConfigurations. It is not an error if one does not exist.
 	Configurations []string

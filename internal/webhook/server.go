@@ -34,7 +34,7 @@ const (
 type Options struct {
 	// Address is the [host]:port to serve on. With "0", no webhooks are served.
 	Address string
-	// DNSNames are the names by which the API server connects to them.
+	// DNSNames are the names, or addresses, by which the API server connects to them.
 	DNSNames []string
 	// CertDir is the directory with their certificate (tls.crt, tls.key), if another component issues it.
 	CertDir string

@@ -337,7 +337,7 @@ func TestPathOfAURL(t *testing.T) {
 	}
 }
 
-// The certificate is for servers alone, and cannot sign others.
+// The certificate is for servers alone, by their names and addresses, and cannot sign others.
 func TestIssue(t *testing.T) {
 	data, err := makeAuthority(now, time.Time{})
 	if err != nil {
@@ -347,12 +347,20 @@ func TestIssue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := a.issue([]string{"confrev.confrev-system.svc"}, now)
+	made, err := a.issue([]string{"confrev.confrev-system.svc", "localhost", "10.0.0.7", "fd00::7"}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if made.Leaf.IsCA || len(made.Leaf.ExtKeyUsage) != 1 || made.Leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth {
 		t.Errorf("%+v", made.Leaf)
+	}
+	for address, want := range map[string]bool{
+		"https://localhost:9443": true, "https://10.0.0.7:9443/resolve-pins": true, "https://[fd00::7]:9443": true, "https://10.0.0.8:9443": false,
+	} {
+		told := admissionregistrationv1.WebhookClientConfig{URL: &address, CABundle: data[caKey]}
+		if err := gate.Trusts(told, made, now); (err == nil) != want {
+			t.Errorf("at %s: %v", address, err)
+		}
 	}
 	if !a.issued(made, now) || a.issued(made, now.Add(certificateLife*2/3+time.Second)) || a.issued(nil, now) || a.issued(&tls.Certificate{Leaf: a.certificate}, now.Add(authorityLife)) {
 		t.Error("it is renewed too early or too late")
