@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type Pod struct {
 
 // Owner is the controller of a pod; empty if there is none.
 type Owner struct {
+	// Kind and Name are empty, too, if no object can have them.
 	Kind, Name string
 	UID        types.UID
 }
@@ -47,6 +49,11 @@ type start struct {
 	ended bool
 }
 
+var (
+	kindForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
+	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+)
+
 // NewPod returns what an audit needs of a pod. It keeps nothing else of it.
 func NewPod(pod *corev1.Pod) Pod {
 	p := Pod{
@@ -55,7 +62,11 @@ func NewPod(pod *corev1.Pod) Pod {
 		Reads: userReads(&pod.Spec), Names: podspec.Named(&pod.Spec), version: versionOf(pod), starts: startsOf(pod),
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		p.Owner = Owner{Kind: strings.Clone(owner.Kind), Name: strings.Clone(owner.Name), UID: owner.UID}
+		p.Owner.UID = owner.UID
+		// The API server takes any text for both, and the command that fixes a finding may name them.
+		if kindForm.MatchString(owner.Kind) && nameForm.MatchString(owner.Name) {
+			p.Owner.Kind, p.Owner.Name = strings.Clone(owner.Kind), strings.Clone(owner.Name)
+		}
 	}
 	p.Generation = pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	if p.Generation == "" {

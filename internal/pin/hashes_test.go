@@ -56,6 +56,7 @@ func TestParseHashesRejectsMalformed(t *testing.T) {
 		"a name with an at sign":    {"a.v1/b@c=abc@1", "a.v1/b@c"},
 		"a name with an equals":     {"a.v1/b=c=abc@1", "a.v1/b=c"},
 		"a name with a space":       {"a.v1/b c=abc@1", "a.v1/b c"},
+		"a name for a shell to run": {"a.v1/$(b)=abc@1", "a.v1/$(b)"},
 		"a newline after":           {"configmap/app=abc@1\n", `abc@1\n`},
 		"a comma after":             {"configmap/app=abc@1,", `""`},
 		"a bad one among good ones": {"configmap/app=b@1,oops,secret/db=c@1", `"oops"`},
@@ -79,7 +80,7 @@ func drawHashes(t *rapid.T) pin.Set {
 	object := rapid.Custom(func(t *rapid.T) pin.Source {
 		return pin.Source{
 			Kind: pin.Kind(rapid.StringMatching(`(configmap|secret|[a-z][a-z0-9-]{0,5}\.v1(\.[a-z]{1,4}){0,3})`).Draw(t, "kind")),
-			Name: rapid.StringMatching(`[A-Za-z0-9:._~#-]{1,8}`).Draw(t, "name"),
+			Name: rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9:._-]{0,7}`).Draw(t, "name"),
 		}
 	})
 	value := rapid.Custom(func(t *rapid.T) pin.Pin {

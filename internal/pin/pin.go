@@ -50,11 +50,16 @@ var sourceForm = regexp.MustCompile(`^(configmap|secret)/[a-z0-9][a-z0-9.-]*$`)
 // ParseSource reads "configmap/app" or "secret/db".
 func ParseSource(text string) (Source, error) {
 	kind, name, _ := strings.Cut(text, "/")
-	if !sourceForm.MatchString(text) || len(name) > MaxName {
+	source := Source{Kind: Kind(kind), Name: name}
+	if !source.IsValid() {
 		return Source{}, fmt.Errorf("%s is not a source: write configmap/NAME or secret/NAME", quote.Text(text))
 	}
-	return Source{Kind: Kind(kind), Name: name}, nil
+	return source, nil
 }
+
+// IsValid reports whether a source has the form of one. References in pod specs may have any text for a name. A valid one has nothing that
+// a path or a shell interprets.
+func (s Source) IsValid() bool { return sourceForm.MatchString(s.String()) && len(s.Name) <= MaxName }
 
 // Pin is the revision that a source resolves to, and the number that the revision had when it was pinned.
 type Pin struct {
@@ -96,8 +101,8 @@ func Parse(text string) (Set, error) {
 	return set, nil
 }
 
-// hashForm is one hash. Unlike a pin, it may be of an object of any kind: "persistentvolumeclaims.v1/data".
-var hashForm = regexp.MustCompile(`^([a-z][a-z0-9.-]*/[^/=@,\s]+)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
+// hashForm is one hash. Unlike a pin, it may be of an object of any kind that confrev.io/restart-on may name: "persistentvolumeclaims.v1/data".
+var hashForm = regexp.MustCompile(`^([a-z][a-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9._:-]*)=([a-z0-9][a-z0-9.-]*)@([1-9][0-9]{0,14})$`)
 
 // ParseHashes reads the text form of hashes. It is like that of pins, but has a hash of the object's content instead of a
 // revision's name, and objects of any kind. Every text of pins is also a text of hashes.

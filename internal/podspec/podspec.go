@@ -26,12 +26,16 @@ type Use struct {
 	Required bool
 }
 
-// Uses returns the sources that spec refers to, each once, sorted by source. It does not change spec.
+// Uses returns the sources that spec refers to, each once, sorted by source. It does not change spec. What no object can have as its name is
+// no source.
 func Uses(spec *corev1.PodSpec) []Use {
 	found := map[pin.Source]*Use{}
 	walk(spec, func(ref reference) {
 		use := found[ref.source()]
 		if use == nil {
+			if !ref.source().IsValid() {
+				return
+			}
 			use = &Use{Source: ref.source()}
 			found[use.Source] = use
 		}

@@ -1,6 +1,7 @@
 package podspec_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -200,6 +201,31 @@ func TestWhatIsNoReference(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, spec); diff != "" {
 				t.Errorf("Rewrite changed it (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The API server takes any text for a name in a reference. What no object can have as its name is no source: it could not be read, and a
+// command that repeats it would be the user's own.
+func TestNamesThatNoObjectCanHave(t *testing.T) {
+	for _, name := range []string{"a/b", "a%2fb", "..", "App", "a_b", "x; reboot; echo a", "$(reboot)", "a\nb", strings.Repeat("n", pin.MaxName+1)} {
+		t.Run(name, func(t *testing.T) {
+			spec := gen.PodSpec(gen.EnvFrom("configmap/app"), func(s *corev1.PodSpec) {
+				optional := corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Optional: new(true)}}}
+				optional.ConfigMap.Name = name
+				s.Volumes = append(s.Volumes, optional)
+				s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v"}}
+			})
+			if diff := cmp.Diff([]podspec.Use{{Source: app, All: true, Required: true}}, podspec.Uses(spec)); diff != "" {
+				t.Errorf("Uses (-want +got):\n%s", diff)
+			}
+			if reads := podspec.Reads(spec); len(reads) != 1 || reads[0].Source != app {
+				t.Errorf("Reads: %v", reads)
+			}
+			// Admission looks at each of them.
+			if n := podspec.References(spec); n != 2 {
+				t.Errorf("%d references", n)
 			}
 		})
 	}

@@ -38,6 +38,9 @@ func Reads(spec *corev1.PodSpec) []Read {
 	var reads []Read
 	volumes := map[string][]Read{}
 	walk(spec, func(ref reference) {
+		if !ref.source().IsValid() {
+			return
+		}
 		read := Read{Source: ref.source(), Container: ref.container, Way: Env, Keys: ref.keys, Optional: isTrue(*ref.optional)}
 		if ref.volume != "" {
 			volumes[ref.volume] = append(volumes[ref.volume], read)
