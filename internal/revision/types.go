@@ -2,6 +2,7 @@ package revision
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,22 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 )
+
+// ListSources returns the objects of a kind in a namespace that are no revisions and that match, by name.
+func ListSources(ctx context.Context, reader client.Reader, namespace string, kind pin.Kind, matches func(pin.Source) bool) ([]pin.Source, error) {
+	list := NewMetadataList(kind)
+	if err := reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var all []pin.Source
+	for i := range list.Items {
+		if source := (pin.Source{Kind: kind, Name: list.Items[i].Name}); !IsRevision(&list.Items[i]) && matches(source) {
+			all = append(all, source)
+		}
+	}
+	slices.SortFunc(all, pin.Source.Compare)
+	return all, nil
+}
 
 // Rotates reports whether a source rotates by default, or because its annotation says so. This may depend on the type of a Secret, which its
 // metadata does not show, and which never changes. If read is true, Rotates reads a type that it does not know; otherwise it returns that

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,9 +179,9 @@ func (r *Engine) warnings(obj client.Object, p plan.Plan, frozen bool) []notice.
 	for _, d := range p.Decisions {
 		switch d.Verdict {
 		case plan.SourceMissing:
-			all = append(all, notice.Warning(notice.SourceMissing, d.Source, "%s %s", d.Source, ExplainMissing(d, frozen)))
+			all = append(all, notice.Warning(notice.SourceMissing, d.Source, "%s %s", d.Source, d.Missing(frozen)))
 		case plan.KeyMissing:
-			missing := notice.Warning(notice.KeyMissing, d.Source, "%s %s", d.Source, ExplainMissing(d, frozen))
+			missing := notice.Warning(notice.KeyMissing, d.Source, "%s %s", d.Source, d.Missing(frozen))
 			missing.Keys = strings.Join(d.Keys, ",")
 			all = append(all, missing)
 		case plan.Waiting:
@@ -214,20 +213,4 @@ func (r *Engine) waits(obj client.Object, d plan.Decision) notice.Notice {
 	}
 	return notice.Notice{Reason: notice.WaitingToAdvance, Source: d.Source, Normal: true, Text: fmt.Sprintf(
 		"%s %s %s; to roll it out now: kubectl confrev advance %s/%s %s -n %s", d.Source, what, d.Wait, r.Kind.Resource(), obj.GetName(), d.Source, obj.GetNamespace())}
-}
-
-// ExplainMissing returns what it means for a workload that a source, or keys of it, do not exist. frozen reports whether pods have a revision
-// to continue with.
-func ExplainMissing(d plan.Decision, frozen bool) string {
-	keep := ""
-	if frozen && d.From != (pin.Pin{}) {
-		keep = fmt.Sprintf("; pods keep using its revision %s", d.From)
-	}
-	switch {
-	case d.Verdict == plan.KeyMissing:
-		return fmt.Sprintf("lacks %q, which a container requires%s", d.Keys, cmp.Or(keep, "; the workload continues once it has it"))
-	case d.From != pin.Pin{}:
-		return "does not exist any more" + keep
-	}
-	return "does not exist; new pods cannot start until it is created"
 }

@@ -334,21 +334,13 @@ const maxMatched = pin.MaxPins
 
 // matched returns the sources of a kind that regular expressions match, the first ones by name if there are too many.
 func (r *Engine) matched(ctx context.Context, seen *observed, kind pin.Kind) ([]pin.Source, error) {
-	all := revision.NewMetadataList(kind)
-	if err := r.Client.List(ctx, all, client.InNamespace(seen.namespace), client.UnsafeDisableDeepCopy); err != nil {
+	matched, err := revision.ListSources(ctx, r.Client, seen.namespace, kind, seen.config.Track.MatchesName)
+	if err != nil {
 		return nil, err
-	}
-	var matched []pin.Source
-	for i := range all.Items {
-		source := pin.Source{Kind: kind, Name: all.Items[i].Name}
-		if !revision.IsRevision(&all.Items[i]) && seen.config.Track.MatchesName(source) {
-			matched = append(matched, source)
-		}
 	}
 	if len(matched) <= maxMatched {
 		return matched, nil
 	}
 	seen.warn(optin.InvalidCompat, pin.Source{}, "annotation %s.reloader.stakater.com/reload matches more than %d objects; the rest are ignored", kind, maxMatched)
-	slices.SortFunc(matched, pin.Source.Compare)
 	return matched[:maxMatched], nil
 }

@@ -7,7 +7,6 @@ import (
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
-	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/waiting"
 )
 
@@ -160,7 +159,7 @@ func ExplainVerdict(d plan.Decision) string {
 		return fmt.Sprintf("waits at revision %d %s", d.To.Number, d.Wait)
 	case plan.KeyMissing, plan.SourceMissing:
 		// No hash has the form of a revision's name.
-		return rollout.ExplainMissing(d, pin.Names(d.Source.Name, d.From.Revision))
+		return d.Missing(pin.Names(d.Source.Name, d.From.Revision))
 	case plan.Absent:
 		if d.From != d.To {
 			return fmt.Sprintf("does not exist, and is optional: pinned to revision %d, which is empty", d.To.Number)
