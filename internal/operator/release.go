@@ -54,55 +54,73 @@ func releaseSourcesCommand() *cobra.Command {
 	return cmd
 }
 
+// passes is how often the sources of a kind are looked at while some of them change.
+const passes = 10
+
+// sourceList names the sources of a kind, in one namespace or all.
+type sourceList struct {
+	kind      pin.Kind
+	namespace string
+}
+
 // releaseSources removes confrev's finalizer from all sources, in all namespaces if none are named, and prints which they were. What
-// changes meanwhile is looked at again.
+// changes meanwhile is looked at again, after all others: whoever changes one all the time must not keep these.
 func releaseSources(ctx context.Context, c client.Client, kinds []pin.Kind, namespaces []string, out io.Writer) error {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	var problems []error
+	var lists []sourceList
 	for _, namespace := range namespaces {
 		for _, kind := range kinds {
-			again, err := releasePass(ctx, c, kind, namespace, out)
-			for again {
-				again, err = releasePass(ctx, c, kind, namespace, out)
-			}
-			problems = append(problems, err)
+			lists = append(lists, sourceList{kind, namespace})
 		}
+	}
+	var problems []error
+	for pass := 1; len(lists) > 0; pass++ {
+		var again []sourceList
+		for _, list := range lists {
+			changed, err := releasePass(ctx, c, list, out)
+			if changed != nil && pass < passes {
+				again = append(again, list)
+				continue
+			}
+			problems = append(problems, changed, err)
+		}
+		lists = again
 	}
 	return errors.Join(problems...)
 }
 
-// releasePass releases the sources of a kind. again is true if another pass is needed, since some changed, or the list expired: it finds
+// releasePass releases the sources of a list. changed says why another pass is needed, since some changed, or the list expired: that finds
 // again what this one could not release.
-func releasePass(ctx context.Context, c client.Client, kind pin.Kind, namespace string, out io.Writer) (again bool, err error) {
-	var problems []error
+func releasePass(ctx context.Context, c client.Client, sources sourceList, out io.Writer) (changed, err error) {
+	var changes, problems []error
 	for token := ""; ; {
-		list := revision.NewMetadataList(kind)
-		err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(500), client.Continue(token))
-		if apierrors.IsResourceExpired(err) {
-			return true, nil
-		}
-		if err != nil {
-			return false, errors.Join(append(problems, fmt.Errorf("list %ss%s: %w", kind, in(namespace), err))...)
+		list := revision.NewMetadataList(sources.kind)
+		if err := c.List(ctx, list, client.InNamespace(sources.namespace), client.Limit(500), client.Continue(token)); err != nil {
+			err = fmt.Errorf("list %ss%s: %w", sources.kind, in(sources.namespace), err)
+			if apierrors.IsResourceExpired(err) {
+				return err, errors.Join(problems...)
+			}
+			return nil, errors.Join(append(problems, err)...)
 		}
 		for i := range list.Items {
 			source := &list.Items[i]
 			if !slices.Contains(source.Finalizers, keys.ProtectFinalizer) {
 				continue
 			}
-			changed, err := release(ctx, c, kind, source)
+			err := release(ctx, c, sources.kind, source)
 			switch {
-			case changed:
-				again = true
+			case apierrors.IsConflict(err):
+				changes = append(changes, err)
 			case err != nil:
 				problems = append(problems, err)
 			default:
-				_, _ = fmt.Fprintf(out, "released %s/%s in namespace %s\n", kind, source.Name, source.Namespace)
+				_, _ = fmt.Fprintf(out, "released %s/%s in namespace %s\n", sources.kind, source.Name, source.Namespace)
 			}
 		}
 		if token = list.Continue; token == "" {
-			return again, errors.Join(problems...)
+			return errors.Join(changes...), errors.Join(problems...)
 		}
 	}
 }
@@ -114,18 +132,14 @@ func in(namespace string) string {
 	return " in namespace " + namespace
 }
 
-// release removes confrev's finalizer from a source, on the condition that it is as it was read; changed is true if it isn't.
-func release(ctx context.Context, c client.Client, kind pin.Kind, source *metav1.PartialObjectMetadata) (changed bool, err error) {
+// release removes confrev's finalizer from a source, on the condition that it is as it was read. One that is gone needs none.
+func release(ctx context.Context, c client.Client, kind pin.Kind, source *metav1.PartialObjectMetadata) error {
 	source.SetGroupVersionKind(revision.GVK(kind))
 	before := source.DeepCopy()
 	source.Finalizers = slices.DeleteFunc(source.Finalizers, func(f string) bool { return f == keys.ProtectFinalizer })
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err = c.Patch(ctx, source, patch, client.FieldOwner(keys.FieldManager))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return true, nil
+	if err := c.Patch(ctx, source, patch, client.FieldOwner(keys.FieldManager)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release %s %s/%s: %w", kind, before.Namespace, before.Name, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("release %s %s/%s: %w", kind, before.Namespace, before.Name, err)
-	}
-	return false, nil
+	return nil
 }

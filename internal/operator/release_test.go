@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,5 +80,35 @@ func TestReleaseSources(t *testing.T) {
 	}
 	if err := releaseSources(t.Context(), c, pin.Kinds, []string{"a", "b"}, &out); err == nil || finalizers(&corev1.Secret{}, "b", "kept") != "[]" {
 		t.Errorf("with Secrets: %v", err)
+	}
+}
+
+// Someone who changes a source all the time cannot keep the others from being released: each is tried once before any is tried again, and no
+// source for ever.
+func TestASourceThatKeepsChanging(t *testing.T) {
+	var tried []string
+	c := fake.NewClientBuilder().WithObjects(
+		&corev1.ConfigMap{ObjectMeta: named("a", "restless", keys.ProtectFinalizer)},
+		&corev1.ConfigMap{ObjectMeta: named("b", "kept", keys.ProtectFinalizer)},
+		&corev1.Secret{ObjectMeta: named("b", "kept", keys.ProtectFinalizer)},
+	).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
+			tried = append(tried, obj.GetName())
+			if obj.GetName() == "restless" && len(tried) < 1000 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, obj.GetName(), errors.New("it changed"))
+			}
+			return c.Patch(ctx, obj, patch, options...)
+		},
+	}).Build()
+	var out bytes.Buffer
+	err := releaseSources(t.Context(), c, pin.Kinds, []string{"a", "b"}, &out)
+	if err == nil || !strings.Contains(err.Error(), "release configmap a/restless: ") {
+		t.Errorf("it is not reported: %v", err)
+	}
+	if len(tried) > 20 || !slices.Equal(tried[:3], []string{"restless", "kept", "kept"}) {
+		t.Errorf("tried %d times: %q", len(tried), tried[:min(len(tried), 5)])
+	}
+	if want := "released configmap/kept in namespace b\nreleased secret/kept in namespace b\n"; out.String() != want {
+		t.Errorf("it said\n%s", out.String())
 	}
 }
