@@ -64,7 +64,7 @@ type sourceList struct {
 }
 
 // releaseSources removes confrev's finalizer from all sources, in all namespaces if none are named, and prints which they were. What
-// changes meanwhile is looked at again, after all others: whoever changes one all the time must not keep these.
+// changes meanwhile is looked at again, after all others, so that one that changes all the time does not keep these.
 func releaseSources(ctx context.Context, c client.Client, kinds []pin.Kind, namespaces []string, out io.Writer) error {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}

@@ -84,7 +84,7 @@ func TestReleaseSources(t *testing.T) {
 }
 
 // Someone who changes a source all the time cannot keep the others from being released: each is tried once before any is tried again, and no
-// source for ever.
+// source indefinitely.
 func TestASourceThatKeepsChanging(t *testing.T) {
 	var tried []string
 	c := fake.NewClientBuilder().WithObjects(
