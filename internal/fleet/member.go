@@ -175,28 +175,10 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		m.Stage, m.Why = spread.Idle, "it has no replicas"
 	case healthy && c.byAnalysis(m, of):
 	case healthy:
-		// A process that looks once cannot know since when, and says what it can be at the earliest.
-		seen := since
-		if !c.brief {
-			seen = c.healthySince(m.Name, now)
+		if !recorded {
+			since = time.Time{}
 		}
-		left := seen.Add(bake).Sub(now)
-		if recorded {
-			if bake > 0 {
-				// In whole seconds, rounded down.
-				since = since.Add(time.Second)
-			}
-			// Nothing records that it was not healthy in between, and the clocks may jump. What this process has seen itself counts besides.
-			if by := since.Add(bake).Sub(now); !c.watched[m.Name] || by > left {
-				left = by
-			}
-		}
-		runs := c.runningAnalyses(m.Name, of)
-		if m.Until = now.Add(left); left > 0 || len(runs) > 0 {
-			if m.Stage = spread.Baking; len(runs) > 0 {
-				// It ends when they do.
-				m.Until, m.Why = time.Time{}, "its analysis runs: "+strings.Join(runs, ", ")
-			}
+		if c.bakes(m, of, since, bake, now) {
 			return
 		}
 		m.Stage, m.Until, c.vouched[m.Name] = spread.Vouched, time.Time{}, true
@@ -218,6 +200,36 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 	} else {
 		delete(c.stuck, m.Name)
 	}
+}
+
+// bakes reports whether a member that is healthy with the change has been so for too short a time, or its analyses run. since is when it became healthy, as
+// far as that is recorded; otherwise zero.
+func (c *change) bakes(m *spread.Member, of rollout.Standing, since time.Time, bake time.Duration, now time.Time) bool {
+	// A process that looks once cannot know since when, and says what it can be at the earliest.
+	seen := cmp.Or(since, of.Advance.At)
+	if !c.brief {
+		seen = c.healthySince(m.Name, now)
+	}
+	left := seen.Add(bake).Sub(now)
+	if !since.IsZero() {
+		if bake > 0 {
+			// In whole seconds, rounded down.
+			since = since.Add(time.Second)
+		}
+		// Nothing records that it was not healthy in between, and the clocks may jump. What this process has seen itself counts besides.
+		if by := since.Add(bake).Sub(now); !c.watched[m.Name] || by > left {
+			left = by
+		}
+	}
+	runs := c.runningAnalyses(m.Name, of)
+	if left <= 0 && len(runs) == 0 {
+		return false
+	}
+	if m.Stage, m.Until = spread.Baking, now.Add(left); len(runs) > 0 {
+		// It ends when they do.
+		m.Until, m.Why = time.Time{}, "its analysis runs: "+strings.Join(runs, ", ")
+	}
+	return true
 }
 
 // deadline is how long a workload may take a change without progress, unless it says otherwise. Deployments have a deadline of their own.

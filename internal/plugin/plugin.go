@@ -152,9 +152,8 @@ func apiServer(p *session.Session) string {
 func explain(err error, server string) string {
 	text := printer.OneLine(strings.TrimSpace(err.Error()))
 	var unreachable *net.OpError
-	var request *url.Error
 	lost := errors.As(err, &unreachable)
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		// A manifest may be read from a URL, and a login may be renewed elsewhere.
 		asked, err := url.Parse(request.URL)
 		lost = err == nil && asked.Host == server

@@ -68,7 +68,7 @@ func TestDoctorKnowsHowOldUndoneContentIs(t *testing.T) {
 	now := gen.Created.Add(48 * time.Hour)
 	changed := gen.App("b")
 	changed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:k":{}}}`)}, Time: &gen.Created}}
+		FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:k":{}}}`), Time: &gen.Created}}
 	unknown := gen.App("b")
 	unknown.CreationTimestamp = gen.Created
 	for name, test := range map[string]struct {
