@@ -175,10 +175,7 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 		m.Stage, m.Why = spread.Idle, "it has no replicas"
 	case healthy && c.byAnalysis(m, of):
 	case healthy:
-		if !recorded {
-			since = time.Time{}
-		}
-		if c.bakes(m, of, since, bake, now) {
+		if c.bakes(m, of, since, recorded, bake, now) {
 			return
 		}
 		m.Stage, m.Until, c.vouched[m.Name] = spread.Vouched, time.Time{}, true
@@ -202,16 +199,16 @@ func (c *change) stageOf(m *spread.Member, of rollout.Standing, runsJobs bool, b
 	}
 }
 
-// bakes reports whether a member that is healthy with the change has been so for too short a time, or its analyses run. since is when it became healthy, as
-// far as that is recorded; otherwise zero.
-func (c *change) bakes(m *spread.Member, of rollout.Standing, since time.Time, bake time.Duration, now time.Time) bool {
+// bakes reports whether a member that is healthy with the change has been so for too short a time, or its analyses run. since is when it became healthy, if
+// that is recorded, and otherwise the earliest that it may be.
+func (c *change) bakes(m *spread.Member, of rollout.Standing, since time.Time, recorded bool, bake time.Duration, now time.Time) bool {
 	// A process that looks once cannot know since when, and says what it can be at the earliest.
-	seen := cmp.Or(since, of.Advance.At)
+	seen := since
 	if !c.brief {
 		seen = c.healthySince(m.Name, now)
 	}
 	left := seen.Add(bake).Sub(now)
-	if !since.IsZero() {
+	if recorded {
 		if bake > 0 {
 			// In whole seconds, rounded down.
 			since = since.Add(time.Second)

@@ -159,7 +159,10 @@ func (seen *observed) isFirst(d plan.Decision) bool {
 // confirmUnwell reads those again that roll out a workload's template if it is about to take a change that spreads and does not look well: the cache may not
 // show yet that it has got well, and no failure of a workload counts that was not well before.
 func (r *Engine) confirmUnwell(ctx context.Context, obj client.Object, seen *observed, want intent) error {
-	if unwell, _ := r.unwell(obj, seen); !unwell || !want.takes(seen) {
+	if !want.takes(seen) {
+		return nil
+	}
+	if unwell, _ := r.unwell(obj, seen); !unwell {
 		return nil
 	}
 	for i, roller := range seen.rollers {
