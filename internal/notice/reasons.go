@@ -32,4 +32,5 @@ const (
 	KeyLost            = "KeyLost"
 	PoliciesNotReady   = "PoliciesNotReady"
 	UnknownAnnotation  = "UnknownAnnotation"
+	WriteRefused       = "WriteRefused"
 )

@@ -130,30 +130,33 @@ func (c *Conductor) undoOne(ctx context.Context, s *fleet.Survey, w fleet.Worklo
 		return c.notUndone(ctx, s, w, obj, err)
 	}
 	_, err = move.Write(ctx)
-	if apierrors.IsNotFound(err) || rollout.TestFailed(err) {
-		// Something else came first, and is looked at next.
-		return nil
-	}
-	return err
+	return c.notUndone(ctx, s, w, obj, err)
 }
 
-// notUndone warns, once, if a workload cannot be rolled back because a revision is gone that it had before, which no retry would bring back. It
-// returns any other error.
+// notUndone warns, once, if a workload cannot be rolled back: because a revision is gone that it had before, which no retry would bring back, or because
+// its change is denied. It returns any error but the former.
 func (c *Conductor) notUndone(ctx context.Context, s *fleet.Survey, w fleet.Workload, obj client.Object, err error) error {
-	gone, is := revision.Gone(err)
-	if !is {
+	var why string
+	gone, isGone := revision.Gone(err)
+	terminal, isTerminal := errors.AsType[*notice.TerminalError](err)
+	switch {
+	case isGone:
+		err = nil
+		why = fmt.Sprintf("revision %s, which the workload had before, no longer exists (with revisionHistoryLimit 0, no history keeps it)", gone.Name)
+	case isTerminal:
+		why = terminal.Text
+	default:
 		return err
 	}
-	once := fmt.Sprint(obj.GetUID(), s.Current, s.Record.Stops, gone)
+	once := fmt.Sprint(obj.GetUID(), s.Current, s.Record.Stops, why)
 	if _, told := c.lost.Get(once); told {
-		return nil
+		return err
 	}
 	c.lost.Add(once, struct{}{})
-	n := notice.Warning(notice.NotRolledBack, s.Source.Source(), "%s is not rolled back here: revision %s, which the workload had before, no longer exists "+
-		"(with revisionHistoryLimit 0, no history keeps it). The workload stays as it is. Correct %s", s.Describe(), gone.Name, s.Source.Text())
+	n := notice.Warning(notice.NotRolledBack, s.Source.Source(), "%s is not rolled back here: %s. The workload stays as it is. Correct %s", s.Describe(), why, s.Source.Text())
 	n.Object, n.Kind = obj, w.Engine.Kind.Resource()
 	c.Notices.Send(ctx, n)
-	return nil
+	return err
 }
 
 // movesBack returns how the pins of a workload's latest advance move back with that of a source, as far as they are still those.

@@ -43,6 +43,17 @@ func TestWhatCannotBeUndoneIsSaidOnce(t *testing.T) {
 	if undo(); len(told.Events) != 1 {
 		t.Error("the next stop says nothing")
 	}
+	drained(told)
+	denied := notice.Terminal(notice.WriteRefused, "deployments default/web cannot be changed: x denied it")
+	for range 2 {
+		if got := c.notUndone(t.Context(), s, fleet.Workload{Engine: w.Engine}, web, denied); !errors.Is(got, denied) {
+			t.Errorf("%v, so what is denied is not tried again", got)
+		}
+	}
+	const want = "Warning " + notice.NotRolledBack + " revision 2 of configmap/app is not rolled back here: deployments default/web cannot be changed: x denied it. The workload"
+	if said := drained(told); len(said) != 1 || !strings.HasPrefix(said[0], want) {
+		t.Errorf("of what is denied, said %q", said)
+	}
 	for _, err := range []error{revision.NewChanged("deployment default/web"), errors.New("no route to host")} {
 		if got := c.notUndone(t.Context(), s, fleet.Workload{Engine: w.Engine}, web, err); !errors.Is(got, err) {
 			t.Errorf("%v instead of %v", got, err)

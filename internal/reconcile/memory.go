@@ -25,8 +25,8 @@ type memory struct {
 	generation int64
 	wrote      *rollout.Given
 	reverts    plan.Reverts
-	// refused is true when the last write was refused by the policy that confines confrev's own account.
-	refused  bool
+	// denied is true when the last write was denied, by a policy or otherwise.
+	denied   bool
 	rollouts rollouts
 	// overdue is since when confrev's own pause of the workload lasts too long although what it waited for is there.
 	overdue  time.Time
@@ -119,18 +119,17 @@ func (r *rollouts) wait(perHour int, now time.Time) time.Duration {
 	return max(0, r.at[len(r.at)-perHour].Add(time.Hour).Sub(now))
 }
 
-// retryConfined is how long to wait after the policy that confines confrev's own account refused a write: the API server's cache may not
-// show yet that a namespace opted in.
-const retryConfined = time.Second
+// retryDenied is how long to wait after a write was denied for the first time: the API server's cache may not show yet that a namespace opted in, or
+// a webhook was just not there.
+const retryDenied = time.Second
 
-// refusedOnce returns how long to wait before a refused write is worth a warning; 0 if the write before it was refused too, or if it was not
-// refused.
-func (m *memory) refusedOnce(err error) time.Duration {
-	before := m.refused
+// deniedOnce returns how long to wait before a denied write is worth a warning; 0 if the write before it was denied too, or if it was not denied.
+func (m *memory) deniedOnce(err error) time.Duration {
+	before := m.denied
 	terminal, ok := errors.AsType[*notice.TerminalError](err)
-	m.refused = ok && terminal.Reason == revision.ConfinementRefused
-	if m.refused && !before {
-		return retryConfined
+	m.denied = ok && (terminal.Reason == revision.ConfinementRefused || terminal.Reason == notice.WriteRefused)
+	if m.denied && !before {
+		return retryDenied
 	}
 	return 0
 }

@@ -152,11 +152,11 @@ func (r *Workloads) act(ctx context.Context, look rollout.Assessment, known *mem
 	}
 	limited := r.Limit(ctx, &look)
 	rest, refused, err := r.write(ctx, &look, known)
-	if wait := known.refusedOnce(err); wait > 0 {
+	if wait := known.deniedOnce(err); wait > 0 {
 		log.FromContext(ctx).V(1).Info("looking again", "because", err.Error())
 		return wait, later
 	}
-	refused, err = sayConfined(slices.Concat(limited, refused), err)
+	refused, err = sayTerminal(slices.Concat(limited, refused), err)
 	r.warn(ctx, obj, known, append(said, refused...))
 	if len(refused) > 0 || look.Retry {
 		return min(cmp.Or(rest, retryRefused), retryRefused), errors.Join(later, err)
@@ -329,8 +329,8 @@ func (r *Workloads) warn(ctx context.Context, obj client.Object, known *memory, 
 	}
 }
 
-// sayConfined turns an error that no retry would end into a warning.
-func sayConfined(said []notice.Notice, err error) ([]notice.Notice, error) {
+// sayTerminal turns an error that no retry would end into a warning.
+func sayTerminal(said []notice.Notice, err error) ([]notice.Notice, error) {
 	if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
 		return append(said, terminal.Notice), nil
 	}

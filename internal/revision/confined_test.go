@@ -2,11 +2,15 @@ package revision
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"confrev.io/confrev/internal/notice"
 )
@@ -41,5 +45,55 @@ func TestRefused(t *testing.T) {
 				t.Errorf("got %s: %s", terminal.Reason, terminal.Text)
 			}
 		})
+	}
+}
+
+// What stays denied until someone changes something is told from what a retry may end, whatever reason the one who denies it chose.
+func TestDenied(t *testing.T) {
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	status := func(code int32, reason metav1.StatusReason, text string, causes ...metav1.StatusCause) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: text, Details: &metav1.StatusDetails{Causes: causes}}}
+	}
+	const webhook, policy = `admission webhook "x.y" denied the request`, "ValidatingAdmissionPolicy 'p' with binding 'b' denied request"
+	denied := map[string]error{
+		"a webhook":                             status(400, "", webhook),
+		"a webhook that says that it conflicts": status(409, metav1.StatusReasonConflict, webhook),
+		"a webhook that says that it is gone":   status(404, metav1.StatusReasonNotFound, webhook),
+		"a webhook that does not answer":        apierrors.NewInternalError(errors.New(`failed calling webhook "x.y": failed to call webhook`)),
+		"a policy":                              apierrors.NewForbidden(deployments, "web", errors.New(policy)),
+		"a policy with no reason of its own":    status(422, metav1.StatusReasonInvalid, policy, metav1.StatusCause{Message: policy}),
+		"a policy, wrapped":                     fmt.Errorf("x: %w", apierrors.NewForbidden(deployments, "web", errors.New(policy))),
+		"a missing right":                       apierrors.NewForbidden(deployments, "web", errors.New(`User "confrev" cannot patch resource "deployments"`)),
+		"an object that is not valid":           apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "web", field.ErrorList{field.Required(field.NewPath("spec"), "")}),
+		"the policy that confines confrev":      apierrors.NewForbidden(deployments, "web", errors.New("ValidatingAdmissionPolicy 'a-confine-b' with binding 'c' denied request: d")),
+	}
+	other := map[string]error{
+		"a conflict":                        apierrors.NewConflict(deployments, "web", errors.New("x")),
+		"what is gone":                      apierrors.NewNotFound(deployments, "web"),
+		"a failed test of a patch":          status(422, metav1.StatusReasonInvalid, "testing value /metadata/generation failed: test failed"),
+		"an API server that has to do less": apierrors.NewTooManyRequests("x", 1),
+		"a timeout":                         apierrors.NewTimeoutError("x", 1),
+		"a namespace that is being deleted": status(403, metav1.StatusReasonForbidden, "x", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}),
+		"what is no answer":                 errors.New(webhook),
+		"nothing":                           nil,
+	}
+	for name, err := range denied {
+		if !Denied(err) {
+			t.Errorf("%s does not count as denied", name)
+			continue
+		}
+		want := notice.WriteRefused
+		if name == "the policy that confines confrev" {
+			want = ConfinementRefused
+		}
+		terminal, ok := errors.AsType[*notice.TerminalError](ExplainDenial("deployments default/web", err))
+		if !ok || terminal.Reason != want || want == notice.WriteRefused && !strings.HasPrefix(terminal.Text, "deployments default/web cannot be changed: ") {
+			t.Errorf("%s: got %v", name, terminal)
+		}
+	}
+	for name, err := range other {
+		if Denied(err) {
+			t.Errorf("%s counts as denied", name)
+		}
 	}
 }

@@ -3,8 +3,10 @@ package revision
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,6 +37,35 @@ func confinementRefusal(err error) (said string, refused bool) {
 	name, after, _ := strings.Cut(policy, "'")
 	_, said, denied := strings.Cut(after, "denied request: ")
 	return said, found && denied && strings.Contains(name, "-confine-")
+}
+
+// Denied reports whether an error is an answer that stays the same until someone changes something: a right is missing, a policy or webhook denies
+// a write, a webhook that has to be asked does not answer, or the object is not valid. In a namespace that is being deleted, nothing is left to do.
+func Denied(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return false
+	}
+	invalid := apierrors.IsInvalid(err) && status.ErrStatus.Details != nil && len(status.ErrStatus.Details.Causes) > 0
+	return invalid || apierrors.IsForbidden(err) || ByAnother(err)
+}
+
+// denials are the words with which the API server says that a webhook or a policy denied something, or did not answer. No name has a space in it.
+var denials = []string{" denied the request", " denied request", "failed calling webhook "}
+
+// ByAnother reports whether an error is the API server's answer that a webhook or a policy denied something, or did not answer. What they say, and
+// which reason they give, is up to them.
+func ByAnother(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(status.ErrStatus.Message, words) })
+}
+
+// ExplainDenial turns an error that is Denied into a TerminalError about an object.
+func ExplainDenial(name string, err error) error {
+	if _, refused := confinementRefusal(err); refused {
+		return ExplainRefusal(err)
+	}
+	return notice.Terminal(notice.WriteRefused, "%s cannot be changed: %v; it stays as it is", name, err)
 }
 
 // NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).

@@ -1,10 +1,9 @@
 package rollout
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,13 +11,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -201,27 +201,31 @@ func TestPatchRequiresThatThereAreStillNoAnnotations(t *testing.T) {
 	}
 }
 
-func TestTestFailedDetectsFailedPatchTest(t *testing.T) {
-	kind := schema.GroupKind{Group: "apps", Kind: "Deployment"}
-	// This is how k8s.io/apiserver/pkg/endpoints/handlers/patch.go answers; the library's own text is lost on the way.
-	failed := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
-		"testing value /metadata/generation failed: test failed", 0, false)
-	tests := map[string]struct {
-		err  error
-		want bool
-	}{
-		"a failed test":            {failed, true},
-		"a failed test, wrapped":   {fmt.Errorf("patch: %w", failed), true},
-		"a refusal by validation":  {apierrors.NewInvalid(kind, "web", field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "no")}), false},
-		"a conflict":               {apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("x")), false},
-		"a refusal by a policy":    {apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("x")), false},
-		"another error altogether": {errors.New("testing value failed"), false},
-		"no error":                 {nil, false},
+// What someone denies is not taken for a change by another client, whatever reason they give.
+func TestWhatIsDeniedIsNoChange(t *testing.T) {
+	d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
+	status := func(reason metav1.StatusReason, text string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: reason, Message: text}}
 	}
-	for name, test := range tests {
+	for name, test := range map[string]struct {
+		err            error
+		denied, change bool
+	}{
+		"a conflict":                 {err: status(metav1.StatusReasonConflict, "the object has been modified"), change: true},
+		"a webhook":                  {err: status(metav1.StatusReasonForbidden, `admission webhook "x.y" denied the request`), denied: true},
+		"a webhook with a conflict":  {err: status(metav1.StatusReasonConflict, `admission webhook "x.y" denied the request`), denied: true},
+		"what another try may write": {err: status(metav1.StatusReasonTimeout, "too slow")},
+	} {
 		t.Run(name, func(t *testing.T) {
-			if got := TestFailed(test.err); got != test.want {
-				t.Errorf("TestFailed = %v", got)
+			c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(), interceptor.Funcs{
+				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+					return test.err
+				},
+			})
+			err := (&Engine{Kind: workload.Deployment, Client: c}).send(t.Context(), d.DeepCopy(), nil)
+			terminal, is := errors.AsType[*notice.TerminalError](err)
+			if is != test.denied || is && terminal.Reason != notice.WriteRefused || revision.IsChanged(err) != test.change || err == nil {
+				t.Errorf("got %v", err)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -215,20 +214,17 @@ func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Op
 	}
 	options = append([]client.PatchOption{client.FieldOwner(keys.FieldManager)}, options...)
 	err = r.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
+	name := fmt.Sprintf("%s %s", r.Kind.Resource(), client.ObjectKeyFromObject(obj))
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err), TestFailed(err):
-		return revision.NewChanged("%s %s", r.Kind.Resource(), client.ObjectKeyFromObject(obj))
-	case err != nil:
-		return fmt.Errorf("pin %s %s: %w", r.Kind.Resource(), client.ObjectKeyFromObject(obj), revision.ExplainRefusal(err))
+	case err == nil:
+		return nil
+	case revision.Denied(err):
+		// Those who deny it choose the reason, too.
+		return revision.ExplainDenial(name, err)
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err), metadata.TestFailed(err):
+		return revision.NewChanged("%s", name)
 	}
-	return nil
-}
-
-// TestFailed reports whether a JSON patch was refused because one of its tests failed. The API server has no specific reason for that, but
-// unlike a failed validation, the error names no field.
-func TestFailed(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && apierrors.IsInvalid(err) && (status.ErrStatus.Details == nil || len(status.ErrStatus.Details.Causes) == 0)
+	return fmt.Errorf("pin %s: %w", name, err)
 }
 
 // Apply returns a workload as it would be after some operations, without asking the API server.

@@ -24,7 +24,7 @@ import (
 
 	"confrev.io/confrev/internal/gate"
 	"confrev.io/confrev/internal/keys"
-	"confrev.io/confrev/internal/rollout"
+	"confrev.io/confrev/internal/metadata"
 )
 
 // Certificates maintains what API servers and the webhook server must agree on. Each replica signs a certificate of its own, in
@@ -234,7 +234,7 @@ func (c *Certificates) inject(ctx context.Context, name string, shared *authorit
 		return nil, err
 	}
 	err = c.Client.Patch(ctx, config, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(keys.FieldManager))
-	if rollout.TestFailed(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if metadata.TestFailed(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		// Another replica wrote first, or the chart is being upgraded. The next look will show.
 		return all, nil
 	}

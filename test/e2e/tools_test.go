@@ -13,24 +13,39 @@ import (
 	"confrev.io/confrev/test/env"
 )
 
-// What shows that nothing was logged must see what is: here the API server refuses to confrev what it wants to write.
+// What shows that nothing was logged must see what is: here the API server refuses the label that confrev puts on a source.
 func TestErrorsLoggedAreSeen(t *testing.T) {
 	t.Parallel()
-	w, a := deployed(t)
+	w, _ := deployed(t)
 	if lines := errorsLogged(t, w.NS); len(lines) > 0 {
 		t.Errorf("before there is a reason, confrev logged: %s", lines[0])
 	}
 	w.refuseConfrev(refusal, "web", "not this one")
-	w.Edit("web", "color", "B")
+	w.Create(configMap("other", "color", "A"), deployment("other", envFrom("other")))
 	w.Eventually("the error is logged", func() string {
 		if lines := errorsLogged(t, w.NS); len(lines) == 0 {
 			return "nothing logged"
 		}
 		return ""
 	})
+}
+
+// A change that a policy keeps confrev from writing is said on the workload, without the policy's words, and is written once it may be.
+func TestARefusedWriteIsSaid(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.refuseConfrev(refusal, "web", "not this one")
+	w.Edit("web", "color", "B")
+	w.WaitEvent("WriteRefused", "web", fmt.Sprintf("deployments %s/web cannot be changed: deployments.apps \"web\" is forbidden: "+
+		"ValidatingAdmissionPolicy 'refuse-in-%[1]s' with binding 'refuse-in-%[1]s' denied request; it stays as it is", w.NS))
 	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin moved to %s", got)
 	}
+	if lines := errorsLogged(t, w.NS); len(lines) > 0 {
+		t.Errorf("confrev also logged: %s", lines[0])
+	}
+	w.Kubectl("delete", "validatingadmissionpolicybinding", "refuse-in-"+w.NS)
+	w.WaitPinned("web", "web", "color", "B")
 }
 
 // applyForTest applies what is written for a NAMESPACE, and deletes it when the test ends.
@@ -39,7 +54,7 @@ func (w *world) applyForTest(text string) {
 	text = strings.ReplaceAll(text, "NAMESPACE", w.NS)
 	w.KubectlIn(text, "apply", "-f", "-")
 	w.Cleanup(func() {
-		if _, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", w.NS, "delete", "-f", "-"); err != nil {
+		if _, err := cluster.Run(context.Background(), text, "kubectl", "--namespace", w.NS, "delete", "--ignore-not-found", "-f", "-"); err != nil {
 			w.Error(err)
 		}
 	})
@@ -60,7 +75,7 @@ func (w *world) refuseConfrev(policy, deployment, words string) {
 	})
 }
 
-// refusal keeps confrev from changing the Deployments of a namespace.
+// refusal keeps confrev from changing the Deployments and ConfigMaps of a namespace.
 const refusal = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -70,6 +85,7 @@ spec:
   matchConstraints:
     resourceRules:
     - {apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}
+    - {apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [UPDATE]}
   validations:
   - expression: 'request.userInfo.username != "system:serviceaccount:confrev-system:confrev"'
     message: not this one

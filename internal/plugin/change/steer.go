@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/gate"
+	"confrev.io/confrev/internal/metadata"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/plan"
@@ -110,7 +111,7 @@ var attempts = wait.Backoff{Steps: 7, Duration: 20 * time.Millisecond, Factor: 2
 // untilUnchanged decides and writes again if the objects have changed since the decision.
 func untilUnchanged(decideAndWrite func() error) error {
 	changed := func(err error) bool {
-		return apierrors.IsConflict(err) || revision.IsChanged(err) || rollout.TestFailed(err)
+		return apierrors.IsConflict(err) || revision.IsChanged(err) || metadata.TestFailed(err)
 	}
 	err := retry.OnError(attempts, changed, decideAndWrite)
 	if changed(err) {

@@ -204,8 +204,8 @@ func (o *previewOptions) dryRun(info *resource.Info, root openapi3.Root, install
 // withoutData leaves out of an error about a Secret what may quote its data: pipelines keep what they print. What only names
 // objects and users stays.
 func withoutData(gvk schema.GroupVersionKind, err error) error {
-	if gvk.GroupKind() != revision.GVK(pin.Secret).GroupKind() || apierrors.IsForbidden(err) || apierrors.IsConflict(err) ||
-		apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+	plain := apierrors.IsForbidden(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
+	if gvk.GroupKind() != revision.GVK(pin.Secret).GroupKind() || plain && !revision.ByAnother(err) {
 		return err
 	}
 	return errors.New("it cannot be applied. The reason may quote its data: kubectl apply --dry-run=server says it")

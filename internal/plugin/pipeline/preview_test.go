@@ -2,8 +2,11 @@ package pipeline
 
 import (
 	"bytes"
+	"errors"
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -34,6 +37,25 @@ func TestAnObjectOfAnotherVersionIsLeftOut(t *testing.T) {
 		info := &resource.Info{Name: "web", Mapping: &meta.RESTMapping{GroupVersionKind: gvk}}
 		if notes := otherVersion(info, workload.Standard()); len(notes) != want {
 			t.Errorf("%s: %q", kind, notes)
+		}
+	}
+}
+
+// Rule 19: pipelines keep what they print, so only what the API server says itself about a Secret is repeated.
+func TestNoErrorQuotesTheDataOfASecret(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	tests := map[string]struct {
+		kind, text string
+		shown      bool
+	}{
+		"a missing right":             {"Secret", `User "jane" cannot patch resource "secrets"`, true},
+		"a policy":                    {"Secret", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: canary", false},
+		"a policy about another kind": {"ConfigMap", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too long", true},
+	}
+	for name, test := range tests {
+		err := withoutData(schema.GroupVersionKind{Version: "v1", Kind: test.kind}, apierrors.NewForbidden(secrets, "app", errors.New(test.text)))
+		if shown := strings.Contains(err.Error(), test.text); shown != test.shown {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
