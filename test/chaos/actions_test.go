@@ -90,6 +90,9 @@ func restart(p *play, s step) error {
 }
 
 func nonsense(p *play, s step) error {
+	if s.value == noPin {
+		p.robbed[s.on] = true
+	}
 	return p.patch(s.on, inTemplate(s.on, s.value, "metadata", "annotations", keys.Pins))
 }
 

@@ -59,6 +59,11 @@ func (p *play) release() error {
 		if err := p.patch(r, patch); err != nil {
 			return err
 		}
+		if p.robbed[r] {
+			if err := p.correct(r); err != nil {
+				return err
+			}
+		}
 	}
 	for _, r := range sources {
 		if !p.exists[r] {
@@ -70,6 +75,28 @@ func (p *play) release() error {
 		}
 	}
 	return nil
+}
+
+// correct does what the warning NotASource asks for: the template refers to its sources again. With injection template, it may name a revision whose
+// pin a user replaced while the webhook did not answer (references.md, injection).
+func (p *play) correct(r ref) error {
+	obj, err := p.read(r)
+	if err != nil {
+		return err
+	}
+	template := templateOf(obj)
+	pins, _ := parsePins(pinsText(template))
+	corrected := false
+	eachReference(template["spec"], func(kind, field string, in map[string]any) {
+		name, _ := in[field].(string)
+		if source := sourceOf(name); source != "" && pins[kind+"/"+source] == "" {
+			in[field], corrected = source, true
+		}
+	})
+	if !corrected {
+		return nil
+	}
+	return p.patch(r, inTemplate(r, template["spec"], "spec"))
 }
 
 func (p *play) editAll(value string) {

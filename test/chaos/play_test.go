@@ -34,6 +34,8 @@ type play struct {
 	// exists has the objects that are there now, deleted those that a user deleted.
 	exists  map[ref]bool
 	deleted map[types.UID]bool
+	// robbed are workloads whose pins a user replaced by those of other sources.
+	robbed map[ref]bool
 	// now is the step that happens, or how many there are when all have happened.
 	now    int
 	script []string
@@ -48,7 +50,7 @@ type play struct {
 // perform makes a history happen in a namespace, and returns what must not be.
 func perform(t *witness, h history) (p *play) {
 	world := env.NewWorld(t, cluster, "chaos")
-	p = &play{World: &world, history: h, exists: map[ref]bool{}, deleted: map[types.UID]bool{}}
+	p = &play{World: &world, history: h, exists: map[ref]bool{}, deleted: map[types.UID]bool{}, robbed: map[ref]bool{}}
 	p.Patience, t.play = patience, p
 	p.recorder = &recorder{at: func() int { return p.now }}
 	p.Must(p.connect())

@@ -20,7 +20,7 @@ func TestErrorsLoggedAreSeen(t *testing.T) {
 	if lines := errorsLogged(t, w.NS); len(lines) > 0 {
 		t.Errorf("before there is a reason, confrev logged: %s", lines[0])
 	}
-	w.refuseConfrev(refusal, "web", "not this one")
+	w.refuseConfrev(refusalOf("configmaps, deployments"), "web", "not this one")
 	w.Create(configMap("other", "color", "A"), deployment("other", envFrom("other")))
 	w.Eventually("the error is logged", func() string {
 		if lines := errorsLogged(t, w.NS); len(lines) == 0 {
@@ -34,9 +34,9 @@ func TestErrorsLoggedAreSeen(t *testing.T) {
 func TestARefusedWriteIsSaid(t *testing.T) {
 	t.Parallel()
 	w, a := deployed(t)
-	w.refuseConfrev(refusal, "web", "not this one")
+	w.refuseConfrev(refusalOf("deployments"), "web", "not this one")
 	w.Edit("web", "color", "B")
-	w.WaitEvent("WriteRefused", "web", fmt.Sprintf("deployments %s/web cannot be changed: deployments.apps \"web\" is forbidden: "+
+	w.WaitEvent("WriteRefused", "web", fmt.Sprintf("deployment %s/web cannot be changed: deployments.apps \"web\" is forbidden: "+
 		"ValidatingAdmissionPolicy 'refuse-in-%[1]s' with binding 'refuse-in-%[1]s' denied request; it stays as it is", w.NS))
 	if got := w.PinOf("web", "web"); got != a {
 		t.Errorf("the pin moved to %s", got)
@@ -75,7 +75,9 @@ func (w *world) refuseConfrev(policy, deployment, words string) {
 	})
 }
 
-// refusal keeps confrev from changing the Deployments and ConfigMaps of a namespace.
+// refusalOf keeps confrev from changing these resources of a namespace.
+func refusalOf(resources string) string { return strings.Replace(refusal, "RESOURCES", resources, 1) }
+
 const refusal = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -84,8 +86,7 @@ spec:
   failurePolicy: Fail
   matchConstraints:
     resourceRules:
-    - {apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [UPDATE]}
-    - {apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [UPDATE]}
+    - {apiGroups: ["", apps], apiVersions: [v1], resources: [RESOURCES], operations: [UPDATE]}
   validations:
   - expression: 'request.userInfo.username != "system:serviceaccount:confrev-system:confrev"'
     message: not this one
