@@ -19,6 +19,7 @@ const (
 	Unpinned           = "Unpinned"
 	NoPodTemplate      = "NoPodTemplate"
 	RestartOnForbidden = "RestartOnForbidden"
+	RestartOnDelayed   = "RestartOnDelayed"
 	Reverted           = "Reverted"
 	SecretsLimited     = "SecretsLimited"
 	PinsNotKept        = "PinsNotKept"

@@ -1,14 +1,29 @@
 package operator
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/index"
+	"confrev.io/confrev/internal/revision"
 )
+
+// indexSources makes the indexes of ConfigMaps and Secrets.
+func indexSources(ctx context.Context, manager ctrl.Manager, o Options) error {
+	for _, kind := range o.SourceKinds() {
+		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
+		if err != nil {
+			return fmt.Errorf("index %ss: %w", kind, err)
+		}
+	}
+	return nil
+}
 
 // inAll is what values of an index of controller-runtime begin with that are for lists in all namespaces.
 const inAll = "__all_namespaces/"

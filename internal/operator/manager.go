@@ -177,11 +177,8 @@ func setUp(ctx context.Context, manager ctrl.Manager, o Options, states *reconci
 // addLoops adds the loops over workloads and revisions to a manager. It returns the handler of the workload webhook, which shares what they
 // know.
 func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.Gate, states *reconcile.States) (*webhook.Workloads, error) {
-	for _, kind := range o.SourceKinds() {
-		err := manager.GetFieldIndexer().IndexField(ctx, revision.NewMetadata(kind), revision.BySource, revision.IndexBySource(kind))
-		if err != nil {
-			return nil, fmt.Errorf("index %ss: %w", kind, err)
-		}
+	if err := indexSources(ctx, manager, o); err != nil {
+		return nil, err
 	}
 	kinds := &workload.Kinds{}
 	kinds.Expect(o.allKinds()...)
@@ -197,6 +194,10 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	notices := notice.Sinks{sink.Events(recorder), sink.Metrics(), sink.Log()}
 	accounts := account.New(manager.GetAPIReader(), time.Now)
 	triggers := trigger.New(o.Triggers(), manager.GetClient(), manager.GetAPIReader())
+	watched, err := newTriggerCache(manager, o)
+	if err != nil {
+		return nil, err
+	}
 	fleet := newFleet(manager, o)
 	revisions := &reconcile.Revisions{
 		Options: o.Options, Grace: o.Grace, Workers: o.Workers, Kinds: kinds, Client: manager.GetClient(), Live: manager.GetAPIReader(),
@@ -223,10 +224,9 @@ func addLoops(ctx context.Context, manager ctrl.Manager, o Options, gate *gate.G
 	}
 	assembly := &assembly{
 		manager: manager, namespace: o.Within(), options: o, kinds: kinds, revisions: revisions, handler: handler,
-		waiting: o.allKinds(), problems: map[schema.GroupVersionKind]string{},
-		indexed: map[string]bool{},
+		waiting: o.allKinds(), problems: map[schema.GroupVersionKind]string{}, indexed: map[string]bool{},
 		workloads: func(kind workload.Kind) *reconcile.Workloads {
-			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states, Conductor: conductor, Backlog: backlog}
+			return &reconcile.Workloads{Engine: engine(kind), RolloutsPerHour: o.RolloutsPerHour, Workers: o.Workers, Notices: notices, Gate: gate, States: states, Conductor: conductor, Backlog: backlog, Triggers: watched}
 		},
 	}
 	conductor.Wake = assembly.wake

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -26,9 +27,11 @@ import (
 	"confrev.io/confrev/internal/index"
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/metadata"
+	"confrev.io/confrev/internal/notice"
 	"confrev.io/confrev/internal/optin"
 	"confrev.io/confrev/internal/pin"
 	"confrev.io/confrev/internal/revision"
+	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/trigger"
 	"confrev.io/confrev/internal/workload"
 )
@@ -49,7 +52,7 @@ func (r *Workloads) SetUp(manager ctrl.Manager) error {
 	for _, kind := range r.Options.SourceKinds() {
 		b = b.WatchesMetadata(revision.NewMetadata(kind), handler.EnqueueRequestsFromMapFunc(r.usersOf(kind)))
 	}
-	r.cache, r.followed = manager.GetCache(), map[schema.GroupVersionKind]bool{}
+	r.cache, r.followed = manager.GetCache(), map[schema.GroupVersionKind]time.Time{}
 	var err error
 	r.controller, err = b.Build(untilStopped(r))
 	return err
@@ -117,26 +120,50 @@ func requests(objects []client.Object) []reconcile.Request {
 // name returns a kind's unique name among controllers.
 func name(kind workload.Kind) string { return strings.ToLower(kind.GVK.GroupKind().String()) }
 
-// followTriggers makes changes to objects of other kinds reach the workloads that name them.
-func (r *Workloads) followTriggers(kinds []trigger.Kind) error {
+// followTriggers makes changes to objects of other kinds reach a workload that names them. While those of a kind cannot be watched, it lets the loop look at
+// the workload again and again.
+func (r *Workloads) followTriggers(ctx context.Context, look *rollout.Assessment) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
-	for _, kind := range kinds {
-		if r.followed[kind.GVK] {
-			continue
+	for _, kind := range look.Triggers {
+		err := r.follow(kind)
+		synced := false
+		if err == nil {
+			synced, err = r.watches(ctx, kind)
 		}
-		err := r.controller.Watch(source.Kind(r.cache, metadata.New(kind.GVK), handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
-				return r.indexed(ctx, changed.Namespace, index.ByTrigger, pin.Source{Kind: kind.Kind, Name: changed.Name}.String())
-			})))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("follow %s: %w", kind.GVK, err))
 			continue
 		}
-		r.followed[kind.GVK] = true
+		look.Retry = look.Retry || !synced
+		if !synced && r.Now().Sub(r.followed[kind.GVK]) >= retryRefused {
+			look.Warnings = append(look.Warnings, notice.Warning(notice.RestartOnDelayed, pin.Source{}, "annotation %s: the API server fails to list %s, "+
+				"so confrev looks once a minute whether what is named has changed", keys.RestartOn, kind.Kind))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// follow watches the objects of a kind, unless it does already. The caller holds the lock.
+func (r *Workloads) follow(kind trigger.Kind) error {
+	if !r.followed[kind.GVK].IsZero() {
+		return nil
+	}
+	err := r.controller.Watch(source.Kind(r.Triggers, metadata.New(kind.GVK), handler.TypedEnqueueRequestsFromMapFunc(
+		func(ctx context.Context, changed *metav1.PartialObjectMetadata) []reconcile.Request {
+			return r.indexed(ctx, changed.Namespace, index.ByTrigger, pin.Source{Kind: kind.Kind, Name: changed.Name}.String())
+		})))
+	if err == nil {
+		r.followed[kind.GVK] = r.Now()
+	}
+	return err
+}
+
+// watches reports whether changes to the objects of a kind arrive.
+func (r *Workloads) watches(ctx context.Context, kind trigger.Kind) (bool, error) {
+	informer, err := r.Triggers.GetInformer(ctx, metadata.New(kind.GVK), cache.BlockUntilSynced(false))
+	return err == nil && informer.HasSynced(), err
 }
 
 type (

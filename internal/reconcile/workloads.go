@@ -44,15 +44,17 @@ type Workloads struct {
 	Conductor *Conductor
 	// Backlog counts those of all kinds that wait for their turn.
 	Backlog *Backlog
+	// Triggers caches the objects of other kinds on which workloads restart. Nothing waits until it has caught up.
+	Triggers cache.Cache
 
 	memory     memories
 	outcomes   outcomes[reconcile.Request]
 	woken      asked[reconcile.Request]
 	cache      cache.Cache
 	controller controller.Controller
-	// followed are the kinds of other objects that are watched, since some workload restarts on them.
+	// followed are the kinds of other objects that are watched, since some workload restarts on them, and since when.
 	mu       sync.Mutex
-	followed map[schema.GroupVersionKind]bool
+	followed map[schema.GroupVersionKind]time.Time
 }
 
 // retryRefused is how long to wait after the API server refused something, such as a copy beyond a quota.
@@ -117,7 +119,7 @@ func (r *Workloads) reconcile(ctx context.Context, obj client.Object, known *mem
 	if look.Shown {
 		known.wrote = nil
 	}
-	err = errors.Join(err, r.followTriggers(look.Triggers))
+	err = errors.Join(err, r.followTriggers(ctx, &look))
 	known.follow(r.Kind.PinsText(obj))
 	metricPlan.Observe(r.Now().Sub(started).Seconds())
 	if (!look.Resumes() || err != nil) && rollout.PausedByUs(r.Kind, obj) && r.pauseLeft(obj) <= 0 {
@@ -159,7 +161,7 @@ func (r *Workloads) act(ctx context.Context, look rollout.Assessment, known *mem
 	refused, err = sayTerminal(slices.Concat(limited, refused), err)
 	r.warn(ctx, obj, known, append(said, refused...))
 	if len(refused) > 0 || look.Retry {
-		return min(cmp.Or(rest, retryRefused), retryRefused), errors.Join(later, err)
+		return min(cmp.Or(rest, r.untilOpen(look), retryRefused), retryRefused), errors.Join(later, err)
 	}
 	return r.untilOpen(look), errors.Join(later, err)
 }

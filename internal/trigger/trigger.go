@@ -124,7 +124,7 @@ func (t *Reader) Read(ctx context.Context, namespace string, trigger Prepared) (
 }
 
 // permit checks that confrev may follow a resource, and can: of objects that the API server fails to list, as it does without their conversion webhook, the
-// cache would never be complete, and confrev not ready.
+// cache would never be complete, and changes not arrive.
 func (t *Reader) permit(ctx context.Context, resource schema.GroupVersionResource, gvk schema.GroupVersionKind) error {
 	t.mu.Lock()
 	known := t.permitted[resource]

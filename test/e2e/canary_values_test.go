@@ -34,6 +34,7 @@ var notDriven = map[string]string{
 	"Reverted":           "workloadThatIsReverted, since it does not happen as long as the webhook answers",
 	"KeyLost":            "TestALostKeyRollsNothing, since guards let no one delete a key",
 	"KeyUnreadable":      "TestASecretThatIsNoKeyIsReported, since this namespace has a key",
+	"RestartOnDelayed":   "none, since the API server lists all that it can read here; what is said has only the name of a kind",
 	"PoliciesNotReady":   "TestNothingIsPinnedWhileAPolicyIsMissing, since it takes the chart's policies away",
 }
 
