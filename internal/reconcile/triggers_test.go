@@ -18,11 +18,15 @@ import (
 	"confrev.io/confrev/internal/trigger"
 )
 
-// watching is a cache that may have caught up, and a controller that counts what it watches.
-type watching struct {
+// listing is a cache that may have caught up.
+type listing struct {
 	cache.Cache
+	synced bool
+}
+
+// watching is a controller that counts what it watches.
+type watching struct {
 	controller.Controller
-	synced  bool
 	watches int
 }
 
@@ -33,8 +37,8 @@ type informer struct {
 
 func (i informer) HasSynced() bool { return i.synced }
 
-func (w *watching) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
-	return informer{synced: w.synced}, nil
+func (l *listing) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return informer{synced: l.synced}, nil
 }
 
 func (w *watching) Watch(source.TypedSource[reconcile.Request]) error {
@@ -46,9 +50,9 @@ func (w *watching) Watch(source.TypedSource[reconcile.Request]) error {
 func TestWhatCannotBeListedIsLookedAtAgainAndAgain(t *testing.T) {
 	claims := trigger.Kind{GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Kind: "persistentvolumeclaims.v1"}
 	began := time.Unix(1_800_000_000, 0)
-	now, w := began, &watching{}
+	now, l, w := began, &listing{}, &watching{}
 	r := &Workloads{
-		Engine: &rollout.Engine{Now: func() time.Time { return now }}, Triggers: w, controller: w, followed: map[schema.GroupVersionKind]time.Time{},
+		Engine: &rollout.Engine{Now: func() time.Time { return now }}, Triggers: l, controller: w, followed: map[schema.GroupVersionKind]time.Time{},
 	}
 	for _, step := range []struct {
 		after       time.Duration
@@ -61,7 +65,7 @@ func TestWhatCannotBeListedIsLookedAtAgainAndAgain(t *testing.T) {
 		{time.Hour, false, true, true},
 		{2 * time.Hour, true, false, false},
 	} {
-		now, w.synced = began.Add(step.after), step.synced
+		now, l.synced = began.Add(step.after), step.synced
 		look := rollout.Assessment{Triggers: []trigger.Kind{claims}}
 		if err := r.followTriggers(t.Context(), &look); err != nil {
 			t.Fatal(err)
