@@ -87,11 +87,8 @@ func (k Kind) Health(obj client.Object) Health {
 		h.Idle = desiredReplicas(o.Spec.Replicas) == 0
 		h.ofDeployment(o)
 	case *appsv1.StatefulSet:
-		s := o.Status
 		h.Idle = desiredReplicas(o.Spec.Replicas) == 0
-		if h.Disturbed = s.ObservedGeneration < o.Generation || s.CurrentRevision != s.UpdateRevision; !h.Disturbed {
-			h.RolledOut = s.AvailableReplicas > 0
-		}
+		h.ofStatefulSet(o)
 	case *appsv1.DaemonSet:
 		s := o.Status
 		h.Idle = s.ObservedGeneration >= o.Generation && s.DesiredNumberScheduled == 0
@@ -123,6 +120,18 @@ func (h *Health) ofDeployment(o *appsv1.Deployment) {
 	if h.Disturbed && seen && s.Conditions[i].Reason == newReplicaSetAvailable && o.Spec.ProgressDeadlineSeconds != nil {
 		// It goes back to a ReplicaSet that it had. Its controller takes that for complete, whatever becomes of its pods.
 		h.Deadline = time.Duration(*o.Spec.ProgressDeadlineSeconds) * time.Second
+	}
+}
+
+func (h *Health) ofStatefulSet(o *appsv1.StatefulSet) {
+	s := o.Status
+	seen := s.ObservedGeneration >= o.Generation
+	if h.Disturbed = !seen || s.CurrentRevision != s.UpdateRevision; !h.Disturbed {
+		h.RolledOut = s.AvailableReplicas > 0
+	}
+	if seen && o.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		// Its controller never makes the two revisions equal again (k8s.io/kubernetes/pkg/controller/statefulset, completeRollingUpdate).
+		h.Disturbed = h.Disturbed && s.UpdatedReplicas < desiredReplicas(o.Spec.Replicas)
 	}
 }
 
