@@ -12,6 +12,7 @@ import (
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/internal/pin"
+	"confrev.io/confrev/internal/spread"
 	"confrev.io/confrev/internal/view"
 )
 
@@ -109,6 +110,36 @@ func TestFirstPinsDoNotWaitForTheUnwell(t *testing.T) {
 	end()
 	w.areRolledOut(names...)
 	w.pinnedAre(names, names...)
+}
+
+// Rule 38: with OnDelete, a first pin needs a person until all pods are new, and is rolled out then, although the controller keeps currentRevision.
+func TestAFirstPinWithOnDelete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.unadopted(map[string]string{keys.MaxRolling: "1"}, nil)
+	leftAlone := strings.Replace(statefulSet("by-hand", `"replicas":1,"updateStrategy":{"type":"OnDelete"}`), `"all"`, `"none"`, 1)
+	w.KubectlIn(leftAlone, "apply", "-f", "-")
+	w.Eventually("its pod runs", func() string {
+		s := &appsv1.StatefulSet{}
+		if w.Must(w.Get("by-hand", s)); s.Status.AvailableReplicas == 0 {
+			return fmt.Sprintf("%+v", s.Status)
+		}
+		return ""
+	})
+	w.Kubectl("annotate", "--overwrite", "statefulset/by-hand", keys.Track+"=all")
+	w.Eventually("it needs a person", func() string {
+		if s := w.spreads(); len(s.FirstPins) != 1 || s.FirstPins[0].Stage != spread.Parked {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	w.Kubectl("delete", "pod", "by-hand-0")
+	w.Eventually("nothing is left to do", func() string {
+		if s := w.spreads(); s.State != view.Complete || len(s.FirstPins) > 0 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
 }
 
 // Rule 36: with a typo in the setting, opting a namespace in does not roll out everything at once.
