@@ -102,6 +102,8 @@ type change struct {
 	// and vouched those that have vouched.
 	healthy          map[string]time.Time
 	watched, vouched map[string]bool
+	// objects has the UIDs of the members of which that, and what follows, is remembered.
+	objects map[string]types.UID
 	// crashed has what fails in the pods of members, and examined when they were last looked at.
 	crashed  map[string]string
 	examined map[string]time.Time
@@ -148,6 +150,9 @@ type Survey struct {
 type Workload struct {
 	Engine *rollout.Engine
 	Name   types.NamespacedName
+	UID    types.UID
+	// Created is when the object was created.
+	Created time.Time
 	// Code is true while it has the code with which it took the change.
 	Code bool
 	// standing is what was observed of it.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"confrev.io/confrev/internal/plan"
 	"confrev.io/confrev/internal/rollout"
 	"confrev.io/confrev/internal/spread"
@@ -29,11 +31,31 @@ func (c *change) begin(s *Survey) {
 	c.revision, c.number = s.Current.Revision, s.since()
 	c.healthy, c.vouched, c.watched, c.stuck = map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]stuck{}
 	c.crashed, c.examined, c.analysed = map[string]string{}, map[string]time.Time{}, map[string]analysed{}
-	c.fresh = true
+	c.objects, c.fresh = map[string]types.UID{}, true
+}
+
+// recognize forgets what is remembered of a member whose name another object has now. Who was let go stays: the new object may have asked.
+func (c *change) recognize(name string, uid types.UID) {
+	if c.objects[name] == uid {
+		return
+	}
+	c.objects[name] = uid
+	c.forget(name)
+	delete(c.watched, name)
+	delete(c.analysed, name)
+}
+
+// forget forgets how a member has taken the change.
+func (c *change) forget(name string) {
+	delete(c.healthy, name)
+	delete(c.vouched, name)
+	delete(c.stuck, name)
+	delete(c.crashed, name)
 }
 
 // member returns a workload as a member of the change.
 func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Time) spread.Member {
+	c.recognize(name, s.Workloads[name].UID)
 	m := spread.Member{Name: name, Wave: of.Wave, Took: of.Advance.At}
 	if of.First {
 		c.stageOfFirst(&m, of, now)
@@ -41,6 +63,10 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 	}
 	if of.Has {
 		delete(c.admitted, name)
+		if created := s.Workloads[name].Created; !m.Took.IsZero() && created.After(m.Took) {
+			// Its note is that of an object that it replaced. What was recorded of that says nothing about this one.
+			m.Took = created
+		}
 		runsJobs := s.Workloads[name].Engine.Kind.RunsJobs()
 		if c.fresh && !runsJobs && !of.Advance.Unwell && !isIdle(of.Health) && s.Record.HasVouched(m) {
 			c.vouched[name] = true
@@ -56,11 +82,8 @@ func (c *change) member(s *Survey, name string, of rollout.Standing, now time.Ti
 		}
 		return m
 	}
-	delete(c.healthy, name)
-	delete(c.vouched, name)
+	c.forget(name)
 	c.watched[name] = true
-	delete(c.stuck, name)
-	delete(c.crashed, name)
 	switch {
 	case now.Sub(c.admitted[name]) < admittedFor:
 		// Whatever it looks like. If the cache shows its new ReplicaSet before its new template, it looks rolled back.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"confrev.io/confrev/internal/crash"
@@ -59,12 +60,19 @@ func (f *Fleet) examine(ctx context.Context, s *Survey) (changed bool, err error
 			errs = append(errs, err)
 			continue
 		}
-		c.mu.Lock()
-		changed = changed || c.crashed[m.Name] != why
-		c.crashed[m.Name] = why
-		c.mu.Unlock()
+		changed = c.crashes(m.Name, w.UID, why) || changed
 	}
 	return changed, errors.Join(errs...)
+}
+
+// crashes notes what fails in the pods of a member, unless another object has its name by now, and reports whether that is news.
+func (c *change) crashes(name string, uid types.UID, why string) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if news = c.objects[name] == uid && c.crashed[name] != why; news {
+		c.crashed[name] = why
+	}
+	return news
 }
 
 // isNews reports whether pods cannot be looked at for another reason than a moment ago: without the right, that is so each time.

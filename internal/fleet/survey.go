@@ -114,7 +114,7 @@ func (f *Fleet) stand(ctx context.Context, s *Survey) (map[string]rollout.Standi
 			}
 			name := engine.Kind.Resource() + "/" + obj.GetName()
 			standings[name] = standing
-			s.Workloads[name] = Workload{engine, client.ObjectKeyFromObject(obj), standing.Code, standing}
+			s.Workloads[name] = Workload{engine, client.ObjectKeyFromObject(obj), obj.GetUID(), obj.GetCreationTimestamp().Time, standing.Code, standing}
 		}
 	}
 	return standings, nil

@@ -49,7 +49,7 @@ type Member struct {
 	Unsure bool
 	// Free is true for a workload whose first pin takes up no place, since no pods of it are replaced.
 	Free bool
-	// Took is when it took the change, or did last; zero if it never did.
+	// Took is when it took the change, or did last, or was created with it in the place of another object; zero if it never did.
 	Took time.Time
 	// Fails is true for a member that counts as a failure: it has failed, or was rolled back since.
 	Fails bool
