@@ -114,7 +114,7 @@ func (c *Conductor) undoOne(ctx context.Context, s *fleet.Survey, w fleet.Worklo
 	note, _ := spread.ParseAdvance(obj.GetAnnotations()[keys.Advanced])
 	moves := movesBack(look, note, s.Source.Source())
 	// Other code may have been deployed since the survey.
-	if _, concerned := moves[s.Source.Source()]; !concerned || note.Code != w.Engine.Kind.Facts(obj).Code {
+	if _, concerned := moves[s.Source.Source()]; !concerned || note.CodeOf(s.Source.Source()) != w.Engine.Kind.Facts(obj).Code {
 		return nil
 	}
 	var all []plan.Decision

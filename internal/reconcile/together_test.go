@@ -40,6 +40,7 @@ func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings map[string]string
 		earlier  map[pin.Source]bool
+		codes    map[pin.Source]string
 		image    string
 		undone   []string
 		back     []pin.Source
@@ -53,6 +54,7 @@ func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
 		"the other does not have it":    {settings: onFailure("undo", "2"), undone: []string{"deployment/third"}, back: []pin.Source{app, db}},
 		"it moved before, alone":        {earlier: map[pin.Source]bool{db: true}, back: []pin.Source{app}},
 		"other code was deployed since": {image: "2"},
+		"with the change to the other":  {earlier: map[pin.Source]bool{app: true}, codes: map[pin.Source]string{app: "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			appA, pinA := revisionOf("app", "a", "1")
@@ -65,7 +67,7 @@ func TestUndoBringsBackWhatMovedTogether(t *testing.T) {
 			dbNow.Annotations = test.settings
 			uses := gen.Template(gen.EnvFrom("configmap/db"))
 			took := workload.Deployment.Facts(gen.Web("1", uses, gen.Pinned(now)))
-			note := spread.Advance{To: gen.Pins(now), From: gen.Pins(before), Earlier: test.earlier, At: time.Now(), Code: took.Code}
+			note := spread.Advance{To: gen.Pins(now), From: gen.Pins(before), Earlier: test.earlier, At: time.Now(), Code: took.Code, Codes: test.codes}
 			d := gen.Web(cmp.Or(test.image, "1"), uses, gen.Pinned(now), gen.Annotated(keys.Advanced, note.String()))
 			other := d.DeepCopy()
 			other.Name, other.UID = "other", "other"

@@ -298,7 +298,7 @@ func (r *Engine) Stand(ctx context.Context, obj client.Object, source pin.Source
 			Namespace: obj.GetNamespace(), Pins: seen.notes.pins, At: s.Advance.At,
 		}
 		s.Subject.Owner.BlockOwnerDeletion = nil
-		if s.Code = s.Advance.Code == code; d.Verdict == plan.Held {
+		if s.Code = s.Advance.CodeOf(source) == code; d.Verdict == plan.Held {
 			s.Stop = want.pins.Held[source].Stop
 			back := plan.FindRollback(seen.pins.Holders, source, want.pins.Held[source].From, d.From)
 			s.Code = back.From >= 0 && r.Kind.Holder.Facts(seen.holders[back.From]).Code == code

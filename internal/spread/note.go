@@ -205,8 +205,9 @@ type Advance struct {
 	Earlier map[pin.Source]bool
 	// At is when they moved, in whole seconds.
 	At time.Time
-	// Code is a digest of the code with which they moved.
-	Code string
+	// Code is a digest of the code with which they moved, and Codes has those of Earlier that moved with other code.
+	Code  string
+	Codes map[pin.Source]string
 	// Unwell is true if the workload was not healthy before.
 	Unwell bool
 }
@@ -218,6 +219,8 @@ type advanceText struct {
 	At      time.Time `json:"at"`
 	Code    string    `json:"code,omitempty"`
 	Unwell  bool      `json:"unwell,omitempty"`
+	// Codes has them by the text of the source.
+	Codes map[string]string `json:"codes,omitempty"`
 }
 
 // ParseAdvance reads the text form. What cannot be read is no note.
@@ -236,6 +239,7 @@ func ParseAdvance(text string) (Advance, bool) {
 		if slices.Contains(read.Earlier, source.String()) {
 			a.note(source)
 		}
+		a.with(source, cmp.Or(read.Codes[source.String()], read.Code))
 	}
 	return a, toErr == nil && fromErr == nil
 }
@@ -245,6 +249,20 @@ func (a *Advance) note(earlier pin.Source) {
 		a.Earlier = map[pin.Source]bool{}
 	}
 	a.Earlier[earlier] = true
+}
+
+// CodeOf returns the digest of the code with which a source moved.
+func (a Advance) CodeOf(source pin.Source) string { return cmp.Or(a.Codes[source], a.Code) }
+
+// with notes the code with which a source moved.
+func (a *Advance) with(source pin.Source, code string) {
+	if code == a.Code {
+		return
+	}
+	if a.Codes == nil {
+		a.Codes = map[pin.Source]string{}
+	}
+	a.Codes[source] = code
 }
 
 // Keep adds what an earlier note says of sources that have not moved again since: they may still be in the middle of it. settled is true if the workload
@@ -261,6 +279,7 @@ func (a *Advance) Keep(before Advance, pins pin.Set, settled bool) {
 		if settled || before.Earlier[source] {
 			a.note(source)
 		}
+		a.with(source, before.CodeOf(source))
 	}
 }
 
@@ -282,7 +301,11 @@ func (a Advance) String() string {
 		earlier = append(earlier, source.String())
 	}
 	slices.Sort(earlier)
-	text, err := json.Marshal(advanceText{a.To.String(), a.From.String(), earlier, a.At.UTC().Truncate(time.Second), a.Code, a.Unwell})
+	codes := map[string]string{}
+	for source, code := range a.Codes {
+		codes[source.String()] = code
+	}
+	text, err := json.Marshal(advanceText{a.To.String(), a.From.String(), earlier, a.At.UTC().Truncate(time.Second), a.Code, a.Unwell, codes})
 	if err != nil {
 		// Only a time far out of range does not encode.
 		return ""

@@ -54,3 +54,28 @@ func TestWhatGoesBackTogether(t *testing.T) {
 		t.Errorf("earlier are %v", then.Earlier)
 	}
 }
+
+// Rule 40: a workload whose code has changed since it took a change does not go back from it, also if the deploy moved another source.
+func TestTheCodeWithWhichEachSourceMoved(t *testing.T) {
+	app, db, log := gen.Source("configmap/app"), gen.Source("configmap/db"), gen.Source("configmap/log")
+	moved := func(source pin.Source, code string) spread.Advance {
+		p := pin.Pin{Revision: source.Name + "-bbbbbbbbbb", Number: 2}
+		return spread.Advance{To: pin.Set{source: p}, From: pin.Set{source: {Revision: p.Revision, Number: 1}}, Code: code}
+	}
+	note, pins := moved(app, "1"), moved(app, "1").To
+	for _, next := range []spread.Advance{moved(db, "2"), moved(log, "2")} {
+		maps.Copy(pins, next.To)
+		next.Keep(note, pins, true)
+		var ok bool
+		if note, ok = spread.ParseAdvance(next.String()); !ok {
+			t.Fatalf("%s cannot be read", next)
+		}
+	}
+	if got := [...]string{note.CodeOf(app), note.CodeOf(db), note.CodeOf(log)}; got != [...]string{"1", "2", "2"} || len(note.Codes) != 1 {
+		t.Errorf("they moved with %q: %s", got, note)
+	}
+	// An earlier version noted one for all.
+	if old, ok := spread.ParseAdvance(moved(app, "1").String()); !ok || old.CodeOf(app) != "1" || old.Codes != nil {
+		t.Errorf("it is read as %+v", old)
+	}
+}
