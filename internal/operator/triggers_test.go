@@ -68,7 +68,9 @@ func TestReadinessDoesNotWaitForWhatWorkloadsRestartOn(t *testing.T) {
 			go func() { stopped <- manager.Start(ctx) }()
 			defer func() {
 				stop()
-				<-stopped
+				if err := <-stopped; err != nil {
+					t.Error(err)
+				}
 			}()
 			<-manager.Elected()
 			watch := func(c cache.Cache, kind schema.GroupVersionKind) cache.Informer {
