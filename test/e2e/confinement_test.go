@@ -432,9 +432,9 @@ func metaOf(obj client.Object) *metav1.ObjectMeta {
 	return &obj.(*corev1.ConfigMap).ObjectMeta
 }
 
-// The API server bounds the cost of CEL: a template of thousands of references must pass, also when each of them changes.
+// The API server bounds the cost of CEL: a template of thousands of references must pass, also when each of them changes. It does not run next to
+// other tests, as TestPoliciesPassPodsWithinTheirCostLimits.
 func TestConfinementPassesTheLargestTemplates(t *testing.T) {
-	t.Parallel()
 	w, c := newWorld(t), thief(t)
 	const references = 2000
 	large := deployment("large")
