@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,16 +64,18 @@ func TestReadinessDoesNotWaitForWhatWorkloadsRestartOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// The manager itself would start to record events, whose logger is the process's own: other tests replace it.
 			ctx, stop := context.WithCancel(t.Context())
-			stopped := make(chan error)
-			go func() { stopped <- manager.Start(ctx) }()
-			defer func() {
-				stop()
-				if err := <-stopped; err != nil {
-					t.Error(err)
-				}
-			}()
-			<-manager.Elected()
+			var started sync.WaitGroup
+			for _, c := range []cache.Cache{manager.GetCache(), triggers} {
+				started.Go(func() {
+					if err := c.Start(ctx); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			defer started.Wait()
+			defer stop()
 			watch := func(c cache.Cache, kind schema.GroupVersionKind) cache.Informer {
 				informer, err := c.GetInformer(ctx, metadata.New(kind), cache.BlockUntilSynced(false))
 				if err != nil {
@@ -85,7 +88,7 @@ func TestReadinessDoesNotWaitForWhatWorkloadsRestartOn(t *testing.T) {
 			check := func() bool {
 				return cachesSynced(manager.GetCache())((&http.Request{}).WithContext(ctx)) == nil
 			}
-			for range 40 {
+			for began := time.Now(); time.Since(began) < time.Minute; {
 				if check() == test.ready && named.HasSynced() == test.synced {
 					break
 				}
