@@ -75,7 +75,7 @@ func (w *world) refuseConfrev(policy, deployment, words string) {
 	})
 }
 
-// refusalOf keeps confrev from changing these resources of a namespace.
+// refusalOf returns a policy that keeps confrev from changing these resources of a namespace.
 func refusalOf(resources string) string { return strings.Replace(refusal, "RESOURCES", resources, 1) }
 
 const refusal = `
