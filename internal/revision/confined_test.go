@@ -1,18 +1,24 @@
 package revision
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"confrev.io/confrev/internal/notice"
+	"confrev.io/confrev/internal/pin"
 )
 
 // A refusal by the policy that confines confrev's own account names fields; everything else that is forbidden stays an error.
@@ -94,6 +100,38 @@ func TestDenied(t *testing.T) {
 	for name, err := range other {
 		if Denied(err) {
 			t.Errorf("%s counts as denied", name)
+		}
+	}
+}
+
+// What someone denies is no change by another client, whatever reason they give.
+func TestADeniedChangeToARevisionIsSaid(t *testing.T) {
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	const said = `admission webhook "x.y" denied the request: no`
+	for name, test := range map[string]struct {
+		err     error
+		denied  bool
+		changed bool
+	}{
+		"a webhook":                             {apierrors.NewForbidden(configMaps, "app-1", errors.New(said)), true, false},
+		"a webhook that says that it conflicts": {apierrors.NewConflict(configMaps, "app-1", errors.New(said)), true, false},
+		"a webhook that says that it is gone": {
+			&apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: said}}, true, false},
+		"a conflict":   {apierrors.NewConflict(configMaps, "app-1", errors.New("the object has been modified")), false, true},
+		"what is gone": {apierrors.NewNotFound(configMaps, "app-1"), false, true},
+		"a timeout":    {apierrors.NewTimeoutError("x", 1), false, false},
+		"nothing":      {nil, false, false},
+	} {
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return test.err
+			},
+		}).Build()
+		err := NewStore(c, c, c, time.Now, appsKinds{}, 10).SetFinalizers(t.Context(), Metadata(Ref{Kind: pin.ConfigMap, Namespace: "default", Name: "app-1"}), nil)
+		terminal, _ := errors.AsType[*notice.TerminalError](err)
+		denied := terminal != nil && terminal.Reason == notice.WriteRefused
+		if denied != test.denied || IsChanged(err) != test.changed || (err == nil) != (test.err == nil) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

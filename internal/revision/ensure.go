@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,16 +133,15 @@ func (s *Store) create(ctx context.Context, revision client.Object) error {
 	kind := ContentOf(revision).Kind
 	source := SourceOf(kind, revision)
 	err := s.writer.Create(ctx, revision, client.FieldOwner(keys.FieldManager))
-	// Unless it says otherwise, a policy refuses with the reason Invalid, too.
-	byPolicy := apierrors.IsInvalid(err) && strings.Contains(err.Error(), " is forbidden: ")
-	if tooBig(err) || apierrors.IsInvalid(err) && !byPolicy {
-		return notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
-	}
 	if _, ok := confinementRefusal(err); ok {
 		return ExplainRefusal(err)
 	}
-	if byPolicy || apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return notice.Terminal("RevisionRefused", "may not copy %s into a revision: %v; pins stay as they are", source, err)
+	// With the reason Invalid, or that of a request that is too large, another one may just as well deny the copy.
+	if !ByAnother(err) && (tooBig(err) || apierrors.IsInvalid(err)) {
+		return notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
+	}
+	if Denied(err) {
+		return notice.Terminal(RevisionRefused, "may not copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if err != nil {
 		return fmt.Errorf("create revision %s/%s: %w", revision.GetNamespace(), revision.GetName(), err)
@@ -375,13 +373,16 @@ func (s *Store) patch(ctx context.Context, meta *metav1.PartialObjectMetadata, m
 
 func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, patch []byte) error {
 	err := s.writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(keys.FieldManager))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return NewChanged("%s %s/%s", target.Kind, target.Namespace, target.Name)
+	name := fmt.Sprintf("%s %s/%s", target.Kind, target.Namespace, target.Name)
+	switch {
+	case err == nil:
+		return nil
+	case Denied(err):
+		return ExplainDenial(name, err)
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return NewChanged("%s", name)
 	}
-	if err != nil {
-		return fmt.Errorf("patch %s %s/%s: %w", target.Kind, target.Namespace, target.Name, ExplainRefusal(err))
-	}
-	return nil
+	return fmt.Errorf("patch %s: %w", name, err)
 }
 
 // SetFinalizers replaces an object's finalizers, on the condition that it is still as it was read.

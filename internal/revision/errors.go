@@ -67,6 +67,9 @@ func ExplainDenial(name string, err error) error {
 	return notice.Terminal(notice.WriteRefused, "%s cannot be changed: %v; it stays as it is", name, err)
 }
 
+// RevisionRefused is the reason of a TerminalError about a source whose copy is Denied.
+const RevisionRefused = "RevisionRefused"
+
 // NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).
 const NeverCopied = "NeverCopied"
 

@@ -243,12 +243,21 @@ func TestWhyARevisionIsNotCreated(t *testing.T) {
 	denied := apierrors.NewForbidden(configMaps, "app-1", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"))
 	byDefault := apierrors.NewForbidden(configMaps, "app-1", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"))
 	byDefault.ErrStatus.Reason = metav1.StatusReasonInvalid
+	webhook := func(code int32, reason metav1.StatusReason, text string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: text}}
+	}
+	const said = `admission webhook "x.y" denied the request: no`
 	for name, test := range map[string]struct {
 		err  error
 		want string
 	}{
-		"a policy":                        {denied, "RevisionRefused"},
-		"a policy, without a reason":      {byDefault, "RevisionRefused"},
+		"a policy":                        {denied, RevisionRefused},
+		"a policy, without a reason":      {byDefault, RevisionRefused},
+		"a webhook":                       {webhook(403, metav1.StatusReasonForbidden, said), RevisionRefused},
+		"a webhook, without a reason":     {webhook(400, "", said), RevisionRefused},
+		"a webhook, as invalid":           {webhook(422, metav1.StatusReasonInvalid, said), RevisionRefused},
+		"a webhook, as too large":         {webhook(413, metav1.StatusReasonRequestEntityTooLarge, said), RevisionRefused},
+		"a webhook that does not answer":  {webhook(500, metav1.StatusReasonInternalError, `failed calling webhook "x.y": timeout`), RevisionRefused},
 		"what the API server cannot hold": {apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "app-1", nil), TooBig},
 		"a request that is too big":       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), TooBig},
 	} {

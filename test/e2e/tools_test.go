@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"confrev.io/confrev/internal/keys"
 	"confrev.io/confrev/test/env"
@@ -46,6 +47,27 @@ func TestARefusedWriteIsSaid(t *testing.T) {
 	}
 	w.Kubectl("delete", "validatingadmissionpolicybinding", "refuse-in-"+w.NS)
 	w.WaitPinned("web", "web", "color", "B")
+}
+
+// A change to a revision that a policy keeps confrev from writing is said on the workload that is about to be pinned to it (rules 5 and 12).
+func TestARefusedChangeToARevisionIsSaid(t *testing.T) {
+	t.Parallel()
+	w, a := deployed(t)
+	w.Edit("web", "color", "B")
+	b := w.WaitPinned("web", "web", "color", "B")
+	w.refuseConfrev(refusalOf("configmaps, deployments"), "web", "not this one")
+	w.Edit("web", "color", "A")
+	w.WaitEvent("WriteRefused", "web", fmt.Sprintf("ConfigMap %s/%s cannot be changed: ", w.NS, a.Revision))
+	if got := w.PinOf("web", "web"); got != b {
+		t.Errorf("the pin moved to %s", got)
+	}
+	w.Kubectl("delete", "validatingadmissionpolicybinding", "refuse-in-"+w.NS)
+	w.Within(time.Minute+patience, "the change is taken", func() string {
+		if now := w.PinOf("web", "web"); now.Revision != a.Revision {
+			return "pinned to " + now.String()
+		}
+		return ""
+	})
 }
 
 // applyForTest applies what is written for a NAMESPACE, and deletes it when the test ends.
