@@ -117,10 +117,11 @@ func TestADeniedChangeToARevisionIsSaid(t *testing.T) {
 		"a webhook that says that it conflicts": {apierrors.NewConflict(configMaps, "app-1", errors.New(said)), true, false},
 		"a webhook that says that it is gone": {
 			&apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: said}}, true, false},
-		"a conflict":   {apierrors.NewConflict(configMaps, "app-1", errors.New("the object has been modified")), false, true},
-		"what is gone": {apierrors.NewNotFound(configMaps, "app-1"), false, true},
-		"a timeout":    {apierrors.NewTimeoutError("x", 1), false, false},
-		"nothing":      {nil, false, false},
+		"a conflict":                     {apierrors.NewConflict(configMaps, "app-1", errors.New("the object has been modified")), false, true},
+		"what is gone":                   {apierrors.NewNotFound(configMaps, "app-1"), false, true},
+		"a webhook that does not answer": {apierrors.NewInternalError(errors.New(`failed calling webhook "x.y": timeout`)), false, false},
+		"a timeout":                      {apierrors.NewTimeoutError("x", 1), false, false},
+		"nothing":                        {nil, false, false},
 	} {
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {

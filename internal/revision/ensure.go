@@ -140,7 +140,7 @@ func (s *Store) create(ctx context.Context, revision client.Object) error {
 	if !ByAnother(err) && (tooBig(err) || apierrors.IsInvalid(err)) {
 		return notice.Terminal(TooBig, "cannot copy %s into a revision: %v; pins stay as they are", source, err)
 	}
-	if Denied(err) {
+	if deniedForGood(err) {
 		return notice.Terminal(RevisionRefused, "may not copy %s into a revision: %v; pins stay as they are", source, err)
 	}
 	if err != nil {
@@ -377,7 +377,7 @@ func (s *Store) send(ctx context.Context, target *metav1.PartialObjectMetadata, 
 	switch {
 	case err == nil:
 		return nil
-	case Denied(err):
+	case deniedForGood(err):
 		return ExplainDenial(name, err)
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return NewChanged("%s", name)

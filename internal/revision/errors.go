@@ -59,6 +59,12 @@ func ByAnother(err error) bool {
 	return ok && slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(status.ErrStatus.Message, words) })
 }
 
+// deniedForGood reports whether an error is Denied for another reason than that a webhook did not answer. That may pass within moments, and whoever waits
+// for a revision, such as a deploy, tries again sooner than after a refusal.
+func deniedForGood(err error) bool {
+	return Denied(err) && !strings.Contains(err.Error(), "failed calling webhook ")
+}
+
 // ExplainDenial turns an error that is Denied into a TerminalError about an object.
 func ExplainDenial(name string, err error) error {
 	if _, refused := confinementRefusal(err); refused {
@@ -67,7 +73,7 @@ func ExplainDenial(name string, err error) error {
 	return notice.Terminal(notice.WriteRefused, "%s cannot be changed: %v; it stays as it is", name, err)
 }
 
-// RevisionRefused is the reason of a TerminalError about a source whose copy is Denied.
+// RevisionRefused is the reason of a TerminalError about a source whose copy is denied.
 const RevisionRefused = "RevisionRefused"
 
 // NeverCopied is the reason of a TerminalError about a source that confrev never copies (rule 10).

@@ -237,7 +237,8 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
-// What the API server finds invalid is too big; what a policy of others refuses, with whatever reason, is refused.
+// What the API server finds invalid is too big; what a policy or webhook of others refuses, with whatever reason, is refused; and what a webhook does not
+// answer is tried again.
 func TestWhyARevisionIsNotCreated(t *testing.T) {
 	configMaps := schema.GroupResource{Resource: "configmaps"}
 	denied := apierrors.NewForbidden(configMaps, "app-1", errors.New("ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"))
@@ -257,7 +258,7 @@ func TestWhyARevisionIsNotCreated(t *testing.T) {
 		"a webhook, without a reason":     {webhook(400, "", said), RevisionRefused},
 		"a webhook, as invalid":           {webhook(422, metav1.StatusReasonInvalid, said), RevisionRefused},
 		"a webhook, as too large":         {webhook(413, metav1.StatusReasonRequestEntityTooLarge, said), RevisionRefused},
-		"a webhook that does not answer":  {webhook(500, metav1.StatusReasonInternalError, `failed calling webhook "x.y": timeout`), RevisionRefused},
+		"a webhook that does not answer":  {webhook(500, metav1.StatusReasonInternalError, `failed calling webhook "x.y": timeout`), ""},
 		"what the API server cannot hold": {apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "app-1", nil), TooBig},
 		"a request that is too big":       {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), TooBig},
 	} {
@@ -266,8 +267,12 @@ func TestWhyARevisionIsNotCreated(t *testing.T) {
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return test.err },
 			}).Build()
 			err := NewStore(c, c, c, time.Now, appsKinds{}, 10).create(t.Context(), claiming(nameOfValue("a", 0), "a", "a"))
-			if terminal, _ := errors.AsType[*notice.TerminalError](err); terminal == nil || terminal.Reason != test.want {
-				t.Errorf("%v, want %s", err, test.want)
+			reason := ""
+			if terminal, ok := errors.AsType[*notice.TerminalError](err); ok {
+				reason = terminal.Reason
+			}
+			if err == nil || reason != test.want {
+				t.Errorf("%v, want the reason %q", err, test.want)
 			}
 		})
 	}
