@@ -59,8 +59,8 @@ func ByAnother(err error) bool {
 	return ok && slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(status.ErrStatus.Message, words) })
 }
 
-// deniedForGood reports whether an error is Denied for another reason than that a webhook did not answer. That may pass within moments, and whoever waits
-// for a revision, such as a deploy, tries again sooner than after a refusal.
+// deniedForGood reports whether an error is Denied for another reason than that a webhook did not answer. That may pass within moments, so what needs
+// a revision tries again sooner than after a refusal.
 func deniedForGood(err error) bool {
 	return Denied(err) && !strings.Contains(err.Error(), "failed calling webhook ")
 }
