@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	"gomodules.xyz/jsonpatch/v2"
+	evanphx "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,6 +57,40 @@ func newList(gvk schema.GroupVersionKind) client.ObjectList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
 	return list
+}
+
+// OnlyScaled reports whether two states of a workload have the same specification, except for the number of replicas.
+func OnlyScaled(before, after client.Object) bool {
+	a, errBefore := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+	b, errAfter := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
+	if errBefore != nil || errAfter != nil || before.GetUID() != after.GetUID() {
+		return false
+	}
+	for _, obj := range []map[string]any{a, b} {
+		unstructured.RemoveNestedField(obj, "spec", "replicas")
+	}
+	return equality.Semantic.DeepEqual(a["spec"], b["spec"])
+}
+
+// Apply returns a workload as it would be after some operations, without asking the API server.
+func (k Kind) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Object, error) {
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := evanphx.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = patch.Apply(document); err != nil {
+		return nil, err
+	}
+	would := k.New()
+	return would, json.Unmarshal(document, would)
 }
 
 // templateOf returns the pod template of a workload or holder. path is where it is in an object of a configured kind.

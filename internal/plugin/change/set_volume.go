@@ -20,7 +20,6 @@ import (
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
-	"confrev.io/confrev/internal/rollout"
 )
 
 const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
@@ -141,7 +140,7 @@ func (w *writing) patch(ctx context.Context, c *session.Connection, t session.Ta
 		all = append(all, op)
 	}
 	if w.dryRun == cmdutil.DryRunClient {
-		return (&rollout.Engine{Kind: t.Kind}).Apply(t.Object, all)
+		return t.Kind.Apply(t.Object, all)
 	}
 	data, err := json.Marshal(all)
 	if err != nil {
