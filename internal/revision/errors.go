@@ -49,8 +49,11 @@ func Denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && !metadata.TestFailed(err) || ByAnother(err)
 }
 
+// unanswered are the words with which the API server says that a webhook did not answer.
+const unanswered = "failed calling webhook "
+
 // denials are the words with which the API server says that a webhook or a policy denied something, or did not answer. No name has a space in it.
-var denials = []string{" denied the request", " denied request", "failed calling webhook "}
+var denials = []string{" denied the request", " denied request", unanswered}
 
 // ByAnother reports whether an error is the API server's answer that a webhook or a policy denied something, or did not answer. What they say, and
 // which reason they give, is up to them.
@@ -62,7 +65,7 @@ func ByAnother(err error) bool {
 // deniedForGood reports whether an error is Denied for another reason than that a webhook did not answer. That may pass within moments, so what needs
 // a revision tries again sooner than after a refusal.
 func deniedForGood(err error) bool {
-	return Denied(err) && !strings.Contains(err.Error(), "failed calling webhook ")
+	return Denied(err) && !strings.Contains(err.Error(), unanswered)
 }
 
 // ExplainDenial turns an error that is Denied into a TerminalError about an object.

@@ -232,7 +232,7 @@ func TestWhatIsDeniedIsNoChange(t *testing.T) {
 	}
 }
 
-// An autoscaler that writes all the time keeps no change from being written. Who changes anything else does: what was decided may be wrong then.
+// An autoscaler that writes all the time keeps no change from being written. Any other change, a note among them, makes confrev decide again.
 func TestAWorkloadThatIsScaledMeanwhileIsPinned(t *testing.T) {
 	tests := map[string]struct {
 		times   int
@@ -244,6 +244,9 @@ func TestAWorkloadThatIsScaledMeanwhileIsPinned(t *testing.T) {
 		"rolled back":      {1, func(d *appsv1.Deployment) { d.Spec.Template.Annotations[keys.Pins] = pinB }, true},
 		"paused":           {1, func(d *appsv1.Deployment) { d.Spec.Paused = true }, true},
 		"another template": {1, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "app:2" }, true},
+		"noted":            {1, func(d *appsv1.Deployment) { d.Annotations[keys.Held] = heldB }, true},
+		"labelled":         {1, func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "b"} }, true},
+		"applied":          {1, func(d *appsv1.Deployment) { d.Annotations[corev1.LastAppliedConfigAnnotation] = "{}" }, false},
 		"another object":   {1, func(d *appsv1.Deployment) { d.UID = "another" }, true},
 	}
 	for name, test := range tests {

@@ -208,13 +208,17 @@ func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes st
 	return ops
 }
 
-// send sends the patch. Afterwards, obj is the object that the API server returned. If the workload was only scaled meanwhile, send tries again at once, a
-// few times: autoscalers may write more often than confrev can look at everything again.
+// rescaled is how often in a row a patch is sent again to a workload that was scaled meanwhile.
+const rescaled = 5
+
+// send sends the patch. Afterwards, obj is the object that the API server returned. If the workload was only scaled meanwhile, send tries again at once:
+// autoscalers may write more often than confrev can look at everything again.
 func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Operation, options ...client.PatchOption) error {
 	err := r.sendTo(ctx, obj, ops, options)
-	for range 5 {
+	for tries := 0; metadata.TestFailed(err) && tries < rescaled; tries++ {
 		now := r.Kind.New()
-		if !metadata.TestFailed(err) || r.Live.Get(ctx, client.ObjectKeyFromObject(obj), now) != nil || !workload.OnlyScaled(obj, now) {
+		// Without a look at it, it has changed: all is decided again.
+		if r.Live.Get(ctx, client.ObjectKeyFromObject(obj), now) != nil || !workload.OnlyScaled(obj, now) {
 			break
 		}
 		for i := range ops {

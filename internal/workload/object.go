@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -59,17 +60,26 @@ func newList(gvk schema.GroupVersionKind) client.ObjectList {
 	return list
 }
 
-// OnlyScaled reports whether two states of a workload have the same specification, except for the number of replicas.
+// OnlyScaled reports whether a later state of a workload differs from an earlier one in nothing that people or tools decide but the number of replicas.
 func OnlyScaled(before, after client.Object) bool {
-	a, errBefore := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
-	b, errAfter := runtime.DefaultUnstructuredConverter.ToUnstructured(after)
-	if errBefore != nil || errAfter != nil || before.GetUID() != after.GetUID() {
-		return false
+	was, errBefore := unscaled(before)
+	is, errAfter := unscaled(after)
+	return errBefore == nil && errAfter == nil && before.GetUID() == after.GetUID() && before.GetGeneration() < after.GetGeneration() &&
+		equality.Semantic.DeepEqual(was, is)
+}
+
+// unscaled returns specification, annotations and labels without the number of replicas, and without what Compact empties.
+func unscaled(obj client.Object) (map[string]any, error) {
+	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, err
 	}
-	for _, obj := range []map[string]any{a, b} {
-		unstructured.RemoveNestedField(obj, "spec", "replicas")
-	}
-	return equality.Semantic.DeepEqual(a["spec"], b["spec"])
+	// The converter returns the content of an unstructured object itself.
+	spec, _, err := unstructured.NestedMap(all, "spec")
+	delete(spec, "replicas")
+	annotations := maps.Clone(obj.GetAnnotations())
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	return map[string]any{"spec": spec, "annotations": annotations, "labels": obj.GetLabels()}, err
 }
 
 // Apply returns a workload as it would be after some operations, without asking the API server.
