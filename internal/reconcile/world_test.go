@@ -57,7 +57,7 @@ func (w *world) admitted(t *testing.T, obj, old client.Object) *appsv1.Deploymen
 	if answer.Patch == nil {
 		return obj.(*appsv1.Deployment)
 	}
-	patched, err := w.Kind.Apply(obj, answer.Patch)
+	patched, err := w.Apply(obj, answer.Patch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func (w *admissionWorld) patched(t *testing.T, obj, old client.Object, dryRun bo
 	if len(ops) == 0 {
 		ops = []jsonpatch.Operation{}
 	}
-	result, err := w.Kind.Apply(obj, ops)
+	result, err := w.Apply(obj, ops)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestAdmissionLeavesOutWhatConfrevDrops(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := w.Kind.Apply(test.obj, append([]jsonpatch.Operation{}, answer.Patch...))
+			got, err := w.Apply(test.obj, append([]jsonpatch.Operation{}, answer.Patch...))
 			if err != nil {
 				t.Fatal(err)
 			}

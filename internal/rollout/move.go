@@ -107,5 +107,5 @@ func (s *Move) Write(ctx context.Context, options ...client.PatchOption) (client
 
 // Preview returns what the workload would be after the move, without asking the API server.
 func (s *Move) Preview() (client.Object, error) {
-	return s.r.Kind.Apply(s.look.Workload, s.r.patch(s.look.Workload, s.look.seen, s.want))
+	return s.r.Apply(s.look.Workload, s.r.patch(s.look.Workload, s.look.seen, s.want))
 }

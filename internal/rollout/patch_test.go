@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -223,68 +222,10 @@ func TestWhatIsDeniedIsNoChange(t *testing.T) {
 					return test.err
 				},
 			})
-			err := (&Engine{Kind: workload.Deployment, Client: c, Live: c}).send(t.Context(), d.DeepCopy(), nil)
+			err := (&Engine{Kind: workload.Deployment, Client: c}).send(t.Context(), d.DeepCopy(), nil)
 			terminal, is := errors.AsType[*notice.TerminalError](err)
 			if is != test.denied || is && terminal.Reason != notice.WriteRefused || revision.IsChanged(err) != test.change || err == nil {
 				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
-// An autoscaler that writes all the time keeps no change from being written. Any other change, a note among them, makes confrev decide again.
-func TestAWorkloadThatIsScaledMeanwhileIsPinned(t *testing.T) {
-	tests := map[string]struct {
-		times   int
-		change  func(*appsv1.Deployment)
-		changed bool
-	}{
-		"scaled":           {1, func(*appsv1.Deployment) {}, false},
-		"scaled again":     {4, func(*appsv1.Deployment) {}, false},
-		"rolled back":      {1, func(d *appsv1.Deployment) { d.Spec.Template.Annotations[keys.Pins] = pinB }, true},
-		"paused":           {1, func(d *appsv1.Deployment) { d.Spec.Paused = true }, true},
-		"another template": {1, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "app:2" }, true},
-		"noted":            {1, func(d *appsv1.Deployment) { d.Annotations[keys.Held] = heldB }, true},
-		"labelled":         {1, func(d *appsv1.Deployment) { d.Labels = map[string]string{"a": "b"} }, true},
-		"applied":          {1, func(d *appsv1.Deployment) { d.Annotations[corev1.LastAppliedConfigAnnotation] = "{}" }, false},
-		"another object":   {1, func(d *appsv1.Deployment) { d.UID = "another" }, true},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := gen.Deployment("web", gen.Tracking("all"), gen.Pinned(pinA))
-			d.Generation = 7
-			left := test.times
-			c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(d.DeepCopy()).Build(), interceptor.Funcs{
-				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, options ...client.PatchOption) error {
-					if left--; left >= 0 {
-						now := &appsv1.Deployment{}
-						if err := c.Get(ctx, client.ObjectKeyFromObject(d), now); err != nil {
-							return err
-						}
-						now.Generation++
-						now.Spec.Replicas = new(int32(9 + left))
-						test.change(now)
-						if err := c.Update(ctx, now); err != nil {
-							return err
-						}
-					}
-					err := c.Patch(ctx, obj, patch, options...)
-					if err != nil {
-						return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Message: err.Error()}}
-					}
-					return nil
-				},
-			})
-			obj := &appsv1.Deployment{}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(d), obj); err != nil {
-				t.Fatal(err)
-			}
-			r := &Engine{Kind: workload.Deployment, Client: c, Live: c}
-			seen, intended := seenIn(obj, planFor(pinA, pinB, ""))
-			err := r.send(t.Context(), obj, r.patch(obj, seen, intended))
-			pins, replicas := obj.Spec.Template.Annotations[keys.Pins], ptr.Deref(obj.Spec.Replicas, 1)
-			if revision.IsChanged(err) != test.changed || !test.changed && (err != nil || pins != pinB || replicas != 9) {
-				t.Errorf("pinned to %s with %d replicas, %v", pins, replicas, err)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
+	evanphx "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -126,8 +127,7 @@ func (r *Engine) NotKept() notice.Notice {
 // patch returns the operations that bring template and notes to the intent, or none if nothing needs to change.
 //
 // The patch changes nothing else, so it never conflicts with clients that scale or annotate the workload. But it applies only to the
-// generation and the settings that the plan was made for, so that it cannot move a simultaneous rollback forward again, or pin what was just frozen. A
-// later generation that only has other replicas will do (send).
+// generation and the settings that the plan was made for, so that it cannot move a simultaneous rollback forward again, or pin what was just frozen.
 func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpatch.Operation {
 	var ops []jsonpatch.Operation
 	if want.changes() {
@@ -148,8 +148,6 @@ func (r *Engine) patch(obj client.Object, seen *observed, want intent) []jsonpat
 	return onlyIfUnchanged(obj, ops)
 }
 
-const generationPointer = "/metadata/generation"
-
 // onlyIfUnchanged returns the operations, preceded by tests that the object is still the one that they were decided for. If it had no annotations, there
 // still must be none: notes that are added as one map would replace those that others wrote meanwhile.
 func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.Operation {
@@ -159,7 +157,7 @@ func onlyIfUnchanged(obj client.Object, ops []jsonpatch.Operation) []jsonpatch.O
 		return append(append(tests, jsonpatch.NewOperation("test", "/metadata/resourceVersion", obj.GetResourceVersion())), ops...)
 	}
 	settings := optin.Workload()
-	tests = append(tests, jsonpatch.NewOperation("test", generationPointer, obj.GetGeneration()))
+	tests = append(tests, jsonpatch.NewOperation("test", "/metadata/generation", obj.GetGeneration()))
 	return slices.Concat(tests, metadata.SameAnnotations(obj, settings.Annotations), metadata.SameLabels(obj, settings.Labels), ops)
 }
 
@@ -208,26 +206,14 @@ func (r *Engine) templateOperations(seen *observed, want intent, pins, hashes st
 	return ops
 }
 
-// rescaled is how often in a row a patch is sent again to a workload that was scaled meanwhile.
-const rescaled = 5
-
-// send sends the patch. Afterwards, obj is the object that the API server returned. If the workload was only scaled meanwhile, send tries again at once:
-// autoscalers may write more often than confrev can look at everything again.
+// send sends the patch. Afterwards, obj is the object that the API server returned.
 func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Operation, options ...client.PatchOption) error {
-	err := r.sendTo(ctx, obj, ops, options)
-	for tries := 0; metadata.TestFailed(err) && tries < rescaled; tries++ {
-		now := r.Kind.New()
-		// Without a look at it, it has changed: all is decided again.
-		if r.Live.Get(ctx, client.ObjectKeyFromObject(obj), now) != nil || !workload.OnlyScaled(obj, now) {
-			break
-		}
-		for i := range ops {
-			if ops[i].Path == generationPointer {
-				ops[i].Value = now.GetGeneration()
-			}
-		}
-		err = r.sendTo(ctx, obj, ops, options)
+	data, err := json.Marshal(ops)
+	if err != nil {
+		return err
 	}
+	options = append([]client.PatchOption{client.FieldOwner(keys.FieldManager)}, options...)
+	err = r.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), options...)
 	name := fmt.Sprintf("%s %s", r.Kind.Resource(), client.ObjectKeyFromObject(obj))
 	switch {
 	case err == nil:
@@ -241,12 +227,25 @@ func (r *Engine) send(ctx context.Context, obj client.Object, ops []jsonpatch.Op
 	return fmt.Errorf("pin %s: %w", name, err)
 }
 
-func (r *Engine) sendTo(ctx context.Context, obj client.Object, ops []jsonpatch.Operation, options []client.PatchOption) error {
-	data, err := json.Marshal(ops)
+// Apply returns a workload as it would be after some operations, without asking the API server.
+func (r *Engine) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Object, error) {
+	text, err := json.Marshal(ops)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return r.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, data), append([]client.PatchOption{client.FieldOwner(keys.FieldManager)}, options...)...)
+	patch, err := evanphx.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	if document, err = patch.Apply(document); err != nil {
+		return nil, err
+	}
+	would := r.Kind.New()
+	return would, json.Unmarshal(document, would)
 }
 
 // resumption returns the operations that revert confrev's own pause (rule 7).

@@ -2,15 +2,11 @@ package workload
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
-	"gomodules.xyz/jsonpatch/v2"
-	evanphx "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,49 +54,6 @@ func newList(gvk schema.GroupVersionKind) client.ObjectList {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
 	return list
-}
-
-// OnlyScaled reports whether a later state of a workload differs from an earlier one in nothing that people or tools decide but the number of replicas.
-func OnlyScaled(before, after client.Object) bool {
-	was, errBefore := unscaled(before)
-	is, errAfter := unscaled(after)
-	return errBefore == nil && errAfter == nil && before.GetUID() == after.GetUID() && before.GetGeneration() < after.GetGeneration() &&
-		equality.Semantic.DeepEqual(was, is)
-}
-
-// unscaled returns specification, annotations and labels without the number of replicas, and without what Compact empties.
-func unscaled(obj client.Object) (map[string]any, error) {
-	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, err
-	}
-	// The converter returns the content of an unstructured object itself.
-	spec, _, err := unstructured.NestedMap(all, "spec")
-	delete(spec, "replicas")
-	annotations := maps.Clone(obj.GetAnnotations())
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	return map[string]any{"spec": spec, "annotations": annotations, "labels": obj.GetLabels()}, err
-}
-
-// Apply returns a workload as it would be after some operations, without asking the API server.
-func (k Kind) Apply(obj client.Object, ops []jsonpatch.Operation) (client.Object, error) {
-	text, err := json.Marshal(ops)
-	if err != nil {
-		return nil, err
-	}
-	patch, err := evanphx.DecodePatch(text)
-	if err != nil {
-		return nil, err
-	}
-	document, err := json.Marshal(obj)
-	if err != nil {
-		return nil, err
-	}
-	if document, err = patch.Apply(document); err != nil {
-		return nil, err
-	}
-	would := k.New()
-	return would, json.Unmarshal(document, would)
 }
 
 // templateOf returns the pod template of a workload or holder. path is where it is in an object of a configured kind.

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -15,11 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -50,36 +46,6 @@ func TestScalingByEveryMeansDuringAdvances(t *testing.T) {
 			w.Errorf("%d replicas, want %d", got, s.replicas)
 		}
 		w.Logf("%d writes of replicas during 2 advances", s.writes)
-	})
-}
-
-// Clients that scale a Deployment as often as they can keep no change from being rolled out.
-func TestScalingWithoutAPauseDuringAnAdvance(t *testing.T) {
-	forEachInjection(t, "", func(w *world, r release) {
-		var scalers errgroup.Group
-		ctx, stop := context.WithCancel(w.Ctx)
-		defer stop()
-		for range 3 {
-			scalers.Go(func() error {
-				web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.NS}}
-				for n := 1; ctx.Err() == nil; n = 3 - n {
-					if err := cluster.Client.Patch(w.Ctx, web, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-		w.patchConfig("B")
-		began := time.Now()
-		w.WaitPinned("web", "web", "color", "B")
-		w.Logf("pinned after %s", time.Since(began).Round(time.Millisecond))
-		stop()
-		w.Must(scalers.Wait())
-		// A rollout may hang at a size that an old ReplicaSet has already (kubernetes#138840).
-		w.Must(scaleByPatch(w, 5))
-		r.color = "B"
-		w.runs(r, 2)
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"confrev.io/confrev/internal/plugin/printer"
 	"confrev.io/confrev/internal/plugin/session"
 	"confrev.io/confrev/internal/podspec"
+	"confrev.io/confrev/internal/rollout"
 )
 
 const setVolumeLong = `Add a volume to the pod template of a workload and mount it, remove one, or list them all.
@@ -140,7 +141,7 @@ func (w *writing) patch(ctx context.Context, c *session.Connection, t session.Ta
 		all = append(all, op)
 	}
 	if w.dryRun == cmdutil.DryRunClient {
-		return t.Kind.Apply(t.Object, all)
+		return (&rollout.Engine{Kind: t.Kind}).Apply(t.Object, all)
 	}
 	data, err := json.Marshal(all)
 	if err != nil {
