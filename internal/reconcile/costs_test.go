@@ -72,7 +72,7 @@ func newRevisions(t *testing.T, objects ...client.Object) (*Revisions, *counting
 	told := events.NewFakeRecorder(1000)
 	return &Revisions{
 		Kinds: known, Client: c, Live: live, Store: revision.NewStore(c, live, c, time.Now, known, 100),
-		Notices: sink.Events(told), unused: lru.New(10), Now: time.Now,
+		Notices: sink.Events(told), unused: lru.New(10), crowded: lru.New(10), Now: time.Now,
 	}, counted, told
 }
 

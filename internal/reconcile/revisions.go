@@ -47,16 +47,25 @@ type Revisions struct {
 	cache      cache.Cache
 	outcomes   outcomes[revision.Ref]
 	lost       losses
-	// unused has the times at which attached sources were first seen without users.
-	unused *lru.Cache
+	// unused has the times at which attached sources were first seen without users, crowded those at which revisions of the anchor were last seen to
+	// have many, each by UID.
+	unused, crowded *lru.Cache
 }
 
-// maxUnused bounds the memory for unused sources. A source that is forgotten waits longer until it is deleted.
-const maxUnused = 20_000
+// remembered bounds each of these memories. A source that is forgotten waits longer until it is deleted.
+const remembered = 20_000
+
+const (
+	// enough is how many users of a revision need be known as long as the anchor owns it: so many do not replace the anchor.
+	enough = revision.Few + 1
+	// crowdPause is how long a revision of the anchor that has so many is left alone. While a change rolls out, its users have hundreds of events in a
+	// second, which change nothing for it; even to count 20,000 users takes milliseconds.
+	crowdPause = time.Second
+)
 
 // SetUp adds the loop to a manager. Watches of workloads and holders are added as their kinds come.
 func (r *Revisions) SetUp(manager ctrl.Manager) error {
-	r.cache, r.unused = manager.GetCache(), lru.New(maxUnused)
+	r.cache, r.unused, r.crowded = manager.GetCache(), lru.New(remembered), lru.New(remembered)
 	b := builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("revision").
 		// It replaces all options that were given before.
@@ -123,7 +132,11 @@ func (r *Revisions) maintain(ctx context.Context, ref revision.Ref) (time.Durati
 			return r.keepAttached(ctx, obj, ref)
 		}
 	}
-	users, usersErr := r.usersIndexed(ctx, ref, index.ByPin, index.ByPin)
+	anchored := err == nil && r.Store.Anchored(obj)
+	if wait := r.crowdedFor(obj); anchored && wait > 0 {
+		return wait, nil
+	}
+	users, usersErr := r.usersIndexed(ctx, ref, index.ByPin, index.ByPin, anchored)
 	switch {
 	case usersErr != nil:
 		return 0, usersErr
@@ -177,8 +190,13 @@ func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, 
 	if !r.Store.Anchored(obj) {
 		return 0, r.attach(ctx, obj, users)
 	}
+	owners := r.owners(users)
+	if len(owners) >= enough {
+		r.crowded.Add(obj.UID, r.Now())
+		return 0, nil
+	}
 	var later time.Duration
-	done, wait, err := r.Store.Unanchor(ctx, obj, r.owners(users), func(ctx context.Context) (bool, error) {
+	done, wait, err := r.Store.Unanchor(ctx, obj, owners, func(ctx context.Context) (bool, error) {
 		// Listing the whole namespace is expensive, so it is not repeated soon if there are other users.
 		later = r.Grace
 		if decides, err := r.decides(ctx, ref, obj); decides || err != nil {
@@ -199,6 +217,14 @@ func (r *Revisions) own(ctx context.Context, obj *metav1.PartialObjectMetadata, 
 		return 0, nil
 	}
 	return max(wait, later), err
+}
+
+// crowdedFor returns for how long a revision is still left alone, as long as the anchor owns it.
+func (r *Revisions) crowdedFor(obj *metav1.PartialObjectMetadata) time.Duration {
+	if seen, is := r.crowded.Get(obj.UID); is {
+		return seen.(time.Time).Add(crowdPause).Sub(r.Now())
+	}
+	return 0
 }
 
 func (r *Revisions) attach(ctx context.Context, obj *metav1.PartialObjectMetadata, users users) error {

@@ -41,7 +41,7 @@ func (u users) empty() bool { return len(u.holders) == 0 && len(u.templates) == 
 
 // namers returns the users whose templates name a source, from the cache.
 func (r *Revisions) namers(ctx context.Context, ref revision.Ref) (users, error) {
-	found, err := r.usersIndexed(ctx, ref, index.BySource, index.ByReference)
+	found, err := r.usersIndexed(ctx, ref, index.BySource, index.ByReference, false)
 	if err != nil {
 		return users{}, err
 	}
@@ -59,11 +59,12 @@ func (r *Revisions) refers(u user, ref revision.Ref) bool {
 	return err == nil && slices.ContainsFunc(uses, func(use podspec.Use) bool { return use.Source == ref.Source() })
 }
 
-// usersIndexed returns the workloads and the holders that the given indexes have under a source or revision.
-func (r *Revisions) usersIndexed(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string) (users, error) {
+// usersIndexed returns the workloads and the holders that the given indexes have under a source or revision: all, or if some are enough, at least so
+// many of each kind.
+func (r *Revisions) usersIndexed(ctx context.Context, ref revision.Ref, ofWorkloads, ofHolders string, some bool) (users, error) {
 	var found users
 	for _, kind := range r.Kinds.All() {
-		templates, err := r.indexed(ctx, kind.GVK, kind.NewList(), ref, ofWorkloads, kind.PinsText)
+		templates, err := r.indexed(ctx, kind.GVK, kind.NewList, ref, ofWorkloads, some, kind.PinsText)
 		if err != nil {
 			return users{}, err
 		}
@@ -71,7 +72,7 @@ func (r *Revisions) usersIndexed(ctx context.Context, ref revision.Ref, ofWorklo
 	}
 	for _, holder := range r.Kinds.Holders() {
 		pins := func(obj client.Object) string { return holder.Facts(obj).Pins }
-		holders, err := r.indexed(ctx, holder.GVK, holder.NewList(), ref, ofHolders, pins)
+		holders, err := r.indexed(ctx, holder.GVK, holder.NewList, ref, ofHolders, some, pins)
 		if err != nil {
 			return users{}, err
 		}
@@ -81,10 +82,14 @@ func (r *Revisions) usersIndexed(ctx context.Context, ref revision.Ref, ofWorklo
 }
 
 // indexed finds the objects of one kind that an index has under a source or revision.
-func (r *Revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, into client.ObjectList, ref revision.Ref, field string,
+func (r *Revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, list func() client.ObjectList, ref revision.Ref, field string, some bool,
 	pins func(client.Object) string,
 ) ([]user, error) {
-	objects, err := index.List(ctx, r.Client, into, ref.Namespace, field, ref.Text())
+	var limit int64
+	if some {
+		limit = enough
+	}
+	objects, err := index.List(ctx, r.Client, list(), ref.Namespace, field, ref.Text(), client.Limit(limit))
 	if err != nil {
 		return nil, fmt.Errorf("find the %ss that use %s: %w", gvk.Kind, ref, err)
 	}
@@ -94,6 +99,10 @@ func (r *Revisions) indexed(ctx context.Context, gvk schema.GroupVersionKind, in
 			apiVersion, kind := gvk.ToAPIVersionAndKind()
 			found = append(found, user{obj: o, kind: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, pins: pins(o)})
 		}
+	}
+	if some && len(objects) >= enough && len(found) < enough {
+		// Others may be in place of those that are being deleted.
+		return r.indexed(ctx, gvk, list, ref, field, false, pins)
 	}
 	return found, nil
 }

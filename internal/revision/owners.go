@@ -31,6 +31,9 @@ type Owner struct {
 // object must stay far below etcd's limit of 1.5 MiB. If there are more, the namespace's anchor owns the revision (rule 14).
 const MaxOwners = 100
 
+// Few is how many users at most replace the anchor: so many leave room for more.
+const Few = MaxOwners / 2
+
 // Attach adds the owners that a revision lacks, in one write, and returns how many it added (rule 12). Each owner is read first:
 // if its UID is no longer that of a living object, the garbage collector would delete the revision. After a conflict it does not wait for the cache:
 // garbage collection may delete the revision before.
@@ -294,14 +297,14 @@ func (s *Store) anchor(ctx context.Context, revision *metav1.PartialObjectMetada
 	return s.setOwners(ctx, revision, append(references, anchor.reference()))
 }
 
-// Unanchor makes the users of a revision own it instead of the anchor, once they are few enough to leave room for more. The caller
+// Unanchor makes the users of a revision own it instead of the anchor, once they are few. The caller
 // may not know a user that has pinned the revision recently, so Unanchor first calls complete, which searches everything and
 // reports whether the API server has no other users. Unanchor reports whether the users own the revision now, or returns how long
 // to wait before trying again.
 func (s *Store) Unanchor(ctx context.Context, revision *metav1.PartialObjectMetadata, users []Owner,
 	complete func(context.Context) (bool, error),
 ) (done bool, wait time.Duration, err error) {
-	if len(users) > MaxOwners/2 {
+	if len(users) > Few {
 		return false, 0, nil
 	}
 	if wait := s.spared(revision, s.pinWindow); wait > 0 {
