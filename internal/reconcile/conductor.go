@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -79,7 +78,7 @@ func (c *Conductor) SetUp(manager ctrl.Manager) error {
 	return builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("spread").
 		// It replaces all options that were given before.
-		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: 1}).
+		WithOptions(options[revision.Ref](1)).
 		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
 			logger := manager.GetLogger().WithValues("controller", "spread")
 			if ref != nil {

@@ -5,8 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -21,7 +24,24 @@ const (
 	retryLatest = 5 * time.Second
 	// changesFor is how long an object may change each time before the log says so.
 	changesFor = 30 * time.Second
+	// failedSoon is how long to wait after a first error, failedLatest after any. A change is late by so much once what failed works again, such as
+	// a webhook of someone else, and as long as it does not, the errors of a quarter of an hour keep the alert ConfrevErrors firing.
+	failedSoon   = 5 * time.Millisecond
+	failedLatest = time.Minute
+	// failedPerSecond and failedAtOnce limit what is tried again after errors in one loop.
+	failedPerSecond, failedAtOnce = 10, 100
 )
+
+// options returns the options of a loop with so many workers.
+func options[request comparable](workers int) controller.TypedOptions[request] {
+	return controller.TypedOptions[request]{
+		MaxConcurrentReconciles: workers,
+		RateLimiter: workqueue.NewTypedMaxOfRateLimiter(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[request](failedSoon, failedLatest),
+			&workqueue.TypedBucketRateLimiter[request]{Limiter: rate.NewLimiter(failedPerSecond, failedAtOnce)},
+		),
+	}
+}
 
 // outcomes turns the outcomes of one loop's reconciliations into results; the zero value is ready to use. It remembers the objects that changed
 // meanwhile, each time since it looked at them.

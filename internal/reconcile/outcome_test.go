@@ -107,3 +107,24 @@ func TestTheEndOfConfrevIsNoError(t *testing.T) {
 		t.Errorf("after its end, it fails: %v", err)
 	}
 }
+
+// As long as something fails, the alert ConfrevErrors needs more than ten errors in a quarter of an hour; and once it works again, a change is not late by
+// a quarter of an hour, as it is with the controllers of Kubernetes.
+func TestWhatFailsIsTriedAgainWithinAMinute(t *testing.T) {
+	limiter := options[string](1).RateLimiter
+	var waits []time.Duration
+	for range 50 {
+		waits = append(waits, limiter.When("web"))
+	}
+	if first, last := waits[0], waits[len(waits)-1]; first > 10*time.Millisecond || last != time.Minute {
+		t.Errorf("it is tried again after %s, and after %s when it has failed many times", first, last)
+	}
+	// Others are not tried again all at once.
+	var latest time.Duration
+	for i := range 200 {
+		latest = max(latest, limiter.When(fmt.Sprint("other-", i)))
+	}
+	if latest < 10*time.Second {
+		t.Errorf("200 others that fail are tried again within %s", latest)
+	}
+}

@@ -69,7 +69,7 @@ func (r *Revisions) SetUp(manager ctrl.Manager) error {
 	b := builder.TypedControllerManagedBy[revision.Ref](manager).
 		Named("revision").
 		// It replaces all options that were given before.
-		WithOptions(controller.TypedOptions[revision.Ref]{MaxConcurrentReconciles: r.Workers}).
+		WithOptions(options[revision.Ref](r.Workers)).
 		WithLogConstructor(func(ref *revision.Ref) logr.Logger {
 			logger := manager.GetLogger().WithValues("controller", "revision")
 			if ref != nil {

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -38,13 +37,15 @@ import (
 
 // SetUp adds the loop to a manager.
 func (r *Workloads) SetUp(manager ctrl.Manager) error {
+	options := options[reconcile.Request](r.Workers)
+	options.NewQueue = r.Backlog.queue
 	b := ctrl.NewControllerManagedBy(manager).
 		Named(name(r.Kind)).
 		For(r.Kind.New(), builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		Watches(r.Kind.New(), reporter{r}.handler()).
 		WatchesRawSource(source.Func(r.woken.start)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, NewQueue: r.Backlog.queue})
+		WithOptions(options)
 	if !r.Options.Namespaced() {
 		b = b.WatchesMetadata(index.Namespace(), handler.EnqueueRequestsFromMapFunc(r.within), builder.WithPredicates(predicate.Or(
 			predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})))
