@@ -76,8 +76,8 @@ func (m *midRollout) check(w *world) {
 func (m *midRollout) restart(w *world) {
 	for i, pod := range m.old {
 		m.old[i] = w.restart(pod)
-		if printed, err := w.readings(pod.Name, "--previous"); err != nil || len(printed) != 1 {
-			w.Errorf("files changed under the container that ran before, which printed %v, %v", printed, err)
+		if printed := w.readBefore(pod); len(printed) != 1 {
+			w.Errorf("files changed under the container that ran before, which printed %v", printed)
 		}
 	}
 	m.check(w)

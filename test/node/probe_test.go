@@ -182,6 +182,22 @@ func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	return all, nil
 }
 
+// readBefore returns what the container before a pod's current one read. Each prints at least one reading, which the kubelet may show late.
+func (w *world) readBefore(pod corev1.Pod) (all []reading) {
+	w.Helper()
+	w.Eventually("what the container of "+pod.Name+" that ran before read", func() string {
+		var err error
+		if all, err = w.readings(pod.Name, "--previous"); err != nil {
+			return err.Error()
+		}
+		if len(all) == 0 {
+			return "nothing"
+		}
+		return ""
+	})
+	return all
+}
+
 // startedWith returns what a pod's current container started with; args are as those of readings.
 func (w *world) startedWith(pod corev1.Pod, args ...string) reading {
 	w.Helper()
