@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
@@ -28,18 +27,13 @@ const (
 	// a webhook of someone else, and as long as it does not, the errors of a quarter of an hour keep the alert ConfrevErrors firing.
 	failedSoon   = 5 * time.Millisecond
 	failedLatest = time.Minute
-	// failedPerSecond and failedAtOnce limit what is tried again after errors in one loop.
-	failedPerSecond, failedAtOnce = 10, 100
 )
 
 // options returns the options of a loop with so many workers.
 func options[request comparable](workers int) controller.TypedOptions[request] {
 	return controller.TypedOptions[request]{
 		MaxConcurrentReconciles: workers,
-		RateLimiter: workqueue.NewTypedMaxOfRateLimiter(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[request](failedSoon, failedLatest),
-			&workqueue.TypedBucketRateLimiter[request]{Limiter: rate.NewLimiter(failedPerSecond, failedAtOnce)},
-		),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[request](failedSoon, failedLatest),
 	}
 }
 
