@@ -182,7 +182,8 @@ func (w *world) readings(pod string, args ...string) ([]reading, error) {
 	return all, nil
 }
 
-// readBefore returns what the container before a pod's current one read. Each prints at least one reading, which the kubelet may show late.
+// readBefore returns what the container before a pod's current one read. Each prints at least one reading, unless something ends it before: then
+// the pod's status says what.
 func (w *world) readBefore(pod corev1.Pod) (all []reading) {
 	w.Helper()
 	w.Eventually("what the container of "+pod.Name+" that ran before read", func() string {
@@ -191,7 +192,8 @@ func (w *world) readBefore(pod corev1.Pod) (all []reading) {
 			return err.Error()
 		}
 		if len(all) == 0 {
-			return "nothing"
+			now := w.Kubectl("get", "pod", pod.Name, "--output=jsonpath={.status.containerStatuses}")
+			return fmt.Sprintf("nothing; it had restarted %d times, now: %s", restarts(pod), now)
 		}
 		return ""
 	})
