@@ -404,6 +404,19 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
+// The page on reliability says how many faults the other two list.
+func TestFaultsAreCounted(t *testing.T) {
+	reliability := section(t, "docs/reliability.md", "## What was found")
+	for _, page := range []string{"design/faults.md", "design/faults-reading.md"} {
+		// Two lines of the table are its head.
+		rows := len(regexp.MustCompile(`(?m)^\|`).FindAllString(read(t, "docs/"+page), -1)) - 2
+		link := regexp.MustCompile(`\[(\d+) [^\]]*\]\(` + regexp.QuoteMeta(page) + `\)`).FindStringSubmatch(reliability)
+		if link == nil || link[1] != strconv.Itoa(rows) {
+			t.Errorf("docs/reliability.md links to %s as %q; it lists %d", page, link, rows)
+		}
+	}
+}
+
 // wordLimit is what a reader takes in at one sitting. A page that grows beyond it is split by topic.
 const wordLimit = 2000
 
