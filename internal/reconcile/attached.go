@@ -93,12 +93,9 @@ func without(finalizers []string) []string {
 	return slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == keys.ProtectFinalizer })
 }
 
-// unusedFor is how long an attached source must be without users: a deploy tool may be about to name it again.
-const unusedFor = 5 * time.Second
-
-// sweepAttached deletes a source that confrev attached and that nothing uses any longer. Owners that a user added are not a reason to delete
-// anything. A source without owners was never used by a workload: whatever its annotations say, something that confrev does not know may
-// need it, such as an Ingress.
+// sweepAttached deletes a source that confrev attached and that nothing has used for as long as a revision is spared: a deploy tool that found it there
+// may be about to name it again. Owners that a user added are not a reason to delete anything. A source without owners was never used by a workload:
+// whatever its annotations say, something that confrev does not know may need it, such as an Ingress.
 func (r *Revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObjectMetadata, ref revision.Ref) (time.Duration, error) {
 	if !revision.Attached(obj) || len(obj.OwnerReferences) == 0 {
 		return 0, nil
@@ -108,7 +105,7 @@ func (r *Revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 		since = r.Now()
 		r.unused.Add(obj.UID, since)
 	}
-	if wait := since.(time.Time).Add(unusedFor).Sub(r.Now()); wait > 0 {
+	if wait := since.(time.Time).Add(min(r.Grace, revision.PinWindow)).Sub(r.Now()); wait > 0 {
 		return wait, nil
 	}
 	return r.sweep(ctx, obj, func(ctx context.Context) (bool, error) {

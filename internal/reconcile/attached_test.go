@@ -62,3 +62,47 @@ func TestDeletedSourceInUseIsLookedAtAgain(t *testing.T) {
 		t.Errorf("looks again after %s, %v", result.RequeueAfter, err)
 	}
 }
+
+// A deploy tool that found an attached source there may be about to name it again, so it is spared for as long as a revision is (rule 13).
+func TestAnAttachedSourceIsSparedOnceNothingUsesIt(t *testing.T) {
+	for name, test := range map[string]struct{ grace, spared time.Duration }{
+		"the default": {grace: 10 * time.Minute, spared: 90 * time.Second},
+		"less":        {grace: 20 * time.Second, spared: 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := gen.ConfigMap("app", nil)
+			source.UID = "source"
+			source.Annotations = map[string]string{keys.Attach: "true", keys.Attached: "source"}
+			source.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web"}}
+			r, _, _ := newRevisions(t, source)
+			now := time.Now()
+			r.Now, r.Grace = func() time.Time { return now }, test.grace
+			r.Store = revision.NewStore(r.Client, r.Live, r.Client, r.Now, r.Kinds, 100).Sparing(r.Grace)
+			look := func(want time.Duration, there bool) {
+				t.Helper()
+				result, err := r.Reconcile(t.Context(), revision.Ref{Kind: pin.ConfigMap, Namespace: gen.Namespace, Name: "app"})
+				if err != nil || result.RequeueAfter != want {
+					t.Errorf("looks again after %s, want %s, %v", result.RequeueAfter, want, err)
+				}
+				if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(source), &corev1.ConfigMap{}); (err == nil) != there {
+					t.Errorf("it is looked up with %v; want it there: %t", err, there)
+				}
+			}
+			look(test.spared, true)
+			now = now.Add(test.spared - time.Second)
+			look(time.Second, true)
+			// It is named again, and then no longer.
+			user := gen.Web("1", gen.Untracked)
+			if err := r.Client.Create(t.Context(), user); err != nil {
+				t.Fatal(err)
+			}
+			look(0, true)
+			if err := r.Client.Delete(t.Context(), user); err != nil {
+				t.Fatal(err)
+			}
+			look(test.spared, true)
+			now = now.Add(test.spared)
+			look(0, false)
+		})
+	}
+}

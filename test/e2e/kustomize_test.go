@@ -91,8 +91,8 @@ func TestPruningHashedNames(t *testing.T) {
 				w.Undo("web")
 				w.podsRead(w.waitNamed(first))
 				// Its deletion waits; it is not forgotten.
-				w.Kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":0}}`)
 				w.rollOut(tool, second)
+				w.Kubectl("patch", "deployment/web", "-p", `{"spec":{"revisionHistoryLimit":0}}`)
 				w.waitGone(a)
 				w.podsRead(b)
 				tool.remove(w, second)
