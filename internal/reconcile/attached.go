@@ -105,7 +105,7 @@ func (r *Revisions) sweepAttached(ctx context.Context, obj *metav1.PartialObject
 		since = r.Now()
 		r.unused.Add(obj.UID, since)
 	}
-	if wait := since.(time.Time).Add(min(r.Grace, revision.PinWindow)).Sub(r.Now()); wait > 0 {
+	if wait := since.(time.Time).Add(r.Store.Spares()).Sub(r.Now()); wait > 0 {
 		return wait, nil
 	}
 	return r.sweep(ctx, obj, func(ctx context.Context) (bool, error) {

@@ -92,6 +92,9 @@ func (s *Store) Sparing(window time.Duration) *Store {
 	return s
 }
 
+// Spares returns for how long the Store spares what a deploy may be about to use: PinWindow, or less.
+func (s *Store) Spares() time.Duration { return s.pinWindow }
+
 // sighting is since when this process has seen a revision renewed as it is, or not renewed at all.
 type sighting struct {
 	renewed string
