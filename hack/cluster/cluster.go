@@ -260,9 +260,12 @@ func (c cluster) waitRunning(ctx context.Context) error {
 	return nil
 }
 
+// startTimeout is how long a part of a cluster may take to start. It matters on a busy machine only: what ends is reported at once.
+const startTimeout = 4 * time.Minute
+
 // waitServing waits until the API server is ready, unless it or etcd ends.
 func (c cluster) waitServing(ctx context.Context) error {
-	err := poll(ctx, time.Minute, func() (bool, error) {
+	err := poll(ctx, startTimeout, func() (bool, error) {
 		for _, process := range []string{"etcd", "kube-apiserver"} {
 			if livePid(c.layout, c.name, process) == 0 {
 				return false, c.endedError(process)
@@ -271,7 +274,7 @@ func (c cluster) waitServing(ctx context.Context) error {
 		return c.ready(ctx), nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return withLog(errors.New("the API server is not ready after a minute"), c.layout.log(c.name, "kube-apiserver"))
+		return withLog(errors.New("the API server is not ready after "+startTimeout.String()), c.layout.log(c.name, "kube-apiserver"))
 	}
 	return err
 }
@@ -302,19 +305,14 @@ func (c cluster) scaleNodes(ctx context.Context, nodes int) error {
 func (c cluster) waitUsable(ctx context.Context) error {
 	return step(ctx, "wait for nodes", func(ctx context.Context) error {
 		simulated, err := c.simulatedNodes(ctx)
-		if err != nil {
-			return err
-		}
-		// A real node says so when it is started.
-		wait := c.kubectlCommand("wait", "nodes", "--selector", simulatedNode, "--for", "condition=Ready", "--timeout", "60s")
-		if simulated {
-			err = wait.run(ctx)
+		if simulated && err == nil {
+			// A real node says so when it is started.
+			err = c.kubectlCommand("wait", "nodes", "--selector", simulatedNode, "--for", "condition=Ready", "--timeout", startTimeout.String()).run(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("%w; see also %s", err, c.layout.log(c.name, "kwok-controller"))
 		}
-		account := c.kubectlCommand("wait", "serviceaccount/default", "--namespace", "default", "--for", "create",
-			"--timeout", "60s")
+		account := c.kubectlCommand("wait", "serviceaccount/default", "--namespace", "default", "--for", "create", "--timeout", startTimeout.String())
 		if err := account.run(ctx); err != nil {
 			return fmt.Errorf("%w; see also %s", err, c.layout.log(c.name, "kube-controller-manager"))
 		}

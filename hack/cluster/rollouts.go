@@ -65,13 +65,13 @@ func (c cluster) installRollouts(ctx context.Context) error {
 	// kubectl wait fails at once if an object has no conditions yet.
 	established := c.kubectlCommand("wait", "--for", "condition=Established", "--timeout", "10s", "-f", strings.Join(crds, ","))
 	var last error
-	err = poll(ctx, 30*time.Second, func() (bool, error) { last = established.run(ctx); return last == nil, nil })
+	err = poll(ctx, startTimeout, func() (bool, error) { last = established.run(ctx); return last == nil, nil })
 	return errors.Join(err, last)
 }
 
 func (c cluster) waitRollouts(ctx context.Context, address string) error {
 	log := c.layout.log(c.name, rolloutsProcess)
-	err := poll(ctx, time.Minute, func() (bool, error) {
+	err := poll(ctx, startTimeout, func() (bool, error) {
 		if livePid(c.layout, c.name, rolloutsProcess) == 0 {
 			return false, withLog(errors.New("the controller ended"), log)
 		}
@@ -82,7 +82,7 @@ func (c cluster) waitRollouts(ctx context.Context, address string) error {
 		return true, connection.Close()
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return withLog(errors.New("the controller is not healthy after a minute"), log)
+		return withLog(errors.New("the controller is not healthy after "+startTimeout.String()), log)
 	}
 	return err
 }

@@ -121,12 +121,17 @@ func (w *world) scrapes(metrics, token string) {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: settings.TLS.Insecure}} //nolint:gosec // The page says so.
 	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
-	w.Must(err)
-	w.Must(response.Body.Close())
-	if response.StatusCode != http.StatusOK {
-		w.Errorf("with the settings of docs/metrics.md: %s", response.Status)
-	}
+	w.Eventually("they are read with the settings of docs/metrics.md", func() string {
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return err.Error()
+		}
+		w.Must(response.Body.Close())
+		if response.StatusCode != http.StatusOK {
+			return response.Status
+		}
+		return ""
+	})
 }
 
 // writeCertificate writes a self-signed certificate as cert-manager's Secret is mounted, and returns it.

@@ -13,11 +13,11 @@ import (
 // change once, and not before the first has vouched for it.
 func TestConfrevEndsAfterEachWriteOfAChangeInStages(t *testing.T) {
 	earlier, later := newStages(t)
+	later.comesAfter(earlier)
 	first := earlier.fleet(nil, "a")
 	if got := later.fleet(nil, "b"); got != first {
 		t.Fatalf("the same content is %s and %s", first, got)
 	}
-	later.comesAfter(earlier)
 	c, endConduct := later.conduct("shared", first, 2, earlier.NS)
 	later.Edit("shared", "color", "B")
 	later.WaitEvent("WaitingToAdvance", "b", "configmap/shared")

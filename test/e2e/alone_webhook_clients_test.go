@@ -31,7 +31,7 @@ func TestOnlyClientsWithACertificateAreAnswered(t *testing.T) {
 	w.Must(err)
 	stranger, strangers := clientOfItsOwn(t)
 	file := w.writeFile(t.TempDir(), "ca.crt", string(strangers))
-	replica := newReplica(t, "clients", "--webhook-client-ca-file", file)
+	replica := newReplica(t, "clients", "--leader-elect=false", "--webhook-client-ca-file", file)
 	defer replica.stop(t)
 
 	w.Create(configMap("app", "k", "v"))

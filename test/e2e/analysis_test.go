@@ -76,9 +76,8 @@ func TestAnAnalysisDecides(t *testing.T) {
 	// Without a pod, the Job of the analysis fails at its deadline.
 	w.measures(fails + "\n          parallelism: 0")
 	w.Edit("shared", "color", "wrong")
-	w.allHave(second, "a")
-	w.goesBack("a", second)
 	w.WaitEvent("ChangeFailed", "a", "revision 3 of configmap/shared failed: its analysis smoke failed.")
+	w.goesBack("a", second)
 	if p := w.PinOf("b", "shared"); p != second {
 		t.Errorf("b has %s", p)
 	}

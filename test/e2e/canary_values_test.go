@@ -381,7 +381,7 @@ func (a *aviary) driveLosses() {
 	source := configMap("brittle", "k", a.plant(inConfigMap, "brittle"))
 	source.Annotations = map[string]string{keys.OnFailure: "undo"}
 	a.add(source, a.web("brittle", envFrom("brittle"), gen.Replicas(1), func(d *appsv1.Deployment) {
-		d.Spec.ProgressDeadlineSeconds, d.Spec.Template.Spec.ServiceAccountName = new(int32(30)), "brittle"
+		d.Spec.Template.Spec.ServiceAccountName = "brittle"
 	}))
 	before := a.WaitPinned("brittle", "brittle", "k", a.dataOf("brittle"))
 	a.areRolledOut("brittle")
@@ -394,6 +394,7 @@ func (a *aviary) driveLosses() {
 		return ""
 	})
 	a.unguarded("delete", "configmap", before.Revision)
+	a.Kubectl("patch", "deployment", "brittle", "--type=merge", "-p", `{"spec":{"progressDeadlineSeconds":5}}`)
 	a.saidNow("ChangeFailed", "brittle")
 	a.saidNow("NotRolledBack", "brittle")
 }

@@ -92,8 +92,8 @@ func TestAStopOutlastsTheUndo(t *testing.T) {
 	first := w.fleet(map[string]string{keys.Steps: "1", keys.OnFailure: "undo"}, "a", "b")
 	end := w.noProgress("a")
 	w.Edit("shared", "color", "broken")
-	w.allHave(first, "a")
-	bad := w.PinOf("a", "shared")
+	bad := pin.Pin{Revision: trueName("shared", "color", "broken"), Number: 2}
+	w.WaitEvent("ChangeFailed", "a", "revision 2 of configmap/shared failed")
 	w.goesBack("a", first)
 	end()
 	w.areRolledOut("a")

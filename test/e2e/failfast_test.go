@@ -297,7 +297,7 @@ func TestUndoAllSkipsWhatNeverWorked(t *testing.T) {
 		return ""
 	})
 	w.confrev("advance", "configmap/shared", "--past-wave", "1").ends(0)
-	w.allHave(first, "b")
+	w.WaitEvent("ChangeFailed", "b", "revision 3 of configmap/shared failed")
 	w.goesBack("b", first)
 	w.goesBack("a", first)
 	end()

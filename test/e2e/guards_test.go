@@ -218,8 +218,8 @@ func TestARevisionWithoutOwnersMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ana := w.tenant()
-	// One for each, since confrev deletes it after the grace time.
-	w.Create(orphan())
+	// It names the revision, and has no pods: without it, confrev would delete the revision after the grace time.
+	w.Create(deployment("namer", gen.Untracked, gen.Replicas(0), envFrom(orphan().Name)), orphan())
 	ana.may("delete", "configmap", orphan().Name)
 	w.Create(orphan())
 	ana.mayNot("only confrev changes its labels", "label", "configmap", orphan().Name, "team=a", "--dry-run=server")
@@ -364,7 +364,7 @@ func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 			t.Parallel()
 			w, a := deployed(t)
 			w.WaitOwned(a.Revision, "web")
-			w.tenant().may("delete", "deployment", "web", "--cascade="+cascade, "--timeout="+patience.String())
+			w.tenant().may("delete", "deployment", "web", "--cascade="+cascade, "--timeout="+(4*patience).String())
 			w.waitGone(a.Revision)
 		})
 	}
@@ -374,7 +374,7 @@ func TestGuardsLetGarbageCollectionThrough(t *testing.T) {
 		w.WaitOwned(a.Revision, "web")
 		used := w.replicaSetOf(a)
 		ana := w.tenant()
-		ana.may("delete", "deployment", "web", "--cascade=orphan", "--timeout="+patience.String())
+		ana.may("delete", "deployment", "web", "--cascade=orphan", "--timeout="+(4*patience).String())
 		w.Eventually("the ReplicaSet alone owns the revision", func() string {
 			obj := &corev1.ConfigMap{}
 			w.Must(w.Get(a.Revision, obj))
@@ -410,7 +410,7 @@ func TestGuardsLetANamespaceBeDeleted(t *testing.T) {
 	w.Create(anchor, configMap("web", "color", "A"), secret("web", corev1.SecretTypeOpaque, "k", "v"),
 		deployment("web", envFrom("web"), secretVolume("web")))
 	w.WaitOwned(w.WaitPinned("web", "web", "color", "A").Revision, "web")
-	w.Kubectl("delete", "namespace", w.NS, "--timeout="+patience.String())
+	w.Kubectl("delete", "namespace", w.NS, "--timeout="+(4*patience).String())
 }
 
 // Rule 17: it goes anyone who clears it.

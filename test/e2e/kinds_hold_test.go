@@ -233,7 +233,7 @@ func TestEveryKindGoesWithItsNamespace(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, first := w.launch(s, "web")
 		a.waitOwned(first)
-		w.Kubectl("delete", "namespace", w.NS, "--timeout="+patience.String())
+		w.Kubectl("delete", "namespace", w.NS, "--timeout="+(4*patience).String())
 		elsewhere := newWorld(w.T)
 		elsewhere.Barrier()
 		for _, line := range errorsLogged(w.T, w.NS) {

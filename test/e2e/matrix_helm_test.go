@@ -196,7 +196,7 @@ func (h helm) failing(m *matrix, r release) error {
 	r.color = "faulty in " + m.NS
 	m.keepUnready(revisionOf(configMap("web", "color", r.color)))
 	// Long enough for Helm to come back from it as well, on a busy machine.
-	args := append([]string{"--namespace", m.NS}, h.upgrade(m.world, r, h.atomic, "--timeout=30s")...)
+	args := append([]string{"--namespace", m.NS}, h.upgrade(m.world, r, h.atomic, "--timeout=1m")...)
 	_, err := cluster.Run(m.Ctx, "", h.binary, args...)
 	if err == nil || !strings.Contains(err.Error(), "rolled back") {
 		return fmt.Errorf("the upgrade should fail, and be rolled back: %w", cmp.Or(err, errors.New("it went well")))
@@ -215,7 +215,7 @@ func TestHelm4AfterAnUndo(t *testing.T) {
 			first, second := release{image: "app:1", color: "A", injection: injection}, release{image: image, color: "B", injection: injection}
 			if image != first.image {
 				// On a busy machine, Helm takes longer than a settle time from the ConfigMap to the Deployment.
-				first.settle, second.settle = aDeploy, aDeploy
+				first.settle, second.settle = never, never
 			}
 			m.undone(first, second)
 			// Helm writes the ConfigMap before it meets the conflict: its change is not to roll out by itself.

@@ -29,12 +29,9 @@ type release struct {
 	settle string
 }
 
-// never is a settle time that no test waits for: what rolls out anyway was included by a deploy.
+// never is a settle time that no test waits for: what rolls out anyway was included by a deploy. It is for what is deployed together, too: on a
+// busy machine, the sources come so long before the workload's new code that they would advance by themselves.
 const never = "1h"
-
-// aDeploy is a settle time that is longer than any deploy takes on a busy machine: what is deployed together is included, and no source
-// advances before the workload's new code is there.
-const aDeploy = "30s"
 
 func (r release) String() string { return r.image + " with " + r.color }
 
@@ -145,12 +142,16 @@ func (m *matrix) run(injection optin.Injection) {
 		// settle time of the release before until then.
 		first.settle, edited.settle = never, never
 	}
-	m.upgrade(first)
 	if m.tool.replaces {
 		// Or else confrev may advance just then, on a busy machine.
+		first.settle = never
+	}
+	m.upgrade(first)
+	if m.tool.replaces {
 		unsettled := edited
 		unsettled.settle = never
 		m.tool.deploy(m.world, unsettled)
+		m.Barrier()
 	}
 	m.upgrade(edited)
 	// From here on nothing advances by itself: that a deploy takes the configuration along is no matter of speed. To say so

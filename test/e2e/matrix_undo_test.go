@@ -35,11 +35,9 @@ func TestMatrixUndoAndFixedCode(t *testing.T) {
 func undoneThenDeployed(t *testing.T, image string) {
 	for _, tool := range undoTools() {
 		runBoth(t, tool, func(m *matrix, injection optin.Injection) {
-			of := func(image, color string) release {
-				return release{image: image, color: color, injection: injection, settle: aDeploy}
-			}
-			m.undone(of("app:1", "A"), of("app:2", "B"))
-			next := of(image, "B")
+			m.undone(release{image: "app:1", color: "A", injection: injection, settle: never},
+				release{image: "app:2", color: "B", injection: injection, settle: never})
+			next := release{image: image, color: "B", injection: injection}
 			m.tool.deploy(m.world, next)
 			m.rolledOut(next)
 			m.noDrift(next)
@@ -98,12 +96,12 @@ func (m *matrix) undone(first, second release) {
 func TestAnIncidentEndsNoHold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.Settle, aDeploy)))
+	w.Create(configMap("web", "color", "A"), deployment("web", envFrom("web"), gen.Annotated(keys.Settle, never)))
 	a := w.WaitPinned("web", "web", "color", "A")
 	w.Edit("web", "color", "B")
 	w.Kubectl("set", "image", "deployment/web", "app=app:2")
 	b := w.WaitPinned("web", "web", "color", "B")
-	// With the settle time of a deploy, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
+	// With that settle time, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
 	w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 	w.Undo("web")
 	w.WaitHeld("web", "web")
@@ -166,7 +164,7 @@ func TestAnUndoKeepsSettings(t *testing.T) {
 func TestSettlingStartsAgainWithAnUndo(t *testing.T) {
 	t.Parallel()
 	// Longer than two barriers take on a busy machine. The first one makes what the others use.
-	const long = time.Minute
+	const long = 2 * time.Minute
 	w, a := deployed(t)
 	w.Barrier()
 	b := w.editTo("B")

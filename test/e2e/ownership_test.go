@@ -200,7 +200,8 @@ func TestTheNextUserOfARevisionWithoutOwners(t *testing.T) {
 	if len(made) != 1 || len(made[0].OwnerReferences) > 0 || !w.Gone(revision.AnchorName) {
 		t.Fatalf("what it leaves: %+v", made)
 	}
-	w.Kubectl("delete", "quota", "none")
+	// By no other process: confrev deletes the revision after the grace time.
+	w.Must(cluster.Client.Delete(w.Ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.NS, Name: "none"}}))
 	w.Eventually("the API server knows that the quota is gone", func() string { return errorText(w.TryCreate(deployment("one", envFrom("shared")))) })
 	if w.Gone(revision.AnchorName) {
 		t.Error("the anchor does not own the revision")

@@ -144,7 +144,7 @@ func TestPluginAttachWhereOwnersAreEnforced(t *testing.T) {
 }
 
 // impatient makes attach give up soon, and yet not before a busy API server has said what there is.
-const impatient = "--timeout=10s"
+const impatient = "--timeout=30s"
 
 // Owners that are there stay, whatever is attached and however the ReplicaSet is found.
 func TestPluginAttachToADeployment(t *testing.T) {
@@ -174,7 +174,7 @@ func TestPluginAttachToADeployment(t *testing.T) {
 		strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("status %d: %s%s", got.status, got.stdout, got.stderr)
 	}
-	w.confrev("attach", "--deployment=none", impatient).fails(1, "waited 10s", `deployment "none" does not exist`)
+	w.confrev("attach", "--deployment=none", impatient).fails(1, "waited 30s", `deployment "none" does not exist`)
 	w.confrev("attach", "--replicaset-selector=a=b", impatient).fails(1, "no ReplicaSet has the labels a=b")
 	w.confrev("attach").fails(1, "rollout", "deployment", "replicaset-selector")
 	w.confrev("attach", "--deployment=web", "--rollout=web").fails(1, "none of the others can be")
@@ -193,7 +193,7 @@ func TestPluginAttachToAPausedDeployment(t *testing.T) {
 	w.Kubectl("rollout", "pause", "deployment/web")
 	w.Kubectl("patch", "deployment", "web", "--type=json",
 		`--patch=[{"op":"replace","path":"/spec/template/spec/containers/0/envFrom/0/configMapRef/name","value":"app-7"}]`)
-	w.confrev("attach", "--deployment=web", "--configmaps=app-7", impatient).fails(1, "waited 10s", `deployment "web" is paused`)
+	w.confrev("attach", "--deployment=web", "--configmaps=app-7", impatient).fails(1, "waited 30s", `deployment "web" is paused`)
 	if owners := w.ownersOf(&corev1.ConfigMap{}, "app-7"); len(owners) > 0 {
 		t.Errorf("app-7 is owned by %v", owners)
 	}
@@ -221,7 +221,7 @@ func TestPluginAttachWithoutWhatIsOptional(t *testing.T) {
 func TestPluginAttachSaysWhyItWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.confrev("attach", "--deployment=none", impatient).fails(1, "waited 10s", `deployment "none" does not exist`)
+	w.confrev("attach", "--deployment=none", impatient).fails(1, "waited 30s", `deployment "none" does not exist`)
 	w.confrev("attach", "--replicaset-selector=a=b", impatient).fails(1, "no ReplicaSet has the labels a=b")
 	as := w.account("lister", rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"replicasets", "deployments"}, Verbs: []string{"list"}})
 	w.confrev("attach", "--deployment=web", as).fails(1, `cannot watch resource`, `in API group "apps"`)

@@ -155,7 +155,7 @@ func TestPluginWhereNothingIsInstalled(t *testing.T) {
 		_, err = bare.Run(w.Ctx, string(text), "kubectl", "apply", "-f", "-")
 		w.Must(err)
 	}
-	_, err = bare.Kubectl(w.Ctx, "wait", "deployment/web", "--for=jsonpath={.status.replicas}=1", "--timeout=2m")
+	_, err = bare.Kubectl(w.Ctx, "wait", "deployment/web", "--for=jsonpath={.status.replicas}=1", "--timeout="+patience.String())
 	w.Must(err)
 
 	var d view.Diagnosis

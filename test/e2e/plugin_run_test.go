@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -38,6 +39,22 @@ func (r ran) ends(status int, wants ...string) ran {
 		}
 	}
 	return r
+}
+
+// completes checks what is offered for the last of the arguments. The tab key waits for a few seconds only, which a busy API server may exceed.
+func (w *world) completes(wants []string, line ...string) (offered string) {
+	w.Helper()
+	w.Eventually("completion of "+strings.Join(line, " "), func() string {
+		got := w.plugin(append([]string{"__complete"}, line...)...)
+		offered = got.stdout
+		for _, want := range wants {
+			if !strings.Contains(offered, want) {
+				return fmt.Sprintf("status %d, without %q:\n%s%s", got.status, want, got.stdout, got.stderr)
+			}
+		}
+		return ""
+	})
+	return offered
 }
 
 // fails checks that it failed with a status, nothing on its output and one clear line that has all these.

@@ -42,7 +42,10 @@ var buildPlugin = sync.OnceValues(func() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(plugin, filepath.Join(dir, "kubectl-confrev")), os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
+	// As env.Cluster.Run does.
+	patient := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = confrev ] || set -- --request-timeout=5m \"$@\"\nexec %q \"$@\"\n", kubectl)
+	return dir, errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(plugin, filepath.Join(dir, "kubectl-confrev")),
+		os.WriteFile(filepath.Join(dir, "kubectl"), []byte(patient), 0o700)) //nolint:gosec // It is run.
 })
 
 // outcome is what became of a command.

@@ -225,10 +225,10 @@ func TestPluginCompletesWorkloadsSourcesAndRevisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.threeRevisions()
-	w.confrev("__complete", "undo", "").says("deployment/", "cronjob/")
-	w.confrev("__complete", "undo", "deploy/w").says("deploy/web")
-	w.confrev("__complete", "undo", "deployment/web", "").says("configmap/app")
-	w.confrev("__complete", "undo", "deployment/web", "configmap/app", "--to-revision", "").says("1\n2\n3\n")
+	w.completes([]string{"deployment/", "cronjob/"}, "undo", "")
+	w.completes([]string{"deploy/web"}, "undo", "deploy/w")
+	w.completes([]string{"configmap/app"}, "undo", "deployment/web", "")
+	w.completes([]string{"1\n2\n3\n"}, "undo", "deployment/web", "configmap/app", "--to-revision", "")
 }
 
 // What the controller follows in other tools' words, the plugin does too: it plans with the controller's own options.

@@ -71,8 +71,8 @@ func TestPluginUses(t *testing.T) {
 	if got := w.plugin("uses", "configmap/lonely"); got.status != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No workload") {
 		t.Errorf("%+v", got)
 	}
-	if got := w.plugin("__complete", "uses", "configmap/"); !strings.Contains(got.stdout, "configmap/lonely\n") || strings.Contains(got.stdout, "configmap/app-") {
-		t.Errorf("completion offers %s", got.stdout)
+	if offered := w.completes([]string{"configmap/lonely\n"}, "uses", "configmap/"); strings.Contains(offered, "configmap/app-") {
+		t.Errorf("completion offers %s", offered)
 	}
 	for _, line := range examplesOf(t, "uses") {
 		w.runExample(t.TempDir(), line)

@@ -127,8 +127,10 @@ func TestARestoredBackupRunsWhatItRan(t *testing.T) {
 		return ""
 	})
 	w.Kubectl("delete", "configmap", "web", "kept", "plain")
-	// At once, since confrev deletes what is not used after the grace time.
+	// It names them, and has no pods: without it, confrev would delete the revisions after the grace time, while kubectl still applies the rest.
+	w.Create(deployment("keeper", gen.Untracked, gen.Replicas(0), envFrom(a.Revision, waiting.Revision, plain.Revision)))
 	w.KubectlIn(backup, "apply", "-f", "-")
+	w.Kubectl("delete", "deployment/keeper")
 	w.WaitHeld("web", "web")
 	w.Barrier()
 	for name, want := range map[string]pin.Pin{"web": a, "manual": waiting, "plain": plain, "late": plain} {

@@ -354,7 +354,7 @@ func TestUndoHoldsPinnedRestartTrigger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Create(configMap("web", "color", "A"),
-		deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/web"), gen.Annotated(keys.Settle, aDeploy)))
+		deployment("web", envFrom("web"), gen.Annotated(keys.RestartOn, "configmap/web"), gen.Annotated(keys.Settle, never)))
 	w.WaitPinned("web", "web", "color", "A")
 	w.waitFollowed("web", "configmap/web")
 	w.Edit("web", "color", "B")
@@ -363,7 +363,7 @@ func TestUndoHoldsPinnedRestartTrigger(t *testing.T) {
 	w.Edit("web", "color", "C")
 	w.Kubectl("set", "image", "deployment/web", "app=app:3")
 	w.WaitPinned("web", "web", "color", "C")
-	// With the settle time of a deploy, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
+	// With that settle time, a hold that ends would show only after the barriers. An undo keeps settings (rule 21.5).
 	w.Kubectl("annotate", "deployment/web", keys.Settle+"-")
 	w.Undo("web")
 	w.WaitHeld("web", "web")

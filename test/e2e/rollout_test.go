@@ -213,8 +213,8 @@ func TestChangesAppliedTogetherAreOneRollout(t *testing.T) {
 	for _, name := range names {
 		w.Create(configMap(name, "k", "old"))
 	}
-	// On a busy machine, kubectl takes seconds for the three of them.
-	w.Create(deployment("web", envFrom("one"), volume("two"), envKey("three", "k", false), gen.Annotated(keys.Settle, "10s")))
+	// On a busy machine, kubectl takes many seconds for the three of them.
+	w.Create(deployment("web", envFrom("one"), volume("two"), envKey("three", "k", false), gen.Annotated(keys.Settle, "1m")))
 	for _, name := range names {
 		w.WaitPinned("web", name, "k", "old")
 	}
@@ -316,7 +316,7 @@ func (w *world) warned(args ...string) string {
 	w.Helper()
 	path, err := cluster.Tool(w.Ctx, "kubectl")
 	w.Must(err)
-	out, err := exec.CommandContext(w.Ctx, path, append([]string{"--namespace", w.NS}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(w.Ctx, path, append([]string{"--request-timeout=5m", "--namespace", w.NS}, args...)...).CombinedOutput()
 	if err != nil {
 		w.Fatalf("%v: %s", err, out)
 	}

@@ -130,6 +130,7 @@ func TestWaves(t *testing.T) {
 	first := w.fleet(map[string]string{keys.Steps: "1,50%", keys.Bake: "3s"}, names...)
 	w.Kubectl("annotate", "deployment/d", keys.Wave+"=-5")
 	w.Kubectl("label", "deployment/c", keys.Wave+"=0")
+	w.Barrier()
 	w.Edit("shared", "color", "B")
 	w.WaitEvent("WaitingToAdvance", "a", "configmap/shared changed, and waits for its turn (annotation confrev.io/steps of configmap/shared; "+
 		"how far it is: kubectl confrev status configmap/shared -n "+w.NS+")")
@@ -256,6 +257,7 @@ func TestAStopOfAChangeThatDoesNotSpread(t *testing.T) {
 	w.Kubectl("annotate", "deployment/a", keys.Settle+"=1h")
 	w.Edit("shared", "color", "B")
 	w.confrev("stop", "configmap/shared").says("goes no further; 0 of 1 workloads have it")
+	w.Barrier()
 	w.Kubectl("annotate", "deployment/a", keys.Settle+"-")
 	w.WaitEvent("ChangeStopped", "a", "configmap/shared changed")
 	w.Barrier()

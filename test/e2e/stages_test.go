@@ -103,8 +103,8 @@ func TestAChangeWaitsForTheStageBefore(t *testing.T) {
 	t.Parallel()
 	earlier, later := newStages(t)
 	before := earlier.fleet(nil, "one", "two")
-	later.fleet(map[string]string{keys.Steps: "1"}, "a", "b")
 	later.comesAfter(earlier)
+	later.fleet(map[string]string{keys.Steps: "1"}, "a", "b")
 	later.Edit("shared", "color", "B")
 	later.WaitEvent("WaitingToAdvance", "a", "configmap/shared")
 	later.staysAt(before, "a", "b")
@@ -145,12 +145,12 @@ func TestAChangeWaitsForItsVersion(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "db", Annotations: map[string]string{keys.Version: version}},
 			StringData: map[string]string{"password": value}}
 	}
+	later.comesAfter(earlier)
 	for w, value := range map[*world]string{earlier: "test-1", later: "prod-1"} {
 		w.Create(secret("1", value), deployment("web", secretVolume("db")))
 		w.Eventually("pinned", func() string { return w.unpinned("web", "secret/db=", "@1") })
 		w.areRolledOut("web")
 	}
-	later.comesAfter(earlier)
 	update := func(w *world, version, value string) {
 		w.Kubectl("patch", "secret", "db", "--type=merge", "-p", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"stringData":{"password":%q}}`, keys.Version, version, value))
 	}
@@ -183,8 +183,8 @@ func TestAChangeWaitsForItsVersion(t *testing.T) {
 func TestAPersonLetsAChangePastItsStage(t *testing.T) {
 	t.Parallel()
 	earlier, later := newStages(t)
-	before := later.fleet(nil, "a", "b")
 	later.comesAfter(earlier)
+	before := later.fleet(nil, "a", "b")
 	later.Edit("shared", "color", "B")
 	later.WaitEvent("WaitingToAdvance", "a", "configmap/shared")
 	later.confrev("advance", "deployment/a").ends(0)
@@ -237,8 +237,8 @@ func TestAForgedRecordLetsNothingBegin(t *testing.T) {
 	t.Parallel()
 	earlier, later := newStages(t)
 	earlier.fleet(nil, "a")
-	before := later.fleet(nil, "a")
 	later.comesAfter(earlier)
+	before := later.fleet(nil, "a")
 	later.Edit("shared", "color", "B")
 	later.WaitEvent("WaitingToAdvance", "a", "configmap/shared")
 	source := &corev1.ConfigMap{}

@@ -52,6 +52,7 @@ func TestAFirstPinWhileAChangeIsStopped(t *testing.T) {
 	w.Kubectl("annotate", "deployment/a", keys.Settle+"=1h")
 	w.Edit("shared", "extra", "B")
 	w.confrev("stop", "configmap/shared").ends(0)
+	w.Barrier()
 	w.Kubectl("annotate", "deployment/a", keys.Settle+"-")
 	w.WaitEvent("ChangeStopped", "a", "configmap/shared")
 	w.Create(deployment("new", envFrom("shared")))

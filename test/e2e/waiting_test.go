@@ -108,10 +108,11 @@ func TestTheEndOfAFreeze(t *testing.T) {
 func TestANamespaceThatIsFrozen(t *testing.T) {
 	forEachKind(t, func(w *world, s subject) {
 		a, first := w.launch(s, "web")
-		w.Create(deployment("restarts", gen.Annotated(keys.Mode, "restart"), envFrom("web-conf")))
-		w.Barrier()
-		generation := w.Deployment("restarts").Generation
+		// Long before the edit: confrev watches namespaces by themselves.
 		w.Kubectl("annotate", "namespace", w.NS, keys.FreezeUntil+"="+inAnHour())
+		w.Create(deployment("restarts", gen.Annotated(keys.Mode, "restart"), envFrom("web-conf")))
+		w.waitFollowed("restarts", "configmap/web-conf")
+		generation := w.Deployment("restarts").Generation
 		a.Edit(a.conf, sourceKey, "B")
 		a.WaitEvent("WaitingToAdvance", "web", "of the namespace")
 		w.WaitEvent("WaitingToAdvance", "restarts", "of the namespace")

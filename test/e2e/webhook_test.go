@@ -155,7 +155,7 @@ func TestOnlyConfrevsOwnPausesEnd(t *testing.T) {
 func TestADeployTakesTheConfigurationAlong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := strings.Replace(manifest, "confrev.io/track: all", "confrev.io/track: all, confrev.io/settle: "+aDeploy, 1)
+	first := strings.Replace(manifest, "confrev.io/track: all", "confrev.io/track: all, confrev.io/settle: "+never, 1)
 	w.KubectlIn(first, "apply", "-f", "-")
 	w.WaitPinned("web", "web", "color", "A")
 	next := strings.ReplaceAll(strings.ReplaceAll(first, "color: A", "color: B"), "app:1", "app:2")

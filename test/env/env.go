@@ -229,6 +229,11 @@ func (c *Cluster) RunEnv(ctx context.Context, variables []string, input, tool st
 	if err != nil {
 		return "", err
 	}
+	if tool == "kubectl" && args[0] != "confrev" {
+		// By itself, kubectl gives up when the OpenAPI document takes longer than 32 seconds, as it may on a busy machine just after a
+		// CustomResourceDefinition has changed. It takes no flags in front of a plugin's name.
+		args = append([]string{"--request-timeout=5m"}, args...)
+	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HELM_CACHE_HOME="+c.Dir, "HELM_CONFIG_HOME="+c.Dir, "HELM_DATA_HOME="+c.Dir)
 	cmd.Env = append(cmd.Env, variables...)

@@ -13,7 +13,7 @@ import (
 )
 
 // suspendPatience is how long the threads of a process may take to stop on an overloaded machine.
-const suspendPatience = 10 * time.Second
+const suspendPatience = time.Minute
 
 // Suspend stops a process, and returns once all its threads have stopped; Resume lets it continue. The signal alone says nothing of the kind:
 // each thread runs until it is scheduled the next time, and on a busy machine that is long enough to answer a request. It needs /proc.

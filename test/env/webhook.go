@@ -146,15 +146,16 @@ func copyAndClose(to, from *net.TCPConn) {
 // WaitWebhook waits until the API server asks confrev about workloads: it has to learn of the webhook's configuration, and
 // of its certificate, first.
 func (c *Cluster) WaitWebhook(ctx context.Context) error {
+	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, Patience, true, func(ctx context.Context) (bool, error) {
 		probe := gen.Unsaved(gen.Deployment("webhook-probe", gen.Tracking("all"), gen.Template(gen.EnvFrom("configmap/webhook-probe"))))
 		probe.Namespace = metav1.NamespaceDefault
 		// A dry run leaves nothing behind. Its source does not exist, so confrev pauses it (rule 7).
-		err := c.Client.Create(ctx, probe, client.DryRunAll)
-		return probe.Spec.Paused, err
+		last = c.Client.Create(ctx, probe, client.DryRunAll)
+		return last == nil && probe.Spec.Paused, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until the workload webhook answers: %w", err)
+		return fmt.Errorf("wait until the workload webhook answers: %w", errors.Join(err, last))
 	}
 	return nil
 }

@@ -86,11 +86,10 @@ func (w *World) Kubectl(args ...string) string {
 	return w.KubectlIn("", args...)
 }
 
-// KubectlIn does what Kubectl does, with a standard input. By itself, kubectl gives up when the OpenAPI document takes longer than 32
-// seconds, as it may on a busy machine just after a CustomResourceDefinition has changed.
+// KubectlIn does what Kubectl does, with a standard input.
 func (w *World) KubectlIn(input string, args ...string) string {
 	w.t.Helper()
-	out, err := w.Cluster.Run(w.Ctx, input, "kubectl", append([]string{"--namespace", w.NS, "--request-timeout", "5m"}, args...)...)
+	out, err := w.Cluster.Run(w.Ctx, input, "kubectl", append([]string{"--namespace", w.NS}, args...)...)
 	w.Must(err)
 	return out
 }

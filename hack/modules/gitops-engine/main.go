@@ -17,6 +17,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	clustercache "github.com/argoproj/argo-cd/gitops-engine/pkg/cache"
 	"github.com/argoproj/argo-cd/gitops-engine/pkg/sync"
@@ -129,6 +130,8 @@ func newApplication(o options) (*application, error) {
 		return nil, err
 	}
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	// By itself, it gives up when the OpenAPI document takes longer than 32 seconds, as it may on a busy machine.
+	config.Timeout = 5 * time.Minute
 	a := &application{
 		options: o, config: config, kubectl: argokube.NewKubectl(), tracker: argo.NewResourceTracking(),
 		// The default of resource.compareoptions, ignoreResourceStatusField: all.
