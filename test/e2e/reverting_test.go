@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -137,8 +138,8 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 			w.Must(err)
 			counts, conflicts = map[string]int{}, 0
 			for _, r := range requests {
-				// Events come later, and those of other workloads among them.
-				if r.Object.Namespace != w.NS || r.Object.Resource == "events" {
+				// Events of the other workloads are from before, and come late.
+				if r.Object.Namespace != w.NS || r.Object.Resource == "events" && !strings.HasPrefix(r.Object.Name, "web.") {
 					continue
 				}
 				counts[r.Verb+" "+r.Object.Resource]++
@@ -186,7 +187,12 @@ func TestASweepPastTheHistoryLimit(t *testing.T) {
 	}
 	for what, n := range many {
 		// What met a conflict was looked up and tried again.
-		if n > few[what]+1+conflicts {
+		allowed := few[what] + 1 + conflicts
+		if strings.HasSuffix(what, " events") {
+			// Both events of the few may come after they were counted, and so be counted among many.
+			allowed += 3
+		}
+		if n > allowed {
 			t.Errorf("%s: %d times among many, %d among few", what, n, few[what])
 		}
 	}

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -314,11 +313,9 @@ func TestMistakesInAnnotationsAreReported(t *testing.T) {
 // warned runs kubectl and returns the warnings that it printed.
 func (w *world) warned(args ...string) string {
 	w.Helper()
-	path, err := cluster.Tool(w.Ctx, "kubectl")
-	w.Must(err)
-	out, err := exec.CommandContext(w.Ctx, path, append([]string{"--request-timeout=5m", "--namespace", w.NS}, args...)...).CombinedOutput()
-	if err != nil {
-		w.Fatalf("%v: %s", err, out)
+	got := w.runIn("", "", append([]string{"kubectl"}, args...)...)
+	if got.status != 0 {
+		w.Fatalf("kubectl %s: status %d: %s", strings.Join(args, " "), got.status, got.stderr)
 	}
-	return string(out)
+	return got.stderr
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -152,10 +153,17 @@ func (c *Cluster) WaitWebhook(ctx context.Context) error {
 		probe.Namespace = metav1.NamespaceDefault
 		// A dry run leaves nothing behind. Its source does not exist, so confrev pauses it (rule 7).
 		last = c.Client.Create(ctx, probe, client.DryRunAll)
-		return last == nil && probe.Spec.Paused, nil
+		// A confrev that has just started may answer so late that the API server gives the request up.
+		if apierrors.IsTimeout(last) {
+			return false, nil
+		}
+		return probe.Spec.Paused, last
 	})
+	if wait.Interrupted(err) {
+		err = errors.Join(err, last)
+	}
 	if err != nil {
-		return fmt.Errorf("wait until the workload webhook answers: %w", errors.Join(err, last))
+		return fmt.Errorf("wait until the workload webhook answers: %w", err)
 	}
 	return nil
 }
